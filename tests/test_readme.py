@@ -34,7 +34,7 @@ def test_every_verb_is_named():
 
 
 VERBS = (
-    *("", "download", "follow", "bench", "report", "verify"),
+    *("", "download", "get", "follow", "bench", "report", "verify"),
     *("manifest build", "manifest check", "manifest convert", "feed serve", "feed split", "feed explain"),
     "metrics load",
     *(f"plan {verb}" for verb in ("schedule", "run", "list", "show", "rollback", "clean")),

@@ -3,6 +3,7 @@
     download.py          prepare a plan, put it on the timeline, run it; the one place where rooms are wired
     engine_plan.py       a frozen manifest as each engine takes it
     engines.py           which engine brings a plan
+    get.py               a plan of one or a few URLs
     plans.py             the timeline for people: list, show, roll back, clean, archive
     follow.py            a directory in step with a feed: one removable plan after another
     tune.py              past runs replayed, the best straggler options of them chosen

@@ -16,7 +16,7 @@ from typer.core import TyperArgument, TyperCommand
 
 from cfetch import __version__
 from cfetch.cli.streams import ReaderGone, guard, settle
-from cfetch.errors import CfetchError, Interrupted
+from cfetch.errors import CfetchError, Interrupted, UsageError
 
 _EPILOG = """\
 Examples:
@@ -76,7 +76,7 @@ class _Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-_VERBS = ("download", "follow", "bench", "report", "tune", "verify")
+_VERBS = ("download", "get", "follow", "bench", "report", "tune", "verify")
 _GROUPS = ("manifest", "plan", "feed", "metrics")
 
 
@@ -101,7 +101,11 @@ def _verbs(word: str | None = None) -> None:
 def main() -> None:
     """Run the command line and leave with its exit code."""
     guard()
-    _verbs(next(iter(sys.argv[1:]), None))
+    word = next(iter(sys.argv[1:]), None)
+    if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
+        print("cfetch: a URL is no command; to download it, say `cfetch get URL`", file=sys.stderr)
+        sys.exit(UsageError.exit_code)
+    _verbs(word)
     try:
         code = _run_verb()
     except KeyboardInterrupt:  # it came while the last words were written

@@ -7,7 +7,7 @@ file and environment, and calls the command with the resolved settings.
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ import typer
 
 from cfetch.config.kinds import Kind
 from cfetch.config.layers import Resolved, resolve
-from cfetch.config.settings import KINDS, Settings
+from cfetch.config.settings import FORMULA, KINDS, Settings
 from cfetch.errors import ConfigError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -80,6 +80,11 @@ _OF_ONE_RUN = {
     ),
     *_PANELS["Manifest"],
 }
+_OF_A_LIST = {
+    *("base_url", "failed_from", "statement_host", "explain"),
+    *(name for name in _PANELS["Manifest"] if name != "name_by"),
+    *(*_PANELS["Where it runs"], *_PANELS["Volumes"], *_PANELS["Guard"], *FORMULA, "policy", "multiplier"),
+}
 _ONE_WAY = {
     "json",
     "quiet",
@@ -133,12 +138,12 @@ def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_follow(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for downloading a feed's files, and --config, to ``command(…, resolved)``."""
-    names = tuple(name for name in KINDS if name not in _OF_ONE_RUN)
+    return _with_resolved(command, _OF_ONE_RUN)
 
-    def call(given: dict[str, Any]) -> None:
-        command(resolved=_resolve_given(given, names), **given)
 
-    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
+def with_get(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the flags for downloading a few files, and --config, to ``command(…, resolved)``."""
+    return _with_resolved(command, _OF_A_LIST)
 
 
 def seconds(name: str, text: str, kind: Kind) -> float:
@@ -148,6 +153,16 @@ def seconds(name: str, text: str, kind: Kind) -> float:
     except ValueError as error:
         raise ConfigError(f"{name} is {text!r} but {error}") from None
     return duration_s
+
+
+def _with_resolved(command: Callable[..., None], but: Collection[str]) -> Callable[..., None]:
+    """Append the flags for all settings but some."""
+    names = tuple(name for name in KINDS if name not in but)
+
+    def call(given: dict[str, Any]) -> None:
+        command(resolved=_resolve_given(given, names), **given)
+
+    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
 
 
 def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:

@@ -18,7 +18,7 @@ from cfetch.errors import LocalFault, SourceError, UsageError
 from cfetch.manifest.plan import Plan, freeze
 from cfetch.manifest.reading import STANDARD
 from cfetch.secret import SecretUrl, printable
-from cfetch.wire.document import fetch_document
+from cfetch.wire.document import MAX_MANIFEST_BYTES, fetch_document
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import DIRECT, Network
 
@@ -56,7 +56,7 @@ def open_manifest(
             if manifest == "-":
                 shutil.copyfileobj(sys.stdin.buffer, spool)
             else:
-                asyncio.run(_fetch(SecretUrl(manifest), spool, clock or SystemClock(), network))
+                asyncio.run(fetch_to(spool, SecretUrl(manifest), clock or SystemClock(), network))
             _refuse_empty(spool, manifest)
         except SourceError as error:
             raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
@@ -89,10 +89,15 @@ def _open_file(manifest: str) -> BinaryIO:
     return file
 
 
-async def _fetch(url: SecretUrl, sink: BinaryIO, clock: Clock, network: Network) -> None:
+async def fetch_to(
+    sink: BinaryIO, url: SecretUrl, clock: Clock, network: Network, *, max_bytes: int = MAX_MANIFEST_BYTES
+) -> None:
+    """Write the document at ``url`` to ``sink``, over a connection of its own. Raises SourceError."""
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     try:
-        await fetch_document(url, sink, transport=transport, clock=clock, jitter=random.random)
+        await fetch_document(
+            url, sink, transport=transport, clock=clock, jitter=random.random, max_bytes=max_bytes
+        )
     finally:
         await transport.close()
 

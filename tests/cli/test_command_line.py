@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 VERBS = [
     [],
     ["download"],
+    ["get"],
     ["bench"],
     ["report"],
     ["verify"],

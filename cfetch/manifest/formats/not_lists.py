@@ -33,7 +33,7 @@ MESSAGES = {
         "it is an HTML page and no list: perhaps a login, an error, or the page about a file; save the links "
         "that you want one a line"
     ),
-    "binary": "it is some file and no list of files; to fetch one file, put its URL on a line of its own",
+    "binary": "it is some file and no list of files; to fetch a file by its URL, say `cfetch get URL`",
 }
 
 

@@ -1,0 +1,138 @@
+"""One or a few files, named by their URLs: the same engine, guard and summary as a manifest's.
+
+The URLs become entries of a plan that is called «the command line». A hash is stated (``--sha256 HEX``) or
+stands beside the file on the server, as ``URL.sha256``.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
+from pathlib import PurePath
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec.structs import replace as replace_fields
+
+from cfetch.app.download import Prepared, prepare_entries
+from cfetch.clock import Clock, SystemClock
+from cfetch.config.kinds import is_object_store
+from cfetch.config.settings import Settings
+from cfetch.errors import ManifestError, SourceError, UsageError
+from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.fields import FieldError, check_path
+from cfetch.manifest.names import choose_path
+from cfetch.manifest.reading import STANDARD, read_entries
+from cfetch.manifest.rows import Document, Row, check_row
+from cfetch.manifest.urls import UrlError, decode_last_segment, last_segment, strip_signature
+from cfetch.run.open_manifest import fetch_to
+from cfetch.secret import SecretUrl, printable
+from cfetch.wire.network import Network, make_network
+
+NAME = "the command line"
+BESIDE = "beside"
+_HEX = re.compile(r"[0-9A-Fa-f]{64}\Z")
+_LONGEST_SIDECAR = 1 << 20  # bytes; the hashes of ten thousand files
+
+
+@contextmanager
+def prepare_get(
+    urls: Sequence[str],
+    settings: Settings,
+    *,
+    output: str | None = None,
+    sha256: str | None = None,
+    env: Mapping[str, str],
+    clock: Clock | None = None,
+) -> Iterator[Prepared]:
+    """Make a plan of ``urls``; what it yields is run as ``download``'s.
+
+    ``output`` names the file of a single URL. ``sha256`` is 64 hexadecimal digits, or ``BESIDE``: each hash
+    is read from the URL with ``.sha256`` behind its path.
+
+    Raises:
+        UsageError: a URL, the name or the hash is wrong, or there is no hash beside a file.
+        LocalFault: as ``prepare_entries``.
+    """
+    clock = clock or SystemClock()
+    if len(urls) > 1 and (output is not None or sha256 not in (None, BESIDE)):
+        option = "--output" if output is not None else "--sha256 HEX"
+        raise UsageError(f"{option} is for one URL, and there are {len(urls)}; run `cfetch get` for each")
+    if sha256 not in (None, BESIDE) and not _HEX.match(sha256 or ""):
+        raise UsageError("--sha256 must be 64 hexadecimal digits, or beside to read URL.sha256")
+    settings, name = _choose_place(settings, output)
+    network = make_network(settings.network, env)
+    entries = _make_entries(urls, name, settings.name_by)
+    if sha256 is not None:
+        hashes = (_read_hash_beside(e.url, clock, network) if sha256 == BESIDE else sha256 for e in entries)
+        digests = (Digest("sha256", text.lower()) for text in hashes)
+        entries = [replace_fields(e, digest=digest) for e, digest in zip(entries, digests, strict=True)]
+    with prepare_entries(entries, NAME, settings, env=env, clock=clock) as prepared:
+        yield prepared
+
+
+def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str | None]:
+    """The settings with the directory of ``output``, and the name within."""
+    if output is None:
+        return settings, None
+    if len(settings.to) > 1:
+        raise UsageError("--output names one file; give one --to")
+    if output in ("-", "") or output.endswith("/"):
+        raise UsageError(
+            f"--output is {printable(output)!r}, which names no file; standard output is not supported"
+        )
+    [directory] = settings.to
+    if is_object_store(directory):
+        return settings, output
+    path = PurePath(directory, output)
+    return replace(settings, to=(str(path.parent),)), path.name
+
+
+def _make_entries(urls: Sequence[str], name: str | None, name_by: str) -> list[Entry]:
+    """Check the URLs by the rules of a manifest's, and name their files. Raises UsageError."""
+    faults, document = Faults(), Document(options=STANDARD)
+    rows = (Row(0, {"url": url, "path": name or "unnamed"}) for url in urls)
+    entries = [check_row(row, index, document, faults) for index, row in enumerate(rows)]
+    faults.raise_if_any(NAME)
+    checked = [entry for entry in entries if entry is not None]
+    return (
+        checked if name is not None else [replace_fields(e, path=_choose_name(e, name_by)) for e in checked]
+    )
+
+
+def _choose_name(entry: Entry, name_by: str) -> SafePath:
+    url = entry.url.reveal()
+    try:
+        return check_path(last_segment(url) if name_by == "last" else choose_path(url, entry.id, name_by))
+    except (FieldError, UrlError) as error:
+        raise UsageError(f"{entry.url} gives the file no name: {error}; name it with -o FILE") from None
+
+
+def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> str:
+    """The SHA-256 that the server states beside the file. Raises UsageError: it states none."""
+    if strip_signature(url.reveal()) != url.reveal():
+        raise UsageError(f"{url} is signed for one file; state its hash: --sha256 HEX")
+    parts = urlsplit(url.reveal())
+    beside = SecretUrl(urlunsplit(parts._replace(path=f"{parts.path}.sha256", fragment="")))
+    file = BytesIO()
+    try:
+        asyncio.run(fetch_to(file, beside, clock, network, max_bytes=_LONGEST_SIDECAR))
+    except SourceError as error:
+        raise UsageError(f"cannot read a hash at {beside}: {error}; state it: --sha256 HEX") from None
+    text = file.getvalue()
+    if _HEX.match(plain := text.decode("ascii", "replace").strip()):
+        return plain
+    try:
+        entries = list(
+            read_entries(BytesIO(text), name=str(beside), format="sha256sum", base_url="https://h.invalid/")
+        )
+    except ManifestError:
+        raise UsageError(f"{beside} is no list of SHA-256 hashes; state the hash: --sha256 HEX") from None
+    name = decode_last_segment(url.reveal())
+    for entry in entries:
+        names_it = len(entries) == 1 or entry.path.rpartition("/")[2] == name
+        if names_it and entry.digest is not None and entry.digest.algorithm == "sha256":
+            return entry.digest.hex
+    raise UsageError(f"{beside} has no SHA-256 of {printable(name)}; state the hash: --sha256 HEX")

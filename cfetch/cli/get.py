@@ -1,0 +1,69 @@
+"""``cfetch get``: one or a few files, here and now."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from cfetch.cli.download import preview, print_document, run
+from cfetch.cli.options import with_get
+from cfetch.config.layers import Resolved
+from cfetch.errors import Held
+
+Urls = Annotated[
+    list[str], typer.Argument(help="The files' http(s) URLs.", metavar="URL...", show_default=False)
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="The file's name, below --to (default: the last segment of the URL).",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Sha256 = Annotated[
+    str | None,
+    typer.Option(
+        help="The file's SHA-256, or the word beside: the hash is read from URL.sha256.",
+        metavar="HEX|beside",
+        show_default=False,
+    ),
+]
+
+
+@with_get
+def get(*, urls: Urls, output: Output = None, sha256: Sha256 = None, resolved: Resolved) -> None:
+    """Download one or a few files by their URLs: whole, verified, over several connections.
+
+    The engine is that of `cfetch download`. It replaces a slow connection, fetches a large file in segments,
+    and continues an interrupted download when the same command is run again.
+
+    Examples:
+
+      cfetch get https://example.org/disk.iso
+
+      cfetch get https://example.org/disk.iso -o linux.iso --sha256 beside
+
+      cfetch get https://example.org/a.zip https://example.org/b.zip --to data/ --json
+    """
+    from cfetch.app.get import prepare_get
+    from cfetch.report.plan_view import held_document
+
+    settings = resolved.settings
+    with prepare_get(urls, settings, output=output, sha256=sha256, env=os.environ) as prepared:
+        if settings.dry_run:
+            preview(prepared, settings)
+            return
+        try:
+            summary = run(prepared, resolved)
+        except Held as held:
+            if settings.json:
+                print_document(held_document(held))
+            raise
+    assert summary is not None
+    if settings.json:
+        print_document(summary)
+    if summary.exit_code:
+        raise typer.Exit(summary.exit_code)

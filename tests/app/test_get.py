@@ -1,0 +1,112 @@
+"""``cfetch get``: files by their URLs, with names and hashes of their own."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from cfetch.app.get import prepare_get
+from cfetch.bench.content import Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
+from cfetch.config.settings import Settings
+from cfetch.errors import UsageError
+from tests.cli.verbs import cfetch
+from tests.engine.drive import tree
+
+BODY = b"x" * 40_000
+SHA256 = hashlib.sha256(BODY).hexdigest()
+
+
+def plan_of(*urls, to, **how):
+    """Name, hash and place of each file that a call would fetch."""
+    with prepare_get(urls, Settings(to=(str(to),)), env={}, **how) as prepared:
+        entries = list(prepared.plan.entries())
+        return [(e.path, e.digest and e.digest.hex) for e in entries], prepared.preview().destination
+
+
+async def test_a_file_under_a_name_of_its_own(tmp_path):
+    """It is verified by the hash beside it; the summary is that of a download; a wrong hash is exit 1."""
+    async with Origin({"x.bin": BODY, "x.bin.sha256": f"{SHA256} *x.bin\n".encode()}) as origin:
+        url, to = origin.url + "x.bin", tmp_path / "to"
+        words = ["get", url, "--sha256"]
+        first = await cfetch(*words, "beside", "-o", "sub/y.bin", "--to", to, "--json")
+        assert (first.code, first.document["files"]["done"]) == (0, 1)
+        assert tree(to / "sub") == {"y.bin": BODY}
+        wrong = await cfetch(*words, "0" * 64, "--to", to, "--json", "--max-attempts", "1")
+        assert (wrong.code, wrong.document["failures"][0]["kind"]) == (1, "corrupt")
+        assert not (to / "x.bin").exists()
+
+
+async def test_a_large_file_is_continued_in_segments(tmp_path):
+    """What an earlier attempt has brought is not asked for again: here the connection is reset half-way."""
+    content = Synthetic("big.bin", 6 << 20)
+    async with Origin({"big.bin": content}, {"big.bin": Fault(kind="reset", after_bytes=3 << 20)}) as origin:
+        done = await cfetch("get", origin.url + "big.bin", "--to", tmp_path, "--json", "--quiet")
+        assert (done.code, done.document["bytes"]["fetched"]) == (0, content.size_bytes)
+        assert len(origin.requests) > 1
+    assert hashlib.sha256((tmp_path / "big.bin").read_bytes()).hexdigest() == content.sha256()
+
+
+def test_names_and_places(tmp_path):
+    """The last segment of the URL, or what --output says; only the file's own directory is written to."""
+    a, b = "http://h.test/d/a%20b.zip?k=1", "http://h.test/b.zip"
+    assert plan_of(a, b, to=tmp_path) == ([("a b.zip", None), ("b.zip", None)], str(tmp_path))
+    assert plan_of(b, to=tmp_path, output="s/c", sha256="AB" * 32) == ([("c", "ab" * 32)], f"{tmp_path}/s")
+
+
+@pytest.mark.parametrize(
+    ("urls", "how", "message"),
+    [
+        (["http://h.test/"], {}, "gives the file no name: .* -o FILE"),
+        (["http://h.test/?sig=CANARY", "http://h.test/a"], {}, "^(?!.*CANARY).* -o FILE"),
+        (["ftp://h.test/a"], {}, "the command line: url: its scheme is not http or https"),
+        (["http://h.test/a", "http://h.test/b"], {"output": "x"}, "--output is for one URL, and there are 2"),
+        (["http://h.test/a", "http://h.test/b"], {"sha256": "0" * 64}, "--sha256 HEX is for one URL"),
+        (["http://h.test/a", "http://h.test/d/a"], {}, "a"),
+        (["http://h.test/a"], {"sha256": "12"}, "64 hexadecimal digits, or beside"),
+        (["http://h.test/a"], {"output": "-"}, "standard output is not supported"),
+        (["http://h.test/a"], {"output": "b/.cfetch"}, "state directory"),
+    ],
+)
+def test_what_cannot_be_had(tmp_path, urls, how, message):
+    """The message says what to do instead, and nothing is fetched."""
+    with pytest.raises(UsageError, match=message):
+        plan_of(*urls, to=tmp_path, **how)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (SHA256.upper(), True),
+        (f"SHA256 (a.zip) = {SHA256}\n", True),
+        (f"{'0' * 64}  other\n{SHA256}  ./dist/a.zip\n", True),
+        (f"{SHA256}  renamed.zip\n", True),
+        (f"{'0' * 64}  b\n{'1' * 64}  c\n", False),
+        ("<html>", False),
+        (f"{'0' * 32}  a.zip\n", False),
+    ],
+)
+async def test_the_hash_beside_a_file(tmp_path, text, found):
+    """As sha256sum, BSD tools or people write it; of several lines the one with the file's name."""
+    async with Origin({"a.zip.sha256": text.encode()}) as origin:
+        asked = asyncio.to_thread(plan_of, f"{origin.url}a.zip?download=1", to=tmp_path, sha256="beside")
+        if found:
+            assert (await asked)[0] == [("a.zip", SHA256)]
+        else:
+            with pytest.raises(UsageError, match="state the hash: --sha256 HEX"):
+                await asked
+        assert origin.requests[0].query == "download=1"
+
+
+async def test_a_signed_url_has_no_hash_beside_it(tmp_path):
+    """Its signature is for one object."""
+    url = "http://h.test/a?AWSAccessKeyId=a&Signature=CANARY&Expires=1"
+    with pytest.raises(UsageError, match=r"^(?!.*CANARY).*signed for one file"):
+        plan_of(url, to=tmp_path, sha256="beside")
+
+
+async def test_a_url_that_is_given_as_a_verb():
+    """The message names the verb, and holds nothing of the URL."""
+    done = await cfetch("https://h.test/x?sig=CANARY")
+    assert (done.code, "cfetch get URL" in done.err, "CANARY" in done.err) == (2, True, False)

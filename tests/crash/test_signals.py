@@ -111,7 +111,7 @@ def test_c110_nobody_else_may_read_the_state(tmp_path, url, children, umask, els
     assert any(name.endswith(".jsonl") for name in found)
     for name, (is_directory, mode) in found.items():
         leaf = name.rpartition("/")[2]
-        is_part = len(leaf) == 33 and leaf[0] in "hs"  # a final file in the making, in a closed directory
+        is_part = len(leaf) == 33 and leaf[0] in "hsr"  # a final file in the making, in a closed directory
         wanted = 0o700 if is_directory else 0o666 & ~umask if is_part else 0o600
         assert mode == oct(wanted), name
     assert state.stat().st_mode & 0o777 == 0o700

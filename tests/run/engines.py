@@ -169,7 +169,7 @@ class EngineContract:
 
     def test_a_guard_that_was_wrong_changes_nothing(self, scene_of):
         """It is asked, and the plan is still this run's: all is brought."""
-        slow = {NAMES[-1]: Fault(kind="delay", delay_s=1.0)}
+        slow = {NAMES[-1]: Fault(kind="delay", delay_s=3.0)}  # tasks are heard once a second
         with served(FILES, slow) as origin, scene_of(origin) as scene:
             summary = scene.go(once_under_way(lambda: scene.engine.lose("no heartbeat"), done=0))
         assert (summary.exit_code, summary.files.done, scene.of(RunStopping)) == (0, 6, [])

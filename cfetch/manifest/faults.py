@@ -44,11 +44,11 @@ class Faults:
         del self._kept[MAX_KEPT - 1 :]
         self.add(error.line, f"{error}; what follows was not read")
 
-    def forgive(self) -> None:
-        """Let the faults so far pass: they are of rows that are skipped."""
-        self.skipped += self.total
-        self.total = 0
-        self._kept.clear()
+    def forgive(self, before: int) -> None:
+        """Let all but the first ``before`` faults pass: they are of rows that are skipped."""
+        self.skipped += self.total - before
+        self.total = before
+        del self._kept[before:]
 
     def raise_if_any(self, name: str) -> None:
         """Raises: ManifestError: with all kept faults in the order of their lines."""

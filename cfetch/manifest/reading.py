@@ -59,7 +59,7 @@ class Reading:
         self.faults = faults or Faults(report if self._skips else None)
 
     def __iter__(self) -> Iterator[Entry]:
-        good = 0
+        good, before = 0, self.faults.total
         ranges = RangeSuspicion()
         try:
             rows = self._reader(self._source, self.document, self.faults)
@@ -75,8 +75,8 @@ class Reading:
             self.faults.note_break(error)
             return
         self.document.notes.extend(ranges.notes())
-        if self._skips and good:
-            self.faults.forgive()
+        if self._skips and good and not self.document.is_faulty:
+            self.faults.forgive(before)
 
 
 class RangeSuspicion:

@@ -45,7 +45,8 @@ class Document:
     ``given_base_url`` is the caller's and outweighs the document's own, ``own_url`` is where the document was
     had and counts if there is no other. ``look_ahead`` finds a ``base_url`` that stands behind the entries.
     ``options`` are a person's for a list of any kind; without them rows state the native keys, and URLs are
-    not encoded. ``notes`` are for that person.
+    not encoded. ``notes`` are for that person. ``is_faulty``: what it states for all entries has a fault, and
+    so none of them may be taken.
     """
 
     base_url: str | None = None
@@ -55,6 +56,7 @@ class Document:
     own_url: str | None = None
     options: ReadingOptions | None = None
     notes: list[str] = field(default_factory=list)
+    is_faulty: bool = False
 
     def make_columns(self) -> Columns:
         """What chooses the columns of a table. Raises UsageError: the options contradict each other."""
@@ -69,10 +71,15 @@ class Document:
             self.base_url = find()
         return self.own_url if self.base_url is None else self.base_url
 
-    def take(self, key: str, value: object, line: int, faults: Faults) -> None:
-        """Take one of ``HEADER_KEYS``."""
+    def take(
+        self, key: str, value: object, line: int, faults: Faults, known: tuple[str, ...] = HEADER_KEYS
+    ) -> None:
+        """Take one of ``HEADER_KEYS``; any other key is a fault, whose message lists ``known``."""
+        before = faults.total
         try:
-            if key == "version":
+            if key not in HEADER_KEYS:
+                faults.add(line, describe_unknown_key(key, known))
+            elif key == "version":
                 if type(value) is not int or value != 1:
                     raise FieldError("this cfetch reads version 1")
             elif value is None:
@@ -83,6 +90,7 @@ class Document:
                 self.headers = check_headers(value)
         except (FieldError, UrlError) as error:
             faults.add(line, f"{key}: {error}")
+        self.is_faulty = self.is_faulty or faults.total > before
 
 
 def describe_unknown_key(key: str, known: tuple[str, ...]) -> str:

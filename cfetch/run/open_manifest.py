@@ -118,7 +118,7 @@ def expand_manifests(names: Sequence[str]) -> list[str]:
             continue
         try:
             within = path.iterdir() if path.is_dir() else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
-            files = sorted(str(file) for file in within if file.name[0] not in "._" and file.is_file())
+            files = sorted(str(file) for file in within if file.name[0] not in "._" and not file.is_dir())
         except OSError as error:
             raise UsageError(f"cannot read {shown_name(name)}: {error.strerror}") from None
         if not files:

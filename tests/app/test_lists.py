@@ -65,6 +65,15 @@ async def test_several_manifests_are_one_run(tmp_path):
     assert sorted(tree(tmp_path / "to")) == ["a.bin", "b.bin", "c.bin"]
 
 
+async def test_a_broken_symlink_in_a_directory_of_manifests_is_not_passed_over(tmp_path):
+    """Its entries would be missing without a word."""
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists/a.txt").write_text("http://127.0.0.1:1/a\n")
+    (tmp_path / "lists/b.txt").symlink_to("gone")
+    ended = await run(tmp_path / "lists", "--to", tmp_path / "to")
+    assert (ended.code, "b.txt: No such file" in ended.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("names", "word"),
     [

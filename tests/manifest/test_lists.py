@@ -1,11 +1,12 @@
 """Lists as people have them: each is read as it was meant, or refused with the way out."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from cfetch.manifest.formats.detection import READERS
-from tests.manifest.lists import SAMPLES, find_samples, make_table, read
+from tests.manifest.lists import BASE, MD5, SAMPLES, H, Sample, find_samples, make_table, read
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "manifests.md"
 
@@ -49,6 +50,74 @@ def test_the_table_of_the_document_is_what_the_command_prints():
 def test_urls_are_joined_and_encoded_as_their_makers_mean_them(name, url):
     """Also where a list names files only, and its own address says the rest."""
     assert next(read(sample) for sample in SAMPLES if sample.name == name).urls[0] == url
+
+
+INDEX = "<html><title>Index of /d</title>{}</html>"
+MAP = "<urlset>{}</urlset>"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (INDEX.format('<a href="./t_00:00:00">'), "t_00:00:00"),
+        (INDEX.format('<a href=".htaccess">'), ".htaccess"),
+        (INDEX.format("<a href=a.bin>"), "a.bin"),
+        (MAP.format("<loc>https://h.example/a.pdf?x[]=1</loc>"), "a.pdf"),
+        (MAP.format('<loc xml:lang="en">\nhttps://h.example/a.pdf\n</loc>'), "a.pdf"),
+        (MAP.format("<loc> <![CDATA[https://h.example/a.pdf?x[]=1&y=2]]> </loc>"), "a.pdf"),
+        ('{"resources": [{"path": null, "url": "https://h.example/a.csv"}]}', "a.csv"),
+    ],
+)
+def test_no_entry_is_left_out(text, expected):
+    """However its maker writes it."""
+    outcome = read(Sample("", "list", text.encode(), own_url=BASE))
+    assert (outcome.paths, outcome.faults) == ((expected,), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MAP.format("<loc>https://h.example/a.pdf</loc><loc></loc>"), "1 elements <loc>"),
+        ('{"resources": ["https://h.example/res.json"]}', "resources[0] must be an object"),
+        ('{"resources": [{"name": "a"}]}', "must be a string, not null"),
+        ('{"type": "FeatureCollection", "features": [{"assets": {"a": {}}}]}', "must be a string, not null"),
+        ("run\tfastq_ftp\tfastq_md5\nR1\tftp.h.example/a.gz\n", "the row has 2 cells"),
+        *(
+            (f'url = "https://h.example/a"\n{option}\n', "cfetch has no such option")
+            for option in ("-X POST", "-F a=b", "-T f", "-r 0-9", "-I", "json = x", "url-query = a=b")
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_a_fault(text, words):
+    """A list of which a part is passed over looks like a good one."""
+    assert words in read(Sample("", "list", text.encode(), own_url=BASE)).faults[0]
+
+
+TREE = "https://h.example/api/datasets/o/n/tree/main"
+STAC = {"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "own_url", "words"),
+    [
+        (json.dumps(STAC), BASE, "leads to further items"),
+        (json.dumps([{"type": "directory", "oid": "", "path": "x"}]), TREE, "are left out: 1"),
+        (json.dumps([{"computed_md5": MD5, "download_url": H}] * 10), BASE, "go on"),
+        (
+            json.dumps({"@context": {}, "distribution": [
+                {"@type": "FileObject", "encodingFormat": "git+https"},
+                {"@type": "FileObject", "contentUrl": H + "a"},
+            ]}),
+            BASE,
+            "repositories that are left out, with all their files: 1",
+        ),
+        ("run\tfastq_ftp\nR1\tftp.h.example/a.gz\nR2\t\n", BASE, "no file of the kind fastq: 1"),
+    ],
+)  # fmt: skip
+def test_what_a_list_leaves_to_others_is_told(text, own_url, words):
+    """A page of a longer answer, directories, repositories, runs without files of that kind."""
+    [note] = read(Sample("", "list", text.encode(), own_url=own_url)).notes
+    assert words in note
 
 
 def test_every_reader_has_a_sample():

@@ -43,6 +43,36 @@ def test_nothing_is_skipped_where_nothing_is_good_or_the_document_is_broken(text
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        '{"version": 2, "files": [{"url": "http://h/a"}]}',
+        '{"version": 1, "files": [{"url": "http://h/a"}], "headers": {"a b": "c"}}',
+        '{"version": 1, "haeders": {}}\n{"url": "http://h/a"}\n',
+    ],
+)
+def test_what_a_document_states_for_all_rows_is_never_skipped(text):
+    """Its rows would be asked for without their headers, or read by the rules of another version."""
+    with pytest.raises(ManifestError):
+        paths(text, bad_rows="skip")
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        '[{"url": "http://h/b"},\n{"url": "http://h',
+        "http://[\n",
+        '{"version": 1, "headers": {"X": "1"}, "files": [{"url": "http://h/b"}]}',
+    ],
+)
+def test_one_manifest_does_not_forgive_the_faults_of_another(tmp_path, faulty):
+    """A list that is cut off, or without a good row, is refused also where others follow it."""
+    parts = [part("a", "http://h/a\n"), part("b", faulty), part("c", faulty), part("d", "http://h/d\n")]
+    with pytest.raises(ManifestError) as caught:
+        freeze_parts(parts, name="4 manifests", directory=tmp_path, options=ReadingOptions(bad_rows="skip"))
+    assert "b" in {problem.source for problem in caught.value.problems}
+
+
+@pytest.mark.parametrize(
     ("columns", "options", "word"),
     [
         ("url,image_url", {}, "--url-column"),

@@ -25,12 +25,19 @@ _SHORT = {
     "u": "user",
     "b": "cookie",
     "d": "data",
+    "E": "cert",
+    "F": "form",
+    "I": "head",
+    "T": "upload-file",
+    "X": "request",
+    "r": "range",
 }
 _HEADERS = {"user-agent": "User-Agent", "referer": "Referer"}
 _NEEDED = frozenset(
     (
-        *("user", "cookie", "data", "data-binary", "data-raw", "form", "request", "upload-file"),
-        *("cert", "key", "oauth2-bearer"),
+        *("user", "cookie", "data", "data-ascii", "data-binary", "data-raw", "data-urlencode", "json"),
+        *("form", "form-string", "head", "range", "request", "upload-file", "url-query"),
+        *("cert", "key", "oauth2-bearer", "output-dir"),
     )
 )
 _FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.IGNORECASE)

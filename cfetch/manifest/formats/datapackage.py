@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.whole_json import hash_fields, list_objects, load_json
@@ -16,8 +17,10 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 def read_datapackage(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The rows: ``url``, ``path`` of a relative one, ``size`` and a hash; a resource may have several."""
     for resource in list_objects(load_json(source, "the package"), "resources"):
-        stated = resource.get("path", resource.get("url"))
-        paths = stated if isinstance(stated, list) else [stated] if stated is not None else []
+        stated = resource.get("path") or resource.get("url")
+        if stated is None and "data" in resource:  # it stands in the document itself
+            continue
+        paths: list[Any] = stated if isinstance(stated, list) else [stated]
         about: dict[str, object] = {}
         if len(paths) == 1:  # else they are of all files together
             text = resource.get("hash")

@@ -27,11 +27,17 @@ def read_ena_report(source: Source, document: Document, faults: Faults) -> Itera
     columns = next(lines, (1, ""))[1].split("\t")
     wanted = document.options.url_column if document.options else None
     kind = _choose_kind(columns, wanted)
+    without = 0
     for line, text in lines:
         if not text:
             continue
-        cells = dict(zip(columns, text.split("\t"), strict=False))
+        row = text.split("\t")
+        if len(row) != len(columns):
+            faults.add(line, f"the row has {len(row)} cells, but the first row names {len(columns)} columns")
+            continue
+        cells = dict(zip(columns, row, strict=True))
         files = _split(cells.get(f"{kind}_ftp"))
+        without += not files
         sizes, hashes = (_split(cells.get(f"{kind}_{part}")) for part in ("bytes", "md5"))
         if any(len(parts) not in (0, len(files)) for parts in (sizes, hashes)):
             faults.add(line, f"{kind}: it names {len(files)} files, {len(sizes)} sizes and {len(hashes)} MD5")
@@ -43,6 +49,8 @@ def read_ena_report(source: Source, document: Document, faults: Faults) -> Itera
             if hashes:
                 fields["md5"] = hashes[place]
             yield Row(line, fields)
+    if without:
+        document.notes.append(f"rows that name no file of the kind {kind}: {without}")
 
 
 def _choose_kind(columns: Sequence[str], wanted: str | None) -> str:

@@ -7,11 +7,18 @@ from cfetch.manifest.formats.whole_json import list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
+PAGE = 10  # files of one answer, unless it was asked for more by page_size
+
 
 def read_figshare(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The rows: ``url``, ``path``, ``size`` and ``md5``. A mere link to elsewhere has no size."""
     article = load_json(source, "the article")
-    for file in list_objects(article, None if isinstance(article, list) else "files"):
+    files = list(list_objects(article, None if isinstance(article, list) else "files"))
+    if len(files) == PAGE:
+        document.notes.append(
+            f"it has {PAGE} files, as many as one answer holds: it may go on; ask for …/files?page_size=1000"
+        )
+    for file in files:
         is_link = file.get("is_link_only") is True
         yield Row(
             0,

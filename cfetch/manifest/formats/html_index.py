@@ -16,7 +16,10 @@ from cfetch.manifest.source import Source
 _INDEX = re.compile(
     r"<(?:title|h1)[^<>]{0,200}>\s{0,100}(?:Index of|Directory listing for|Directory:)\s", re.IGNORECASE
 )
-_LINK = re.compile(r"<a\s[^<>]{0,200}?href\s?=\s?(?:\"([^\"<>]{1,4096})\"|'([^'<>]{1,4096})')", re.IGNORECASE)
+_LINK = re.compile(
+    r"<a\s[^<>]{0,200}?href\s?=\s?(?:\"([^\"<>]{1,4096})\"|'([^'<>]{1,4096})'|([^\s\"'<>]{1,4096}))",
+    re.IGNORECASE,
+)
 _PLACE = re.compile(r"[^:/?#]+://[^/?#]+(?:[^?#]*/)?")
 
 
@@ -35,9 +38,7 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
     for match in _LINK.finditer(text):
         line += text.count("\n", end, match.start())
         end = match.start()
-        link = unescape(match[1] or match[2]).strip()
-        if link[:1] in ("?", "#", ".") and not link.startswith("./"):
-            continue
+        link = unescape(match[1] or match[2] or match[3]).strip()
         name = _name_within(link, place[0] if place else None)
         if not name or name in seen:
             continue
@@ -45,7 +46,7 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
         if name.endswith("/"):
             directories += 1
         else:
-            yield Row(line, {"url": name})
+            yield Row(line, {"url": f"./{name}" if ":" in name else name})  # else it would be a scheme's
     if directories:
         document.notes.append(f"directories that the index names and that are left out: {directories}")
 
@@ -60,6 +61,8 @@ def _name_within(link: str, place: str | None) -> str | None:
         if not link.startswith(place):
             return None
         link = link[len(place) :]
+    elif ":" in link and not link.startswith("./"):
+        return None
     name = link.removeprefix("./")
     stem = name.rstrip("/")
-    return None if not stem or "/" in stem or "?" in name or "#" in name or ":" in name else name
+    return None if stem in ("", ".", "..") or "/" in stem or "?" in name or "#" in name else name

@@ -13,7 +13,7 @@ from typing import Any
 
 from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
+from cfetch.manifest.rows import HEADER_KEYS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP, quoted_key
 
@@ -57,12 +57,10 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
 
 
 def _take(key: str, value: object, line: int, document: Document, faults: Faults) -> None:
-    if key in HEADER_KEYS:
-        document.take(key, value, line, faults)
-    elif key == "files":
+    if key == "files":
         faults.add(line, "files: it must be an array")
     else:
-        faults.add(line, describe_unknown_key(key, _TOP_KEYS))
+        document.take(key, value, line, faults, _TOP_KEYS)
 
 
 def read_elements(source: Source) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
-from cfetch.manifest.rows import HEADER_KEYS, Document, Row, describe_unknown_key
+from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 
@@ -43,7 +43,4 @@ def _take_header(fields: dict[str, object], line: int, document: Document, fault
     for key, value in fields.items():
         if faults.total - before >= MAX_KEPT:  # to look for what is meant takes time
             break
-        if key in HEADER_KEYS:
-            document.take(key, value, line, faults)
-        else:
-            faults.add(line, describe_unknown_key(key, HEADER_KEYS))
+        document.take(key, value, line, faults)

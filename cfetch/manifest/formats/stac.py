@@ -25,14 +25,16 @@ def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Ro
             f"this STAC {'catalog' if kind == 'Catalog' else 'collection'} has no assets of its own, only "
             "links to items; give the answer of …/items or of a search",
         )
+    if any(link.get("rel") == "next" for link in list_objects(stac, "links")):
+        document.notes.append("the answer goes on: its link next leads to further items, which are left out")
     for item in list_objects(stac, "features") if kind == "FeatureCollection" else [stac]:
-        for asset in get_object(item, "assets").values():
-            href = asset.get("href") if isinstance(asset, dict) else None
-            if not isinstance(href, str):
-                continue
+        assets = get_object(item, "assets")
+        for asset in (get_object(assets, name) for name in assets):
+            href = asset.get("href")
             fields: dict[str, object] = {"url": href, "size": asset.get("file:size")}
-            with suppress(UrlError):  # such a row is judged where all rows without a path are
-                fields["path"] = f"{item.get('id')}/{decode_last_segment(href)}"
+            if isinstance(href, str):
+                with suppress(UrlError):  # such a row is judged where all rows without a path are
+                    fields["path"] = f"{item.get('id')}/{decode_last_segment(href)}"
             yield Row(0, fields | _hash(asset.get("file:checksum")), "assets")
 
 

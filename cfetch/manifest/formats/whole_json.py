@@ -46,9 +46,17 @@ def get_object(holder: object, *keys: str) -> dict[str, Any]:
 
 
 def list_objects(holder: object, key: str | None = None) -> Iterator[dict[str, Any]]:
-    """The objects of the array that ``holder`` is, or has under ``key``; what is no object is left out."""
+    """The objects of the array that ``holder`` is, or has under ``key``.
+
+    Raises:
+        BrokenDocumentError: one of its elements is no object, so that nobody knows what it stands for.
+    """
     array = holder if key is None else holder.get(key) if isinstance(holder, dict) else None
-    return (element for element in (array if isinstance(array, list) else ()) if isinstance(element, dict))
+    for place, element in enumerate(array if isinstance(array, list) else ()):
+        if not isinstance(element, dict):
+            shown = f"{key or 'element'}[{place}]"
+            raise BrokenDocumentError(0, f"{shown} must be an object, not {kind_of(element)}")
+        yield element
 
 
 def hash_fields(text: object) -> dict[str, object]:

@@ -36,6 +36,7 @@ from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
+from cfetch.run.header_hosts import aim_headers
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.open_manifest import expand_manifests, is_url, open_manifest, refuse_empty, shown_name
 from cfetch.run.rejected_rows import RejectedRows
@@ -112,12 +113,13 @@ def prepare(
         else:
             from cfetch.spark.prepare.large import prepare_on_spark
 
-            check_for_spark(volumes)
+            check_for_spark(volumes, settings)
             rejected = destinations.state / "rejected" / instant
             plan = frozen_by_spark(
                 prepare_on_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
             )
         _check_room(plan.frozen, volumes)
+        settings, network = _aim(settings, plan.frozen, env)
         origin = _ManifestRef(
             manifest=manifest, statement=statement, base_url=settings.base_url, options=settings.reading
         )
@@ -154,10 +156,10 @@ def prepare_entries(
     destinations = places(settings)
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
-        network = make_network(settings.network, env)
         volumes = _open_volumes(stack, settings)
         directory = own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
+        settings, network = _aim(settings, plan.frozen, env)
         _check_room(plan.frozen, volumes)
         origin = _ManifestRef(manifest=name)
         api = StatementApi(settings.statement_host, env, network, clock)
@@ -169,6 +171,12 @@ def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
     volumes = Volumes(places(settings).roots, write_timeout_s=settings.write_timeout)
     stack.callback(volumes.close)
     return volumes
+
+
+def _aim(settings: Settings, plan: Frozen, env: Mapping[str, str]) -> tuple[Settings, Network]:
+    """Aim the user's headers at the plan's only host, if the settings name none. Raises ConfigError."""
+    settings = aim_headers(settings, plan.host_files, more=plan.more_hosts)
+    return settings, make_network(settings.network, env)
 
 
 def _is_for_spark(manifest: str, settings: Settings) -> bool:
@@ -245,9 +253,9 @@ def prepare_planned(
         if there:
             raise UsageError(f"plan {instant} is for {there}; give that as --to")
         settings = _fit_descriptors(settings, len(destinations.roots))
-        network = make_network(settings.network, env)
         directory = destinations.state / "plans" / instant
         plan = load(stack, directory)
+        settings, network = _aim(settings, plan.frozen, env)
         origin = _read_origin(directory / ORIGIN_NAME)
         volumes = _open_volumes(stack, settings)
         _check_room(plan.frozen, volumes)

@@ -87,7 +87,7 @@ def _processes_engine(plan: Plan, outside: Surroundings, knowledge: Knowledge, p
 def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
     from cfetch.spark.cluster_run import SparkEngine
 
-    check_for_spark(outside.volumes)
+    check_for_spark(outside.volumes, outside.settings)
     if plan.frozen.names_batches:
         raise UsageError(
             "the manifest names batches, which are published as a whole; --engine spark publishes each "
@@ -103,7 +103,12 @@ def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
     )
 
 
-def check_for_spark(volumes: Volumes) -> None:
-    """Raise UsageError unless there is one directory."""
+def check_for_spark(volumes: Volumes, settings: Settings) -> None:
+    """Raise UsageError unless there is one directory, and no file that only this machine has."""
+    if settings.cookies is not None:
+        raise ConfigError(
+            "cookies is a file of this machine, which executors do not see; with --engine spark, give the "
+            "login as --bearer-env or --header, or use --engine local"
+        )
     if len(volumes.roots) > 1 or not volumes.local:
         raise UsageError("--engine spark downloads to one directory that all executors see; give one --to")

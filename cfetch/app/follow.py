@@ -97,6 +97,8 @@ def follow(
         LocalFault: the journal cannot be written.
     """
     settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local", deadline=None)
+    if (settings.header or settings.bearer_env) and not settings.header_host:
+        raise ConfigError("header or bearer_env is given; say which hosts may have it: --header-host HOST")
     clock = clock or SystemClock()
     where = places(settings)
     if options.delete and len(where.directories) < len(where.roots):

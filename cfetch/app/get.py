@@ -27,6 +27,7 @@ from cfetch.manifest.names import choose_path
 from cfetch.manifest.reading import STANDARD, read_entries
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.urls import UrlError, decode_last_segment, last_segment, strip_signature
+from cfetch.run.header_hosts import aim_headers
 from cfetch.run.open_manifest import fetch_to
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.network import Network, make_network
@@ -63,9 +64,10 @@ def prepare_get(
     if sha256 not in (None, BESIDE) and not _HEX.match(sha256 or ""):
         raise UsageError("--sha256 must be 64 hexadecimal digits, or beside to read URL.sha256")
     settings, name = _choose_place(settings, output)
-    network = make_network(settings.network, env)
     entries = _make_entries(urls, name, settings.name_by)
+    settings = aim_headers(settings, {entry.url.host() for entry in entries})
     if sha256 is not None:
+        network = make_network(settings.network, env)
         hashes = (_read_hash_beside(e.url, clock, network) if sha256 == BESIDE else sha256 for e in entries)
         digests = (Digest("sha256", text.lower()) for text in hashes)
         entries = [replace_fields(e, digest=digest) for e, digest in zip(entries, digests, strict=True)]

@@ -58,6 +58,7 @@ _PANELS = {
         "client_key",
         "public_only",
     ),
+    "Who asks": ("header", "header_host", "bearer_env", "cookies", "user_agent"),
     "Guard": ("heartbeat_interval", "heartbeat_misses"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),

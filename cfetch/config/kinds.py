@@ -62,7 +62,7 @@ class Kind:
 
     def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
         """Raises ValueError if ``value`` is out of range."""
-        if self.item is not None:
+        if self.item is not None and value is not None:
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
             for item in value:
@@ -186,6 +186,45 @@ def text(metavar: str, help_: str, why: str = "") -> Kind:
 def destinations(help_: str, why: str = "") -> Kind:
     """Directories and object stores. In one text, such as an environment variable, commas separate them."""
     return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
+
+
+def headers(help_: str, why: str = "") -> Kind:
+    """Headers of a request. In one text, such as an environment variable, each has a line of its own."""
+    return Kind(
+        metavar="'NAME: VALUE'",
+        read=lambda raw: tuple(raw.splitlines()),
+        show="\n".join,
+        item=_check_header,
+        help=help_,
+        why=why,
+        secret=True,
+    )
+
+
+def _check_header(text: str) -> None:
+    if not re.fullmatch(r"[!#-'*+.^-`|~0-9A-Za-z-]+[ \t]*:[^\x00-\x08\x0a-\x1f\x7f]*", text):
+        raise ValueError("must be a name, a colon and a value, as in 'X-Team: lake'")
+
+
+def header_value(metavar: str, help_: str, why: str = "") -> Kind:
+    """The value of one header, which is no secret."""
+
+    def read(raw: str) -> str:
+        if not raw.strip() or not raw.isascii() or not raw.isprintable():
+            raise ValueError("must be printable ASCII characters")
+        return raw.strip()
+
+    return Kind(metavar=metavar, read=read, show=str, help=help_, why=why)
+
+
+def hosts(help_: str, why: str = "") -> Kind:
+    """Hosts, each with its port if a URL has one; ``*`` is all. In one text, commas separate them."""
+    return Kind(metavar="HOST", read=_split, show=",".join, item=_check_host, help=help_, why=why)
+
+
+def _check_host(text: str) -> None:
+    if text != "*" and not re.fullmatch(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?", text):
+        raise ValueError("must be a host as its URLs have it, in lower case, like example.org or h.test:8080")
 
 
 def is_object_store(destination: str) -> bool:

@@ -17,6 +17,9 @@ from cfetch.config.kinds import (
     destinations,
     duration,
     flag,
+    header_value,
+    headers,
+    hosts,
     origin,
     proxy_url,
     rate,
@@ -308,6 +311,31 @@ class Settings:
         bool,
         flag("Take logins from the file that NETRC names, or ~/.netrc.", "no login that nobody asked for"),
     ] = False
+    header: Annotated[
+        tuple[str, ...] | None,
+        headers(
+            "Send this header to the hosts of --header-host; repeat it for more. Other users of this machine "
+            "see a command line: put a secret into CFETCH_HEADER or a file, or use --bearer-env."
+        ),
+    ] = None
+    header_host: Annotated[
+        tuple[str, ...] | None,
+        hosts(
+            "Who gets --header and --bearer-env; repeat it for more, * is all hosts (default: the files' "
+            "host, if they have only one)."
+        ),
+    ] = None
+    bearer_env: Annotated[
+        str | None,
+        text("NAME", "Send the token in this environment variable, as Authorization: Bearer TOKEN."),
+    ] = None
+    cookies: Annotated[
+        str | None,
+        text("FILE", "Send the cookies of this file, in Netscape's format, each to its own domain."),
+    ] = None
+    user_agent: Annotated[
+        str | None, header_value("TEXT", "Send this as User-Agent (default: cfetch and its version).")
+    ] = None
     ca_file: Annotated[str | None, text("FILE", "PEM file of the CAs to trust, instead of the system's.")] = (
         None
     )
@@ -452,6 +480,11 @@ class Settings:
             client_cert=self.client_cert,
             client_key=self.client_key,
             public_only=self.public_only,
+            headers=self.header or (),
+            header_hosts=self.header_host or (),
+            bearer_env=self.bearer_env,
+            user_agent=self.user_agent,
+            cookies=self.cookies,
             rates=self.rates,
         )
 

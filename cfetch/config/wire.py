@@ -23,7 +23,9 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
-    ``proxy`` may hold a password, so no text shows a value of this type: ``wire.network`` reads it once.
+    ``proxy`` may hold a password, and ``headers`` (``Name: value``) logins, so no text shows a value of this
+    type: ``wire.network`` reads it once. ``header_hosts`` may have the headers, and the token in the
+    environment variable ``bearer_env``.
     """
 
     proxy: str | None = None
@@ -33,6 +35,11 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     client_cert: str | None = None
     client_key: str | None = None
     public_only: bool = False
+    headers: tuple[str, ...] = ()
+    header_hosts: tuple[str, ...] = ()
+    bearer_env: str | None = None
+    user_agent: str | None = None
+    cookies: str | None = None
     rates: RateLimits = RateLimits()
 
     def __repr__(self) -> str:

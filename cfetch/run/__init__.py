@@ -5,6 +5,7 @@
     open_manifest.py    a manifest by its name: a path, a URL, standard input
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     fresh_links.py      which ways to a fresh link this run has
+    header_hosts.py     who gets the user's own headers and token
     host_baseline.py    what earlier runs have learned about hosts: read before, merged after
     frame.py            what goes on round every engine, and the port that an engine keeps
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop

@@ -236,6 +236,8 @@ class _Driver:
         setup = self._setup
         asks = setup.origin.statement_id or setup.settings.statement_host
         names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
+        if setup.settings.bearer_env is not None:
+            names += (setup.settings.bearer_env,)
         return RunSpec(
             settings=setup.settings,
             headers=setup.plan.headers,

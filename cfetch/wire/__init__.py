@@ -16,6 +16,7 @@ Read in this order::
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   errors of aiohttp and of the system in our own form
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
+    credentials.py      the user's headers, token and cookies, and the hosts that may have them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     refresh.py          fresh links, for all entries that expire at once with one question
     listener.py         the end of the project's own servers: no connection stays open unseen

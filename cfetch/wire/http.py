@@ -5,8 +5,8 @@ made after a new DNS lookup: a slow connection from the pool might be used again
 guidelines, "Timeouts and retries for latency-sensitive applications"). Once a fresh connection has brought
 its reply to the end, it goes into the pool like any other; one that was broken off never does.
 
-URLs are sent as they are written (quoting again breaks signatures), no cookies are kept, and redirects are
-followed here, without secrets where they lead to another origin.
+URLs are sent as they are written (quoting again breaks signatures), no server's cookies are kept, and
+redirects are followed here, without secrets where they lead to another origin.
 """
 
 import asyncio
@@ -128,6 +128,8 @@ class HttpTransport:
             **kept,
         )
         self._headers = OWN_HEADERS if keep_alive else {**OWN_HEADERS, "Connection": "close"}
+        if network.user_agent is not None:
+            self._headers = {**self._headers, "User-Agent": network.user_agent}
         self._origins: dict[str, _Origin] = {}
 
     async def open(
@@ -140,11 +142,15 @@ class HttpTransport:
         method: str = "GET",
     ) -> Response:
         """Ask for ``url``, as ``Transport`` says."""
+        own = self._network.credentials
+        if own is not None:
+            secrets = own.add_headers(url, secrets)
         if self._network.logins:
             secrets = self._add_login(url, secrets)
         seen: list[SecretUrl] = []
         while True:
-            reply = await self._ask(fresh, method, url, {**headers, **secrets} if secrets else headers)
+            sent = secrets if own is None else own.add_cookies(url, secrets)
+            reply = await self._ask(fresh, method, url, {**headers, **sent} if sent else headers)
             if reply.status not in REDIRECTS:
                 return reply
             seen.append(url)

@@ -18,6 +18,7 @@ from cfetch.config.kinds import read_proxy
 from cfetch.config.wire import NetworkOptions
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretText, SecretUrl, printable
+from cfetch.wire.credentials import Credentials, read_credentials
 
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
 """The variables that ``make_network`` may read."""
@@ -27,13 +28,15 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
     ``proxies``: by scheme. ``no_proxy``: hosts that are reached without one, in NO_PROXY's form.
-    ``logins``: ``Authorization`` by host name. ``limit_bps``: the run is limited to about
-    that, so little should be read ahead.
+    ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
+    ``limit_bps``: the run is limited to about that, so little should be read ahead.
     """
 
     proxies: dict[str, SecretUrl] = {}
     no_proxy: str = ""
     logins: dict[str, SecretText] = {}
+    credentials: Credentials | None = None
+    user_agent: str | None = None
     tls: ssl.SSLContext | None = None
     public_only: bool = False
     limit_bps: int | None = None
@@ -77,6 +80,8 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         proxies=proxies,
         no_proxy=no_proxy,
         logins=_read_logins(env) if options.netrc else {},
+        credentials=read_credentials(options, env),
+        user_agent=options.user_agent,
         tls=_make_tls_context(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,

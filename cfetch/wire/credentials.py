@@ -1,0 +1,100 @@
+"""The user's own headers, token and cookies: read once, and given to no host but those that may have them.
+
+Headers and the token go to the hosts that are named, and never on to the target of a redirect on another
+origin. A cookie goes wherever its own domain, path and ``Secure`` say (RFC 6265), redirects included.
+"""
+
+import re
+import warnings
+from collections.abc import Mapping
+from http.cookiejar import CookieJar, LoadError, MozillaCookieJar
+from urllib.request import Request
+
+import msgspec
+
+from cfetch.config.wire import NetworkOptions
+from cfetch.errors import ConfigError
+from cfetch.manifest.fields import FieldError, Headers, check_headers
+from cfetch.secret import SecretText, SecretUrl, printable
+
+ALL_HOSTS = "*"
+_VISIBLE = re.compile(r"[!-~]+\Z")
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """``headers`` are for ``hosts``, each ``host`` or ``host:port`` as a URL has it; ``ALL_HOSTS`` is all."""
+
+    headers: Headers = ()
+    hosts: frozenset[str] = frozenset()
+    cookies: CookieJar | None = None
+
+    def add_headers(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
+        """Add the headers for the host of ``url`` to ``secrets``, which come first where both have one."""
+        if not self.headers or not (ALL_HOSTS in self.hosts or url.host() in self.hosts):
+            return secrets
+        stated = {name.lower() for name in secrets}
+        own = {name: value.reveal() for name, value in self.headers if name.lower() not in stated}
+        return {**secrets, **own}
+
+    def add_cookies(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
+        """Add the cookies for ``url`` to ``secrets``, unless those have a ``Cookie`` of their own."""
+        if self.cookies is None or any(name.lower() == "cookie" for name in secrets):
+            return secrets
+        request = Request(url.reveal())  # noqa: S310 - it is only looked at
+        self.cookies.add_cookie_header(request)
+        cookie = request.get_header("Cookie")
+        return secrets if cookie is None else {**secrets, "Cookie": cookie}
+
+
+def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credentials | None:
+    """Read the headers, the token and the cookies that the options name; None if they name none.
+
+    Raises:
+        ConfigError: a header is not valid, the variable is not set, or the file cannot be read.
+    """
+    if not (options.headers or options.bearer_env or options.cookies):
+        return None
+    stated = [text.partition(":") for text in options.headers]
+    headers: Headers = ()
+    for name, _, value in stated:
+        headers += _check_header(name.strip(), value.strip())
+    if options.bearer_env:
+        token = (env.get(options.bearer_env) or "").strip()
+        shown = printable(options.bearer_env)
+        if not token:
+            raise ConfigError(f"bearer_env is {shown}, and no environment variable of that name has a value")
+        if not _VISIBLE.match(token):
+            raise ConfigError(f"bearer_env is {shown}, whose value is no token: it holds spaces or controls")
+        headers += (("Authorization", SecretText(f"Bearer {token}")),)
+    names = [name.lower() for name, _ in headers]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"the header {twice} is given twice, by header or by bearer_env; leave one out")
+    cookies = _read_cookies(options.cookies) if options.cookies else None
+    return Credentials(headers=headers, hosts=frozenset(options.header_hosts), cookies=cookies)
+
+
+def _check_header(name: str, value: str) -> Headers:
+    try:
+        return check_headers({name: value})
+    except FieldError as error:
+        raise ConfigError(f"header: {error}") from None
+
+
+def _read_cookies(path: str) -> CookieJar:
+    jar, shown = MozillaCookieJar(), printable(path)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of a broken file it prints a traceback too
+            jar.load(path, ignore_discard=True, ignore_expires=True)
+    except (LoadError, UnicodeDecodeError):  # whose text holds the line
+        raise ConfigError(
+            f"cookies is {shown}, which is not in Netscape's format, as curl and browser add-ons write it; "
+            "its first line is # Netscape HTTP Cookie File"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"cookies is {shown}, which cannot be read: {error.strerror}") from None
+    for cookie in jar:
+        if cookie.expires == 0:  # so curl writes a cookie of a session
+            cookie.expires = None
+    jar.clear_expired_cookies()
+    return jar

@@ -1,0 +1,134 @@
+"""Logins of the user's own in whole runs: they reach their hosts, and nothing else."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cfetch.app.download import prepare, prepare_planned
+from cfetch.app.follow import FollowOptions, follow
+from cfetch.config.settings import Settings
+from cfetch.errors import ConfigError
+from cfetch.secret import SecretUrl
+from tests.conditions.runner import secrets_in
+from tests.processes.soak import children_of
+from tests.wire.raw_server import RawServer, reply
+
+SECRETS = {"CFETCH_HEADER": "X-Key: CANARYHEADER\nX-Two: CANARYTWO", "TOKEN": "CANARYTOKEN"}
+COOKIES = "# Netscape HTTP Cookie File\n127.0.0.1\tFALSE\t/{}\tFALSE\t0\tc\tCANARYCOOKIE\n"
+
+
+class Watching(RawServer):
+    """Looks at all files below ``root``, and at the command lines of ``pid`` and its children, when asked."""
+
+    def __init__(self, *replies, root):
+        super().__init__(*replies)
+        self.root = root
+        self.pid = 0
+        self.seen = []
+
+    async def converse(self, reader, writer):
+        pids = [self.pid, *children_of(self.pid)]
+        self.seen.append(secrets_in(self.root, sealed=True))
+        self.seen += [Path(f"/proc/{pid}/cmdline").read_bytes().count(b"CANARY") for pid in pids]
+        self.processes = len(pids)
+        await super().converse(reader, writer)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_logins_reach_their_host_and_nothing_else(tmp_path, processes):
+    """No log, no record, no file and no command line holds them; no host of a redirect gets them."""
+    files = tmp_path / "files"
+    files.mkdir()
+    (tmp_path / "cookies").write_text(COOKIES.format("in"))
+    async with Watching(reply(b"x"), root=files) as away, RawServer() as start:
+        start.replies = [reply(b"", f"Location: {away.url}", status="302 x")]
+        (files / "m.txt").write_text(f"{start.url}in/a\n{start.url}in/b\n")
+        words = ["download", files / "m.txt", "--to", files / "to", "--processes", processes, "--json"]
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "cfetch", *map(str, words)),
+            *("--bearer-env", "TOKEN", "--cookies", str(tmp_path / "cookies"), "--log-format", "json"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=os.environ | SECRETS,
+        )
+        away.pid = child.pid
+        out, err = await asyncio.wait_for(child.communicate(), 60)
+    assert (child.returncode, json.loads(out)["files"]["done"]) == (0, 2)
+    assert (away.processes > 1) is (processes == "2")  # the second one may come late
+    for head in start.heads:
+        assert [
+            secret for secret in (*SECRETS.values(), "CANARYCOOKIE") if secret.split()[-1] not in head
+        ] == []
+    assert "CANARY" not in "".join(away.heads) + out.decode() + err.decode()
+    assert not any(away.seen)
+    assert secrets_in(files, sealed=True) == []
+
+
+def test_several_hosts_share_no_login(tmp_path, in_place):
+    """Nothing is fetched until the user says who may have it; one host alone needs no word."""
+    _, settings = in_place
+    manifest = tmp_path / "m.txt"
+    manifest.write_text("http://a.test:81/x\nhttp://b.test/y\n")
+    options = {"to": settings.to, "header": ("X-Key: CANARY",)}
+    with (
+        pytest.raises(ConfigError, match=r"2 hosts \(a.test:81, b.test\); .*--header-host") as caught,
+        prepare(str(manifest), Settings(**options), env={}),
+    ):
+        pass
+    assert "CANARY" not in str(caught.value)
+    with prepare(str(manifest), Settings(**options, header_host=("b.test",)), env={}) as prepared:
+        assert keys_for(prepared, "http://a.test:81/", "http://b.test/") == [[], ["X-Key"]]
+        instant = prepared.schedule().instant
+    with (
+        pytest.raises(ConfigError, match="2 hosts"),
+        prepare_planned(instant, Settings(**options), env={}),
+    ):
+        pass
+
+
+def keys_for(prepared, *urls):
+    own = prepared._network.credentials
+    return [list(own.add_headers(SecretUrl(url), {})) for url in urls]
+
+
+def test_the_only_host_is_taken_and_no_mirror(in_place):
+    """Also by a plan that is run later; a mirror may be anybody's."""
+    manifest, settings = in_place
+    settings = Settings(to=settings.to, bearer_env="TOKEN")
+    with prepare(manifest, settings, env={"TOKEN": "t"}) as prepared:
+        assert keys_for(prepared, "http://nobody.test/a", "http://mirror.test/a") == [["Authorization"], []]
+
+
+def test_a_follower_is_told_its_hosts(tmp_path):
+    """What its feed will name is not known beforehand."""
+    settings = Settings(to=(str(tmp_path),), bearer_env="TOKEN")
+    with pytest.raises(ConfigError, match="--header-host HOST"):
+        follow("http://h.test/feed", settings, FollowOptions(), env={}, dashboard=None, emit_line=print)  # type: ignore[arg-type]
+
+
+def test_spark_refuses_cookies(in_place):
+    """The file is this machine's; the message says what works there."""
+    manifest, settings = in_place
+    cookies = Path(manifest).with_name("cookies")
+    cookies.write_text(COOKIES.format(""))
+    settings = Settings(to=settings.to, engine="spark", cookies=str(cookies))
+    with (
+        pytest.raises(ConfigError, match=r"cookies is a file of this machine.*--bearer-env"),
+        prepare(manifest, settings, env={}) as prepared,
+    ):
+        prepared.run(print)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"header": ("CANARY",)}, {"header": ("X-Key: CANARY\n",)}, {"header_host": ("HTTPS://h.test/CANARY",)}],
+)
+def test_a_value_in_another_form(words):
+    """The option is named, and nothing of it is quoted."""
+    with pytest.raises(ConfigError, match=f"^{next(iter(words))} must be") as caught:
+        Settings(**words)
+    assert "CANARY" not in str(caught.value)

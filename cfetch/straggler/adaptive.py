@@ -235,7 +235,8 @@ class Adaptive:
         lost_bytes = 0  # by the cancellations of this check
         seen = {live.key: live for live in attempts} if left else {}
         running = sum(live.received for live in seen.values())
-        for remaining_s, key in sorted(left, reverse=True)[:most]:
+        left.sort(key=lambda pair: (-pair[0], pair[1]))  # of two that are as slow, the one begun first
+        for remaining_s, key in left[:most]:
             attempt, live = self._live[key], seen[key]
             own_bytes = 0 if live.resumable else live.received
             if not self._budget.allows_bytes(lost_bytes + own_bytes, running):

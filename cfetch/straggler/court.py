@@ -90,8 +90,10 @@ class Court:
         if seen is None or seen.is_held or attempt.size_bytes is None:
             return None
         terms, age_s, began_s = self._watch.terms(attempt), self._watch.age_s(attempt), attempt.start_s
+        is_old = age_s >= terms.guard_s + CRAWLS_S
         if not seen.received:
-            return Suspect(attempt.key, terms.silent_s / age_s, began_s, began_s, 0.0, not attempt.immune)
+            excuse, is_free = terms.silent_s / age_s, not attempt.immune
+            return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old)
         needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
         remaining_s = self._watch.remaining_s(attempt)
         assert remaining_s is not None
@@ -108,7 +110,6 @@ class Court:
         confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
         excuse = max(fresh_s / left_s, settle_s / age_s)
         is_free = seen.resumable and not attempt.immune
-        is_old = age_s >= terms.guard_s + CRAWLS_S
         crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
         return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
 

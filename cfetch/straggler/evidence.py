@@ -185,7 +185,13 @@ class Evidence:
         return rest / rate_bps if rate_bps > 0 else math.inf
 
     def accelerates(self, slot: int) -> bool:
-        """Whether bytes come clearly faster than over the long window, as in TCP's slow start."""
+        """Whether bytes come clearly faster than over the long window, as in TCP's slow start.
+
+        One piece after a silence is no sign of that: an attempt that brings a piece a second crawls so.
+        """
+        (lately, _), (before, _) = self._back(INSTANT_S), self._back(SHORT_S)
+        if self._ring[lately, slot] == self._ring[before, slot]:
+            return False
         return float(self.rate_bps(INSTANT_S)[slot]) > GROWS * float(self.rate_bps(LONG_S)[slot])
 
     def paces(self) -> list[tuple[float, ...] | None]:

@@ -87,6 +87,15 @@ def test_it_has_the_places_that_max_concurrency_allows():
     assert simulate(wide, "oracle").makespan_s == pytest.approx(5.0, rel=0.06)
 
 
+def test_a_small_file_is_shared_by_all_places():
+    """A quarter for each of the four; where that is under 16 KiB, some get nothing."""
+    makespans_s = [
+        simulate(scenario((1, size_bytes), network=of()), "oracle").makespan_s
+        for size_bytes in (4 * 24_000, 3 << 14)
+    ]
+    assert makespans_s == pytest.approx([2 * 0.01 + 0.024, 2 * 0.01 + (1 << 14) / MB], abs=1e-3)
+
+
 def test_a_connection_is_left_before_it_is_bad():
     """Bytes that it brings well: until it stalls, is slow or worn, or a burst is over."""
 

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.straggler.world import MIB, Stream, adaptive, at, play, teach
@@ -63,6 +63,9 @@ def test_scale_invariance(taught, kinds, power):
 
 @quick
 @given(teachings, worlds, rates, rates)
+@example([0.12, 0.12], [(0, 0, 4096, 0.0)], 1, 16)  # the first piece of the slower comes between two looks
+@example([0.12], [(0, 0, 4096, 0.0), (1 << 14, 0, 4096, 0.0)], 0, 1)  # the slower brings nothing at all
+@example([], [(0, 0, 4096, 0.0)] * 3 + [(1 << 14, 0, 4096, 0.0)] * 2, 0, 1)  # five, and four at a check
 def test_the_faster_is_never_flagged_before_the_slower(taught, kinds, one, other):
     """Of two that began together with as much to fetch."""
     slower, faster = sorted((one, other))

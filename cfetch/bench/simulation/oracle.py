@@ -11,9 +11,10 @@ Why its makespan is close to the least possible one:
   ``all bytes / link``), plus the latencies of its requests on the way.
 * The oracle is list scheduling: no place is idle while bytes are waiting. Where servers have ranges, a place
   takes at most half of its share of what is left, so pieces shrink to ``LEAST_ROUNDS`` latencies, and the
-  last place ends at most about such a piece after the first. Where they have none, it takes the largest file
-  first, and Graham's bound holds: at most 4/3 of the least possible makespan (Graham 1969, theorem 2, for
-  equal places).
+  last place ends at most about such a piece after the first. What is too little for that is shared out evenly
+  among the idle places, down to ``LEAST_PIECE_BYTES``. Where they have none, it takes the largest file first,
+  and Graham's bound holds: at most 4/3 of the least possible makespan (Graham 1969, theorem 2, for equal
+  places).
 * Its connections are those that the network deals to everybody, in the same order, without the ones that are
   slow, stall, or have less than ``GOOD`` of their host's usual rate. To pass over these costs it nothing; so
   a real client that looks at connections could come near it, and needs longer.
@@ -168,7 +169,8 @@ class OracleClient:
         stock = self._stocks[connection.host]
         if not self._network.ranges:
             return stock.peek().left_bytes
-        least = min(self._least_bytes(connection.host), stock.peek().left_bytes)
+        idle = stock.places - stock.busy + 1  # with this one: none stays idle to spare a request
+        least = min(self._least_bytes(connection.host), stock.left_bytes / idle, stock.peek().left_bytes)
         share = stock.left_bytes / (2 * stock.places)
         return max(LEAST_PIECE_BYTES, least, min(share, usable_bytes(connection.line, connection.sent)))
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -27,7 +26,7 @@ from cfetch.events import Listener, PlanWaiting, RunNoted
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
-from cfetch.manifest.plan import Part, Plan, freeze_entries, freeze_parts
+from cfetch.manifest.plan import Opened, Part, Plan, freeze_entries, freeze_parts
 from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.source import FetchChunk
 from cfetch.records import NOT_DECODED, Summary
@@ -97,15 +96,15 @@ def prepare(
         settings = _fit_descriptors(settings, len(destinations.roots))
         network = make_network(settings.network, env)
         api = StatementApi(settings.statement_host, env, network, clock)
-        source = None
+        opened = None
         if not by_spark and len(manifests) == 1:
-            source = stack.enter_context(open_manifest(manifest, clock, network=network))
-        statement = None if source is None else statement_id_of(source)
+            opened = stack.enter_context(open_manifest(manifest, clock, network=network))
+        statement = None if opened is None else statement_id_of(opened.file)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = own_directory(stack, destinations.state, instant)
         name = shown_name(manifest)
         if not by_spark:
-            parts = [_make_part(each, source, clock, network) for each in manifests]
+            parts = [_make_part(each, opened, clock, network) for each in manifests]
             fetch_chunk = api.blocking(statement) if statement else None
             plan = frozen_here(
                 _freeze_manifest(stack, parts, name, directory, fetch_chunk, progress, settings)
@@ -127,13 +126,13 @@ def prepare(
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
 
 
-def _make_part(manifest: str, source: BinaryIO | None, clock: Clock, network: Network) -> Part:
-    """``source`` is the manifest opened already."""
+def _make_part(manifest: str, opened: Opened | None, clock: Clock, network: Network) -> Part:
+    """``opened``: the manifest, if it is open already."""
 
-    def reopen() -> AbstractContextManager[BinaryIO]:
-        return open_manifest(manifest, clock, network=network) if source is None else nullcontext(source)
+    def open_now() -> AbstractContextManager[Opened]:
+        return open_manifest(manifest, clock, network=network) if opened is None else nullcontext(opened)
 
-    return Part(shown_name(manifest), reopen, manifest if is_url(manifest) else None)
+    return Part(shown_name(manifest), open_now)
 
 
 def _renewal_ref(origin: _ManifestRef) -> ManifestRef:

@@ -25,7 +25,7 @@ from cfetch.run.open_manifest import freeze_manifest, is_url
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.network import DIRECT, Network
 
-NOWHERE = "https://nowhere.invalid/"  # where a list's relative URLs lead: only their paths matter here
+NOWHERE = "https://nowhere.invalid/"  # where a list was had that is a file: only its URLs' paths matter here
 CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small file
 CHUNK_BYTES = 16 << 20  # but a thread must not be left alone with several large ones
 UNKNOWN_BYTES = 1 << 20  # what a file counts for whose size the manifest does not state
@@ -243,7 +243,7 @@ def open_verification(
         plan = stack.enter_context(
             freeze_manifest(
                 manifest,
-                base_url=NOWHERE,
+                own_url=NOWHERE,
                 options=options,
                 allow_empty=allow_empty,
                 progress=progress,

@@ -204,12 +204,18 @@ def freeze(
         )
 
 
+class Opened(NamedTuple):
+    """A manifest as a seekable binary file; ``own_url`` is where it was had, if from a server."""
+
+    file: BinaryIO
+    own_url: str | None = None
+
+
 class Part(NamedTuple):
-    """One of several manifests: ``open`` gives it as a seekable binary file, the rest as for ``freeze``."""
+    """One of several manifests, by its name for messages."""
 
     name: str
-    open: Callable[[], AbstractContextManager[BinaryIO]]
-    own_url: str | None
+    open: Callable[[], AbstractContextManager[Opened]]
 
 
 def freeze_parts(
@@ -230,15 +236,15 @@ def freeze_parts(
     """
     if len(parts) == 1:
         [part] = parts
-        with part.open() as source:
+        with part.open() as opened:
             return freeze(
-                source,
+                opened.file,
                 name=name,
                 directory=directory,
                 fetch_chunk=fetch_chunk,
                 progress=progress,
                 base_url=base_url,
-                own_url=part.own_url,
+                own_url=opened.own_url,
                 options=options,
                 report=report,
                 only=only,
@@ -249,8 +255,8 @@ def freeze_parts(
         first = 0
         for part in parts:
             faults.source = part.name
-            with part.open() as source, open_decompressed(source, part.name) as plain:
-                manifest = Source(plain, part.name, own_url=part.own_url)
+            with part.open() as opened, open_decompressed(opened.file, part.name) as plain:
+                manifest = Source(plain, part.name, own_url=opened.own_url)
                 reading = Reading(manifest, None, base_url, options=options, first=first, faults=faults)
                 for entry in reading:  # a line alone does not say where it stands
                     yield msgspec.structs.replace(entry, line=0)

@@ -94,14 +94,16 @@ class Renewal:
         async def reread() -> Plan:
             try:
                 with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
-                    await fetch_document(url, spool, transport=transport, clock=clock, jitter=random.random)
+                    place = await fetch_document(
+                        url, spool, transport=transport, clock=clock, jitter=random.random
+                    )
                     return await asyncio.to_thread(
                         freeze,
                         spool,
                         name=str(url),
                         directory=Path(name),
                         base_url=origin.base_url,
-                        own_url=origin.manifest,
+                        own_url=place.reveal(),
                         options=origin.options,
                     )
             except OSError as error:

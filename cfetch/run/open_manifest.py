@@ -15,7 +15,7 @@ from typing import BinaryIO
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
-from cfetch.manifest.plan import Plan, freeze
+from cfetch.manifest.plan import Opened, Plan, freeze
 from cfetch.manifest.reading import STANDARD
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, fetch_document
@@ -40,8 +40,8 @@ def shown_name(manifest: str) -> str:
 @contextmanager
 def open_manifest(
     manifest: str, clock: Clock | None = None, *, network: Network = DIRECT
-) -> Iterator[BinaryIO]:
-    """The manifest as a seekable binary file.
+) -> Iterator[Opened]:
+    """The manifest, opened.
 
     Raises:
         UsageError: it cannot be had.
@@ -49,14 +49,16 @@ def open_manifest(
     if manifest != "-" and not is_url(manifest):
         with _open_file(manifest) as file:
             _refuse_empty(file, manifest)
-            yield file
+            yield Opened(file)
         return
+    own_url = None
     with tempfile.TemporaryFile() as spool:
         try:
             if manifest == "-":
                 shutil.copyfileobj(sys.stdin.buffer, spool)
             else:
-                asyncio.run(fetch_to(spool, SecretUrl(manifest), clock or SystemClock(), network))
+                place = asyncio.run(fetch_to(spool, SecretUrl(manifest), clock or SystemClock(), network))
+                own_url = place.reveal()
             _refuse_empty(spool, manifest)
         except SourceError as error:
             raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
@@ -64,7 +66,7 @@ def open_manifest(
             raise LocalFault(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
-        yield spool
+        yield Opened(spool, own_url)
 
 
 def _refuse_empty(file: BinaryIO, manifest: str) -> None:
@@ -91,11 +93,15 @@ def _open_file(manifest: str) -> BinaryIO:
 
 async def fetch_to(
     sink: BinaryIO, url: SecretUrl, clock: Clock, network: Network, *, max_bytes: int = MAX_MANIFEST_BYTES
-) -> None:
-    """Write the document at ``url`` to ``sink``, over a connection of its own. Raises SourceError."""
+) -> SecretUrl:
+    """Write the document at ``url`` to ``sink``, over a connection of its own; returns its ``place``.
+
+    Raises:
+        SourceError: it cannot be had.
+    """
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     try:
-        await fetch_document(
+        return await fetch_document(
             url, sink, transport=transport, clock=clock, jitter=random.random, max_bytes=max_bytes
         )
     finally:
@@ -118,7 +124,9 @@ def expand_manifests(names: Sequence[str]) -> list[str]:
             continue
         try:
             within = path.iterdir() if path.is_dir() else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
-            files = sorted(str(file) for file in within if file.name[0] not in "._" and not file.is_dir())
+            found = [file for file in within if file.name[0] not in "._"]
+            # a broken symlink too: its entries must not be missing without a word
+            files = sorted(str(file) for file in found if file.is_file() or file.is_symlink())
         except OSError as error:
             raise UsageError(f"cannot read {shown_name(name)}: {error.strerror}") from None
         if not files:
@@ -143,6 +151,7 @@ def freeze_manifest(
     manifest: str,
     *,
     base_url: str | None = None,
+    own_url: str | None = None,
     options: ReadingOptions = STANDARD,
     allow_empty: bool = True,
     progress: Callable[[int], None] | None = None,
@@ -150,21 +159,23 @@ def freeze_manifest(
 ) -> Iterator[Plan]:
     """The manifest validated as a whole, in a temporary directory that only its owner can read.
 
+    ``own_url`` counts as the place of a manifest that was not had from a server.
+
     Raises:
         UsageError: it cannot be had, or has faults.
         LocalFault: this machine cannot hold it.
     """
     with (
-        open_manifest(manifest, network=network) as source,
+        open_manifest(manifest, network=network) as opened,
         tempfile.TemporaryDirectory(prefix="cfetch-") as directory,
     ):
         plan = freeze(
-            source,
+            opened.file,
             name=shown_name(manifest),
             directory=Path(directory),
             progress=progress,
             base_url=base_url,
-            own_url=manifest if is_url(manifest) else None,
+            own_url=opened.own_url or own_url,
             options=options,
         )
         with plan:

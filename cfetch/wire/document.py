@@ -52,14 +52,14 @@ async def fetch_document(
     jitter: Callable[[], float],
     secrets: Mapping[str, str] | None = None,
     max_bytes: int = MAX_MANIFEST_BYTES,
-) -> None:
-    """Write the whole body to ``sink``, which can be truncated and starts empty.
+) -> SecretUrl:
+    """Write the whole body to ``sink``, which can be truncated and starts empty; returns its ``place``.
 
     Raises:
         SourceError: it cannot be had; transient faults were tried again.
     """
     fetch = partial(_fetch_once, url, sink, transport, clock, max_bytes, secrets=secrets or {})
-    await repeat_until_answered(fetch, clock=clock, jitter=jitter)
+    return (await repeat_until_answered(fetch, clock=clock, jitter=jitter)).place
 
 
 async def ask(

@@ -16,6 +16,7 @@ from aiohttp.connector import Connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
 
+from cfetch.secret import SecretUrl
 from cfetch.wire.foreign_errors import map_error
 
 MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
@@ -143,8 +144,11 @@ class Exchange:
         "_waiter",
         "_wire",
         "headers",
+        "place",
         "status",
     )
+
+    place: SecretUrl  # set by the transport, which follows redirects
 
     def __init__(self, connection: Connection, request: bytes, *, has_body: bool) -> None:
         self._connection: Connection | None = connection

@@ -47,9 +47,14 @@ OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-E
 
 
 class Response(Protocol):
-    """A reply whose body is still to be read."""
+    """A reply whose body is still to be read.
+
+    ``place``: the address that it came from, as far as redirects stayed at the host that was asked. What its
+    body names is relative to that: a host that only keeps the bytes elsewhere does not know the others.
+    """
 
     status: int
+    place: SecretUrl
 
     @property
     def headers(self) -> Headers:
@@ -148,16 +153,20 @@ class HttpTransport:
         if self._network.logins:
             secrets = self._add_login(url, secrets)
         seen: list[SecretUrl] = []
+        place = url
         while True:
             sent = secrets if own is None else own.add_cookies(url, secrets)
             reply = await self._ask(fresh, method, url, {**headers, **sent} if sent else headers)
             if reply.status not in REDIRECTS:
+                reply.place = place
                 return reply
             seen.append(url)
             reply.close()
             target = next_hop(url, reply.headers, seen)
             if secrets and target.origin() != url.origin():
                 secrets = {}
+            if target.host() == place.host():
+                place = target
             url = target
 
     async def _ask(self, fresh: bool, method: str, url: SecretUrl, headers: Mapping[str, str]) -> Exchange:

@@ -1,14 +1,18 @@
 """Lists as people have them, downloaded by the command: where they were had, rows skipped, several lists."""
 
+import asyncio
 import json
 
 import pytest
 
+from cfetch.app.verify import open_verification
 from cfetch.bench.content import Content, Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
+from cfetch.config.reading import ReadingOptions
 from tests.app.test_download import run
 from tests.engine.drive import tree
+from tests.wire.raw_server import RecordingServer, reply
 
 FILES = {f"d/{name}": Synthetic(f"d/{name}", 100) for name in ("a.bin", "x/b.bin", "c.bin")}
 
@@ -63,6 +67,40 @@ async def test_several_manifests_are_one_run(tmp_path):
         ended = await run(*names, "--to", tmp_path / "to")
     assert ended.code == 0, ended.err
     assert sorted(tree(tmp_path / "to")) == ["a.bin", "b.bin", "c.bin"]
+
+
+class Moving(RecordingServer):
+    """Knows where its directory is only with a slash at the end, and keeps its lists elsewhere."""
+
+    def __init__(self, elsewhere):
+        super().__init__()
+        self.elsewhere = elsewhere
+
+    async def converse(self, reader, writer):
+        while True:
+            path = (await self.read_head(reader)).split()[1]
+            move = {"/d": "/d/", "/d/list.txt": f"{self.elsewhere}blobs/1"}.get(path)
+            body = {
+                "/a.bin": b"wrong",
+                "/d/": b'<html><title>Index of /d</title><a href="a.bin"><a href="/d/b.bin">',
+            }.get(path, path.encode())
+            writer.write(reply(b"", f"Location: {move}", status="302 x") if move else reply(body))
+
+
+@pytest.mark.parametrize(("name", "files"), [("d", ["a.bin", "b.bin"]), ("d/list.txt", ["a.bin"])])
+async def test_a_list_that_has_moved_is_relative_to_its_new_place_at_its_host(tmp_path, name, files):
+    """Most servers add a directory's slash; beside that directory there are other files of the same names."""
+    async with Origin({"blobs/1": b"a.bin\n"}) as elsewhere, Moving(elsewhere.url) as server:
+        manifest, to = f"{server.url}{name}", tmp_path / "to"
+        ended = await run(manifest, "--to", to, "--name-by", "url-path")
+        assert ended.code == 0, ended.err
+        assert tree(to) == {f"d/{file}": f"/d/{file}".encode() for file in files}
+        assert await asyncio.to_thread(verified, manifest, to, name_by="url-path") == []
+
+
+def verified(manifest, root, **options):
+    with open_verification(manifest, [root], options=ReadingOptions(**options)) as comparison:
+        return list(comparison.differences(lambda files, size_bytes: None))
 
 
 async def test_a_broken_symlink_in_a_directory_of_manifests_is_not_passed_over(tmp_path):

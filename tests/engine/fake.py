@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from multidict import CIMultiDict
 
 from cfetch.errors import Transient
+from cfetch.secret import SecretUrl
 
 __all__ = ["FakeTransport", "Opened", "Reply"]
 
@@ -111,6 +112,7 @@ class FakeResponse:
 
     def __init__(self, reply, asked, on_over):
         self.peer = "192.0.2.1:80"
+        self.place = SecretUrl("http://h.test/")
         self.carried_bytes = 0
         self.over = False
         self._on_over = on_over

@@ -9,7 +9,7 @@ import pytest
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest import freeze, read_entries
-from cfetch.manifest.plan import Part, freeze_parts
+from cfetch.manifest.plan import Opened, Part, freeze_parts
 from cfetch.manifest.urls import encode_url
 
 
@@ -166,7 +166,7 @@ def test_rows_that_look_like_ranges_are_told(tmp_path):
 
 
 def part(name, text):
-    return Part(name, lambda: nullcontext(io.BytesIO(text.encode())), None)
+    return Part(name, lambda: nullcontext(Opened(io.BytesIO(text.encode()))))
 
 
 def test_several_manifests_are_one_plan(tmp_path):

@@ -286,8 +286,11 @@ class Exchange:
         "connection",
         "headers",
         "peer",
+        "place",
         "status",
     )
+
+    place: SecretUrl  # of no reply: nothing is redirected here
 
     def __init__(self, transport: SimTransport, connection: Connection, meets: _Meets) -> None:
         self._transport = transport

@@ -21,7 +21,7 @@ from cfetch.app.engines import Surroundings, check_for_spark, choose_engine
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, ConfigError, Held, LocalFault, UsageError
+from cfetch.errors import ConfigError, Held, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
@@ -30,7 +30,7 @@ from cfetch.manifest.plan import Opened, Part, Plan, freeze_entries, freeze_part
 from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.source import FetchChunk
 from cfetch.records import NOT_DECODED, Summary
-from cfetch.report.metrics import MetricsFile, failed_paths
+from cfetch.report.metrics import MetricsFile, read_unfinished
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.frame import Frame
@@ -204,7 +204,7 @@ def _freeze_manifest(
     progress: Callable[[int], None] | None,
     settings: Settings,
 ) -> Plan:
-    failed = failed_paths(Path(settings.failed_from)) if settings.failed_from else None
+    left = read_unfinished(Path(settings.failed_from)) if settings.failed_from else None
     rejected = stack.enter_context(
         RejectedRows(places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl")
     )
@@ -217,16 +217,16 @@ def _freeze_manifest(
         base_url=settings.base_url,
         options=settings.reading,
         report=rejected.add,
-        only=failed,
+        only=left,
     )
     stack.enter_context(plan)
     plan.notes += rejected.notes()
-    if failed and not len(plan):
+    if left and left.failed and not len(plan):
         raise ConfigError(
-            f"failed_from is {settings.failed_from}, which names {len(failed)} failed files, but the "
+            f"failed_from is {settings.failed_from}, which names {len(left.failed)} failed files, but the "
             "manifest has none of them; give the metrics of a run over this manifest"
         )
-    refuse_empty(plan, allowed=settings.allow_empty or failed is not None)
+    refuse_empty(plan, allowed=settings.allow_empty or left is not None)
     return plan
 
 
@@ -344,7 +344,9 @@ class Prepared:
         """What a run would do."""
         return Preview(
             files=len(self.plan),
-            in_place=self._in_place(),
+            in_place=0
+            if self._settings.existing == "refetch"
+            else self._volumes.count_in_place(self.plan.entries()),
             bytes_known=self.plan.total_bytes,
             sizes_unknown=self.plan.sizes_unknown,
             merged=self.plan.merged,
@@ -357,15 +359,6 @@ class Prepared:
             volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
             notes=list(self.notes),
         )
-
-    def _in_place(self) -> int:
-        """Files that stand at the destination with the stated size; hashes are not looked at."""
-        in_place = 0
-        for entry in self.plan.entries():
-            with suppress(Blocked):
-                size_bytes = entry.size_bytes
-                in_place += size_bytes is not None and self._volumes.existing(entry.path) == size_bytes
-        return in_place
 
     def schedule(self, *, removable: bool = False) -> Scheduled:
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""

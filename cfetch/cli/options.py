@@ -21,7 +21,7 @@ from cfetch.errors import ConfigError
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {
-    "Where": ("to", "base_url", "state", "metrics", "failed_from", "durability"),
+    "Where": ("to", "base_url", "state", "metrics", "failed_from", "existing", "durability"),
     "Manifest": (
         "from_format",
         "url_column",

@@ -375,8 +375,17 @@ class Settings:
     ] = None
     failed_from: Annotated[
         str | None,
-        text("FILE", "Only the files that failed or were cancelled in the run that wrote these metrics."),
+        text("FILE", "Only the files that the run that wrote these metrics has left to do."),
     ] = None
+    existing: Annotated[
+        str,
+        choice(
+            ("trust", "check", "refetch"),
+            "Files in place already: trust those that are the manifest's by hash or size or by the record of "
+            "their link, check with the server whether they have changed, or refetch all.",
+            "nothing is asked for a complete set",
+        ),
+    ] = "trust"
     log_format: Annotated[
         str, choice(("text", "json"), "How progress is written when there is no dashboard.")
     ] = "text"

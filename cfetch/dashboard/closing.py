@@ -22,14 +22,15 @@ def closing_lines(
     *,
     failures_named: int = 0,
     end: EndRecord | None = None,
+    refetches: bool = False,
 ) -> list[str]:
     """The summary as printable lines for a person, the verdict first.
 
     ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
-    ``end`` what set the run's end.
+    ``end`` what set the run's end, ``refetches`` whether it fetched what was in place too.
     """
     if summary.status == "completed" and not summary.files.total:
-        return ["done: the manifest has no entries"]
+        return ["done: there was nothing to download"]
     received = f"{size(summary.bytes.fetched)} in {duration(summary.elapsed_s)} ({rate(summary.rate_bps)})"
     if not summary.bytes.fetched:
         received = f"nothing received in {duration(summary.elapsed_s)}"
@@ -43,7 +44,7 @@ def closing_lines(
         *_end_lines(end),
         *_volume_lines(summary),
         *failures,
-        *_pointer_lines(summary),
+        *_pointer_lines(summary, refetches=refetches),
     ]
 
 
@@ -148,8 +149,10 @@ def _failures_above_line(summary: Summary, named: int) -> list[str]:
     return [f"  {plural(summary.files.failed, 'file')} failed, {which}"]
 
 
-def _pointer_lines(summary: Summary) -> list[str]:
+def _pointer_lines(summary: Summary, *, refetches: bool) -> list[str]:
     again = "the same command goes on: files in place are skipped"
+    if refetches:
+        again = "the same command without --existing refetch goes on: files in place are skipped"
     if summary.exit_code:
         then = f"once the cause is gone, {again}" if summary.exit_code == LocalFault.exit_code else again
     else:

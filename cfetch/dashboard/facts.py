@@ -179,7 +179,15 @@ class Facts:
         if self.view.end is not None:
             data["tail"] = self.view.end.tail
         named = min(self._emitted["failed"], MAX_LINES)
-        text = "\n".join(closing_lines(summary, self.view.stopping, failures_named=named, end=self.view.end))
+        text = "\n".join(
+            closing_lines(
+                summary,
+                self.view.stopping,
+                failures_named=named,
+                end=self.view.end,
+                refetches=self.view.refetches,
+            )
+        )
         level: Literal["info", "error"] = "error" if summary.exit_code else "info"
         return Fact(event.t_s, "finished", level, text, data)
 

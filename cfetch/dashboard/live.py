@@ -118,7 +118,7 @@ class _Shown:
 
 
 def _close(console: Console, view: View, summary: Summary) -> None:
-    verdict, *rest = closing_lines(summary, view.stopping, end=view.end)
+    verdict, *rest = closing_lines(summary, view.stopping, end=view.end, refetches=view.refetches)
     console.print(Text(verdict, _VERDICT_STYLES[summary.status]), soft_wrap=True)
     for line in rest:
         console.print(Text(line), soft_wrap=True)

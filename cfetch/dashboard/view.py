@@ -113,6 +113,11 @@ class View:
         else:
             self._note_trouble(event)
 
+    @property
+    def refetches(self) -> bool:
+        """Whether files in place are fetched again."""
+        return self.run is not None and self.run.settings.get("existing") == "refetch"
+
     def _note_trouble(self, event: Event) -> None:
         if isinstance(event, RetryScheduled):
             self._note_once("retry", event.t_s, event.path, event.error)

@@ -26,6 +26,7 @@ from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
+NO_CONDITION: Mapping[str, str] = {}
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
@@ -43,6 +44,10 @@ class BreakOff(Enum):
     BELOW_MIN_RATE = "below min-rate"
     OVERTAKEN = "overtaken"  # other attempts have brought its bytes
     DISMISSED = "dismissed"  # it is a helper, and its entry needs no help any more
+
+
+class Unchanged(Exception):
+    """The server says that the file in place is the same as its own."""
 
 
 class Assignment(NamedTuple):
@@ -334,14 +339,18 @@ async def fetch(
     fresh: bool,
     cure: Cure = NO_CURE,
     limiter: Limiter | None = None,
+    unless: Mapping[str, str] = NO_CONDITION,
 ) -> None:
     """Bring ``part`` to its end, or raise what stands in the way.
+
+    ``unless``: headers under which the server says if the file in place is the same (RFC 9110, 13.1).
 
     ``cure`` says how its host is best asked. A segment is asked for with its end. It returns early where the
     segment has become shorter or is over, and where the server sends less than was asked for; in the end what
     has not come is missing again.
 
     Raises:
+        Unchanged: the file in place is the same.
         RangeRefused: the reply cannot be joined to what is there. What stood in its way is forgotten.
         SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
         LocalFault: the disk is.
@@ -355,7 +364,7 @@ async def fetch(
             fresh = False
         has_more, chunk_bytes = True, cure.chunk_bytes
         while has_more:
-            asked = _choose_range(attempt, part, chunk_bytes)
+            asked = _choose_range(attempt, part, chunk_bytes, NO_CONDITION if attempt.received else unless)
             response = attempt.reply.response = await _open(transport, url, asked, secrets, fresh, cure)
             attempt.reply.carried_bytes = response.carried_bytes
             has_more = await _take_reply(attempt, part, response, asked, digest, read_of, clock)
@@ -376,7 +385,7 @@ async def _warm(transport: Transport, url: SecretUrl, secrets: Mapping[str, str]
         response.close()
 
 
-def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int) -> Asked:
+def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, unless: Mapping[str, str]) -> Asked:
     """What to ask for next: the rest, or as much of it as the host is best asked for at a time."""
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
@@ -389,6 +398,7 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int) -> Asked:
         size_bytes=attempt.size_bytes,
         total_bytes=part.total_bytes,
         validator=part.validator,
+        unless=unless,
     )
 
 
@@ -452,6 +462,8 @@ def _accept(
     if response.status == 200 and part.segment is None and not attempt.received:
         asked = msgspec.structs.replace(asked, end_byte=None)  # nobody else brings the rest
     verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
+    if verdict.action is Action.UNCHANGED:
+        raise Unchanged
     if verdict.action is not Action.ACCEPT:
         raise _error_of(verdict, response, part, clock)
     if not verdict.framed and attempt.size_bytes is None and digest is None:
@@ -509,9 +521,9 @@ async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> Non
 def _range_of(asked: Asked) -> dict[str, str]:
     """The headers of the request for the missing bytes."""
     if not asked.is_range:
-        return {}
+        return {**asked.unless}
     last = "" if asked.end_byte is None else asked.end_byte - 1
-    wanted = {"Range": f"bytes={asked.from_byte}-{last}"}
+    wanted = {"Range": f"bytes={asked.from_byte}-{last}", **asked.unless}
     if asked.validator is not None:
         wanted["If-Range"] = asked.validator
     return wanted

@@ -16,6 +16,7 @@ from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import VolumeView
+from cfetch.storage.volume import Standing
 
 
 class Commitment(Protocol):
@@ -67,8 +68,8 @@ class Commitment(Protocol):
     def leave(self, transfer: Transfer) -> None:
         """Note that the worker has let go of the entry: others may start."""
 
-    async def look_for(self, transfer: Transfer) -> str | None:
-        """What vouches for the file under the entry's name; None if nothing does.
+    async def look_for(self, transfer: Transfer) -> Standing | None:
+        """The file under the entry's name, if something vouches for it.
 
         Where it is None, the part goes on with what a dead run has left of it. Raises Blocked, LocalFault.
         """

@@ -1,6 +1,6 @@
 """An entry in a worker's hands: looked for, fetched, and given to the commitment, whatever comes of it.
 
-in place already            -> skip
+in place already            -> skip, where the server is to be asked after its answer
 whole and verified          -> publish
 its next try has to wait    -> put back
 it cannot be had            -> fail
@@ -12,6 +12,7 @@ import asyncio
 from contextlib import suppress
 
 from cfetch.clock import RunClock
+from cfetch.engine.attempt import Unchanged
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.transfer import Transfer
@@ -48,6 +49,9 @@ class Courier:
             finally:
                 if turn is not None:
                     turn.release()
+        except Unchanged:
+            self._commitment.skip(transfer)
+            return
         except (SourceError, Blocked) as error:
             self._commitment.fail(transfer, error)
             return
@@ -77,14 +81,18 @@ class Courier:
     async def _is_in_place(self, transfer: Transfer) -> bool:
         """Whether the file stands at its place already; else take over what a dead run has left of it.
 
-        ``transfer.verified`` says what vouches for the file, or for a part that is whole.
+        ``transfer.verified`` says what vouches for the file, or for a part that is whole. Where the server is
+        to be asked whether the file has changed, the fetch asks.
         """
         entry, part = transfer.entry, transfer.part
         transfer.adopted_bytes = 0
-        vouched_for = await self._commitment.look_for(transfer)
-        if vouched_for is not None:
+        standing = await self._commitment.look_for(transfer)
+        if standing is not None and standing.unless:
+            transfer.access.standing = standing
+            return False
+        if standing is not None:
             await self._clock.sleep(0)  # else a plan that is all in place would block signals
-            transfer.verified = vouched_for
+            transfer.verified = standing.verified
             return True
         transfer.adopted_bytes = part.position
         if part.position:

@@ -7,7 +7,7 @@ straggler's fresh connection) happens within; where a try has to wait, the entry
 import asyncio
 
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Assignment, Attempt, BreakOff, fetch, outcome_of
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, fetch, outcome_of
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
@@ -192,6 +192,7 @@ class Fetcher:
                 or (helper is not None and not self._hosts.is_capped(transfer.host)),
                 cure=cure,
                 limiter=self._limiter,
+                unless={} if helper is not None else transfer.unless,
             )
             if helper is None and part.ranges is None:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
@@ -202,6 +203,11 @@ class Fetcher:
                 self._flights.end_unjudged(attempt, "interrupted", self._clock.now())
                 raise
             return self._end_broken_off(transfer, attempt)
+        except Unchanged:
+            self._flights.end_unjudged(attempt, None, self._clock.now())
+            assert transfer.access.standing is not None
+            transfer.verified = transfer.access.standing.verified
+            raise
         except SourceError as failure:
             error = self._excuse_if_whole(transfer, attempt, failure)
             self._flights.end(attempt, outcome_of(error), error, self._clock.now())

@@ -135,12 +135,12 @@ class Flights:
         if pause is not None:
             self._emit(HostPaused(t_s=now_s, **pause._asdict()))
 
-    def end_unjudged(self, attempt: Attempt, reason: str, now_s: float) -> None:
-        """End an attempt for a reason that says nothing about its host."""
+    def end_unjudged(self, attempt: Attempt, reason: str | None, now_s: float) -> None:
+        """End an attempt for a reason that says nothing about its host; None: nothing is wrong."""
         transfer = self._remove(attempt)
         if transfer is not None:
             self._policy.note_pause(attempt.key)
-            transfer.attempts.append(attempt.record("error", reason, now_s))
+            transfer.attempts.append(attempt.record("error" if reason else "done", reason, now_s))
 
     def _remove(self, attempt: Attempt) -> Transfer | None:
         """Take an attempt out; its transfer, or None where its end was reported before."""

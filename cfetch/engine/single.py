@@ -14,7 +14,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import VolumeView
 from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Volume
+from cfetch.storage.volume import Standing, Volume
 
 
 class Single:
@@ -95,14 +95,14 @@ class Single:
         """Note that the entry's host may take one more."""
         self.schedule.reopen(transfer.queue)
 
-    async def look_for(self, transfer: Transfer) -> str | None:
-        """What vouches for the file under the entry's name; else adopt what a dead run has left."""
+    async def look_for(self, transfer: Transfer) -> Standing | None:
+        """The file under the entry's name, vouched for; else adopt what a dead run has left."""
         if self._volume.has_nothing_of(transfer.entry):
             return None
-        vouched_for = await self._volume.verify_existing(transfer.entry)
-        if vouched_for is None:
+        standing = await self._volume.verify_existing(transfer.entry)
+        if standing is None:
             await self._volume.adopt_leftover(transfer.entry, transfer.part)
-        return vouched_for
+        return standing
 
     def put_back(self, transfer: Transfer, due_s: float) -> None:
         """Let the entry wait for its next try."""

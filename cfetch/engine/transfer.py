@@ -14,7 +14,7 @@ from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError
 from cfetch.manifest.entry import Entry
 from cfetch.records import AttemptRecord, FileRecord, Status
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.storage.volume import Part
+from cfetch.storage.volume import Part, Standing
 from cfetch.wire.refresh import Link
 
 if TYPE_CHECKING:
@@ -106,9 +106,10 @@ class Access:
     """How the present source is asked: its URL, the headers that go with it, over which connection.
 
     ``link`` is the entry's own: the manifest's or a refreshed one, with headers of its own perhaps.
+    ``standing``: the file in place, of which the entry's own server is asked whether it has changed.
     """
 
-    __slots__ = ("_entry", "headers", "is_fresh", "link", "must_refresh", "refreshes", "url")
+    __slots__ = ("_entry", "headers", "is_fresh", "link", "must_refresh", "refreshes", "standing", "url")
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
@@ -118,6 +119,7 @@ class Access:
         self.refreshes = 0
         self.must_refresh = False
         self.is_fresh = False  # over a new connection
+        self.standing: Standing | None = None
 
     def move(self, source: int) -> None:
         """Ask another source from now on."""
@@ -276,6 +278,12 @@ class Transfer:
     def is_new(self) -> bool:
         """Whether nobody has looked yet if the file is in place."""
         return self.adopted_bytes is None
+
+    @property
+    def unless(self) -> Mapping[str, str]:
+        """The headers by which the present source says that the file in place is the same."""
+        standing = self.access.standing
+        return standing.unless if standing is not None and not self.sources.number else {}
 
     @property
     def host(self) -> str:

@@ -7,7 +7,7 @@ that only case or Unicode form keeps apart, none that is a file where another ne
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -168,7 +168,7 @@ def freeze(
     own_url: str | None = None,
     options: ReadingOptions = STANDARD,
     report: Callable[[int, str], None] | None = None,
-    only: Collection[str] | None = None,
+    only: Container[str] | None = None,
 ) -> Plan:
     """Validate a manifest and seal it in ``directory``.
 
@@ -228,7 +228,7 @@ def freeze_parts(
     base_url: str | None = None,
     options: ReadingOptions = STANDARD,
     report: Callable[[int, str], None] | None = None,
-    only: Collection[str] | None = None,
+    only: Container[str] | None = None,
 ) -> Plan:
     """Validate manifests as if they stood one behind the other. Arguments and errors as ``freeze``.
 
@@ -291,7 +291,7 @@ def _freeze(
     name: str,
     directory: Path,
     progress: Callable[[int], None] | None = None,
-    only: Collection[str] | None = None,
+    only: Container[str] | None = None,
 ) -> Plan:
     """``faults`` and ``document`` are complete once ``entries`` have been walked over."""
     files: list[PlanFile] = []
@@ -330,7 +330,7 @@ def _seal_entries(
     directory: Path,
     files: list[PlanFile],
     progress: Callable[[int], None] | None,
-    only: Collection[str] | None,
+    only: Container[str] | None,
 ) -> tuple[PlanFile, int]:
     """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
     file = PlanFile(directory / FILE_NAME)
@@ -351,7 +351,7 @@ def _seal_entries(
 
 
 def _copy_wanted(
-    repeated: Sequence[int], only: Collection[str] | None, file: PlanFile, smaller: PlanFile
+    repeated: Sequence[int], only: Container[str] | None, file: PlanFile, smaller: PlanFile
 ) -> None:
     dropped = iter(sorted(repeated))
     next_dropped, entry_id = next(dropped, -1), 0

@@ -9,6 +9,7 @@ versions have the first two only.
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -202,28 +203,35 @@ def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
             yield _read_run(path, group)
 
 
-def failed_paths(path: Path) -> set[str]:
-    """The paths of the entries that failed or were cancelled, and did not succeed in a later run of the file.
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The paths of the entries that the runs of a metrics file have left to do, for ``in``.
 
-    Raises:
-        UsageError: as ``read_metrics``; or a run ended without a record for each of its entries.
+    ``failed``: those that failed or were cancelled. Where a run ended before it had come to each of its
+    entries, all but those in place are left: ``in_place`` names them, else it is None.
     """
+
+    failed: set[str]
+    in_place: set[str] | None
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.failed or (self.in_place is not None and path not in self.in_place)
+
+
+def read_unfinished(path: Path) -> Unfinished:
+    """What is left to do; a later run of the file counts more. Raises UsageError, as ``read_metrics``."""
     failed: set[str] = set()
+    in_place: set[str] = set()
+    is_whole = True
     for run in read_metrics([path]):
         recorded = 0
         for record in run.files:
             recorded += 1
-            if record.status in ("failed", "cancelled"):
-                failed.add(record.path)
-            else:
-                failed.discard(record.path)
-        if recorded < run.header.files:
-            raise UsageError(
-                f"the run of {printable(str(path))} ended before it had come to "
-                f"{run.header.files - recorded:,} of its {run.header.files:,} files; "
-                "run the same command again without --failed-from"
-            )
-    return failed
+            ended, other = (in_place, failed) if record.is_in_place else (failed, in_place)
+            ended.add(record.path)
+            other.discard(record.path)
+        is_whole = is_whole and recorded >= run.header.files
+    return Unfinished(failed, None if is_whole else in_place)
 
 
 def _read_run(path: Path, documents: Iterator[Document]) -> Run:

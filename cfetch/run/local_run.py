@@ -89,6 +89,7 @@ class LocalEngine:
         )
         volumes = self._volumes.volumes(
             durable=self._settings.durability == "power",
+            existing=self._settings.existing,
             clock=run.clock,
             run_id=run.guard.run_id,
             confirm=run.guard.confirm,

@@ -1,22 +1,27 @@
 """The destinations of a run: opened, staged in, and made into the volumes that the pool writes through."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cfetch.clock import RunClock
-from cfetch.errors import LocalFault
-from cfetch.manifest.entry import SafePath
+from cfetch.errors import Blocked, LocalFault
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import GuardedDisk
 from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 
 if TYPE_CHECKING:
     from cfetch.storage.object_store import ObjectStore
+
+
+BLOCK = 512  # entries that are looked for together
 
 
 class Volumes:
@@ -78,6 +83,22 @@ class Volumes:
         sizes = (volume.existing(path) for volume in self.local)
         return next((size_bytes for size_bytes in sizes if size_bytes is not None), None)
 
+    def count_in_place(self, entries: Iterable[Entry]) -> int:
+        """How many of the files stand there, as far as a look tells: a stated hash is not computed."""
+        rest = iter(entries)
+        in_place = 0
+        while block := list(islice(rest, BLOCK)):
+            unseen = block
+            for volume in self.local:
+                vouched = StandingFiles(volume).find(unseen)
+                unseen = [
+                    entry
+                    for entry, by in zip(unseen, vouched, strict=True)
+                    if by is None and not (entry.digest and _has_size(volume, entry))
+                ]
+            in_place += len(block) - len(unseen)
+        return in_place
+
     def place_of(self, path: Path) -> SafePath | None:
         """The name under which a manifest could want the file at ``path``; None if there is none."""
         for volume in self.local:
@@ -101,7 +122,7 @@ class Volumes:
             yield
 
     def volumes(
-        self, *, durable: bool, clock: RunClock, run_id: str, confirm: Callable[[], None]
+        self, *, durable: bool, existing: str, clock: RunClock, run_id: str, confirm: Callable[[], None]
     ) -> list[Volume]:
         """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
         volumes: list[Volume] = []
@@ -109,18 +130,28 @@ class Volumes:
             if not isinstance(place, Directory):
                 from cfetch.storage.object_volume import ObjectStoreVolume
 
-                volumes.append(ObjectStoreVolume(place, run_id=run_id, confirm=confirm, monotonic=clock.now))
+                volumes.append(
+                    ObjectStoreVolume(
+                        place, run_id=run_id, confirm=confirm, monotonic=clock.now, existing=existing
+                    )
+                )
             elif len(self._order) == 1:
-                volumes.append(DirectoryVolume(place, durable=durable))
+                volumes.append(DirectoryVolume(place, durable=durable, existing=existing))
             else:
                 disk = GuardedDisk(str(place.root), clock.now)
-                volumes.append(DirectoryVolume(place, durable=durable, disk=disk))
+                volumes.append(DirectoryVolume(place, durable=durable, disk=disk, existing=existing))
         return volumes
 
     def close(self) -> None:
         """Remove what is empty of ours, and give the descriptors back."""
         for volume in self.local:
             volume.close()
+
+
+def _has_size(volume: Directory, entry: Entry) -> bool:
+    with suppress(Blocked):
+        return entry.size_bytes is not None and volume.existing(entry.path) == entry.size_bytes
+    return False
 
 
 @contextmanager

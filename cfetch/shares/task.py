@@ -261,7 +261,7 @@ async def _run_pool(
         pool = Pool(
             EntryList(share.entries, spec.headers),
             settings,
-            [DirectoryVolume(volume, durable=settings.durability == "power")],
+            [DirectoryVolume(volume, durable=settings.durability == "power", existing=settings.existing)],
             transport,
             instant=spec.instant,
             clock=run_clock,

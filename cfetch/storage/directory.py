@@ -5,30 +5,20 @@ symlinks, so no manifest, no symlink and no later move of the directory makes cf
 are UTF-8 whatever the locale says.
 """
 
-import base64
 import errno
-import hashlib
 import os
-import re
 import stat
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-import msgspec
-
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import SafePath
-from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
+from cfetch.storage.sources import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.volume import BATCHES
-
-ATTRIBUTE = "user.cfetch.source"
-SHORT_HASH = 22  # characters
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
 
 _OBSTACLES = {
     errno.EISDIR: "a directory stands in its place",
@@ -45,80 +35,11 @@ def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
     return Blocked(f"{what} ({printable(path)}); move it away") if what else None
 
 
-# The link that a published file came from, as an extended attribute of the file. A file without a stated
-# hash has only its size to prove itself, and another link may lead to another file of that size; so the
-# attribute is set before such a file gets its name. It travels with the file through renames, so no list
-# of ours can disagree with the file. It is lost when another tool replaces or copies the file, and
-# then nothing is known about the file. A tool that writes into the file keeps it: it
-# says where the file came from, not what it holds.
-
-
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``identity`` names the link and holds nothing of it; ``validator`` is a hash of a strong ETag."""
-
-    identity: str
-    validator: str | None
-
-    @classmethod
-    def of(cls, link: str, validator: str | None) -> "Source":
-        """The source ``link`` (an ``identity``) with an ETag of any length, which has room as its hash."""
-        if validator is None:
-            return cls(link, None)
-        text = validator.encode("utf-8", "surrogateescape")
-        return cls(link, hashlib.blake2b(text, digest_size=16).hexdigest())
-
-
-def set_source(descriptor: int, source: Source) -> None:
-    """Write it on an open file, if the file system has extended attributes."""
-    try:
-        os.setxattr(descriptor, ATTRIBUTE, _encode_source(source))
-    except (OSError, AttributeError):  # some systems have no such call
-        return
-
-
-def source_of(descriptor: int) -> Source | None:
-    """Read it from an open file; None if there is none, or if it is not ours."""
-    with suppress(OSError, AttributeError):
-        return _decode_source(os.getxattr(descriptor, ATTRIBUTE))
-    return None
-
-
-# An array of both, with hashes in base64, is 51 bytes. Up to 56 stand in an inode of ext4, which has 256
-# bytes; for more a file gets a block of its own, and to make that doubles the time of making a small file.
-# Files of earlier versions have an object, with hashes as they are.
-_PAIR = msgspec.json.Decoder(tuple[str, str | None])
-_OBJECT = msgspec.json.Decoder(Source)
-_HASH = re.compile(r"[0-9a-f]{32}")
-_PADDING = "=="  # of sixteen bytes in base64
-
-
-def _encode_source(source: Source) -> bytes:
-    return msgspec.json.encode((_shorten(source.identity), source.validator and _shorten(source.validator)))
-
-
-def _decode_source(text: bytes) -> Source | None:
-    with suppress(ValueError, *NOT_DECODED):
-        if text[:1] != b"[":
-            return _OBJECT.decode(text)
-        identity, validator = _PAIR.decode(text)
-        return Source(_lengthen(identity), validator and _lengthen(validator))
-    return None
-
-
-def _shorten(text: str) -> str:
-    if not _HASH.fullmatch(text):
-        return text
-    return base64.b64encode(bytes.fromhex(text)).decode().removesuffix(_PADDING)
-
-
-def _lengthen(text: str) -> str:
-    return text if len(text) != SHORT_HASH else base64.b64decode(text + _PADDING, validate=True).hex()
-
-
 class Directory:
     """The file system beneath one destination. Raises LocalFault wherever the machine says no.
 
-    ``DirectoryVolume`` makes a volume of it. ``staging``: where this run writes its parts.
+    ``DirectoryVolume`` makes a volume of it. ``staging``: where this run writes its parts; ``sources``: where
+    the published files came from.
 
     ``lost_writes``: a flush has failed, so nothing that this run has written may be trusted; not even what
     can be read again, as the kernel forgets which pages it could not write.
@@ -127,13 +48,13 @@ class Directory:
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
         """``staging`` is made where it is missing: see ``stage``. ``share``: of so many volumes."""
         self.root = root
-        self._name = os.fsencode(root) + b"/"
         self._made_root = not root.exists()
         self.lost_writes = self._is_forsaken = False
         self.staging = Staging(root)
         try:
             root.mkdir(parents=True, exist_ok=True)
             self._held = HeldDirectories(root, share=share)
+            self.sources = Sources(root, self._held)
         except OSError as error:
             raise volume_fault(error, f"cannot use {root} as a destination") from None
         try:
@@ -240,33 +161,6 @@ class Directory:
         """
         return self._held.directory(parent, create=False)
 
-    def read_source(self, path: SafePath) -> Source | None:
-        """Do as ``find_source`` within ``one_look``, by one system call instead of three.
-
-        The way goes by names, which have just been looked at, and nothing is written.
-        """
-        try:
-            text = os.getxattr(self._name + path.encode(), ATTRIBUTE, follow_symlinks=False)
-        except OSError as error:
-            return None if error.errno == errno.ENODATA else self.find_source(path)
-        except AttributeError:
-            return None
-        return _decode_source(text)
-
-    def find_source(self, path: SafePath) -> Source | None:
-        """The link that the file at ``path`` came from, as ``record`` has noted it.
-
-        None if that is not known.
-        """
-        with suppress(OSError), self._held.lock:
-            parent, _, leaf = path.rpartition("/")
-            descriptor = os.open(leaf.encode(), _FILE, dir_fd=self._held.directory(parent, create=False))
-            try:
-                return source_of(descriptor)
-            finally:
-                os.close(descriptor)
-        return None
-
     def publish(self, name: str, path: SafePath) -> None:
         """Give a whole and verified part its final name, in one step; an older file there is replaced."""
         try:
@@ -358,11 +252,11 @@ class Directory:
                 break  # other files are in it
 
     def supersede(self, path: SafePath) -> None:
-        """Note that the file at ``path`` is an older version, whatever its size: see ``find_source``."""
+        """Note that the file at ``path`` is an older version, whatever its size: see ``Sources.find``."""
         with suppress(LocalFault, Blocked):
             descriptor = self.open_existing(path)
             if descriptor is not None:
-                set_source(descriptor, Source("superseded", None))
+                self.sources.note(descriptor, path, SUPERSEDED)
                 os.close(descriptor)
 
     def open_existing(self, path: SafePath) -> int | None:

@@ -17,16 +17,28 @@ from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, part_name, read_note
 from cfetch.storage.staging import Leftover, boot_id
-from cfetch.storage.standing import BY_SIZE, StandingFiles, came_from_its_link
-from cfetch.storage.volume import BatchRecord, Ended, Search
+from cfetch.storage.standing import StandingFiles, vouch
+from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_changed
 
 
 class DirectoryVolume:
-    """Implements ``volume.Volume``. ``disk`` carries out what touches the directory."""
+    """Implements ``volume.Volume``. ``disk`` carries out what touches the directory.
 
-    def __init__(self, volume: Directory, *, durable: bool, disk: InlineDisk | GuardedDisk = INLINE) -> None:
+    ``existing``: what is done about files in place: ``trust``, ``check`` or ``refetch`` (``--existing``).
+    """
+
+    def __init__(
+        self,
+        volume: Directory,
+        *,
+        durable: bool,
+        disk: InlineDisk | GuardedDisk = INLINE,
+        existing: str = "trust",
+    ) -> None:
         self.name = str(volume.root)
-        self.search: Search | None = StandingFiles(volume) if disk.is_prompt else None
+        trusts = disk.is_prompt and existing == "trust"
+        self.search: Search | None = StandingFiles(volume) if trusts else None
+        self._existing = existing
         self._volume = volume
         self._disk = disk
         self._publisher = Publisher(volume, durable=durable, disk=disk)
@@ -47,26 +59,28 @@ class DirectoryVolume:
             return False
         return self._volume.was_free(entry.path)
 
-    async def verify_existing(self, entry: Entry) -> str | None:
+    async def verify_existing(self, entry: Entry) -> Standing | None:
         """Verify by hash if the manifest has one.
 
-        Else by size, and by the link it came from if that is known.
+        Else by size, and by the link it came from if that is known; without a size by that link alone.
         """
-        if entry.size_bytes is None and entry.digest is None:
-            await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
-            return None
-        size_bytes = await self._disk.call(lambda: self._volume.existing(entry.path))
-        if size_bytes is None or (entry.size_bytes is not None and size_bytes != entry.size_bytes):
+        size_bytes = await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
+        if size_bytes is None or entry.size_bytes not in (size_bytes, None) or self._existing == "refetch":
             return None
         if entry.digest is None:
-            source = await self._disk.call(lambda: self._volume.find_source(entry.path))
-            return BY_SIZE if came_from_its_link(source, entry) else None
+            source = await self._disk.call(lambda: self._volume.sources.find(entry.path))
+            verified = vouch(source, entry, size_bytes)
+            if verified is None or self._existing == "trust":
+                return None if verified is None else Standing(verified)
+            etag = None if source is None else source.etag
+            changed_s = await self._disk.call(lambda: self._volume.sources.changed_s(entry.path))
+            return Standing(verified, unless_changed(etag, changed_s))
         algorithm = entry.digest.algorithm
         descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
         if descriptor is None:
             return None
         hex_digest = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
-        return algorithm if hex_digest == entry.digest.hex else None
+        return Standing(algorithm) if hex_digest == entry.digest.hex else None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Give the part what dead attempts at this plan have left of the entry."""

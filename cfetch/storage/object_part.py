@@ -15,6 +15,7 @@ from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, StoreCalls, Upload, piece_bytes_for
 from cfetch.storage.resume import identity, proof_of
+from cfetch.storage.sources import short_etag
 from cfetch.storage.volume import Sink
 
 AT_A_TIME = 16  # objects that are made visible together; a small one is a round trip of some 50 ms
@@ -254,6 +255,7 @@ class ObjectPart:
         self._sending: _Sending | None = None
         self._completing: asyncio.Task[None] | None = None
         self._is_finished = self._is_discarded = False
+        self._is_mirrored = False  # whether its bytes come from a mirror, whose ETag says nothing later
         self.is_published = False  # its volume has given it up for good
         self.validator: str | None = None
         self.total_bytes: int | None = None
@@ -301,9 +303,9 @@ class ObjectPart:
         if self._sending is None:
             entry = self._entry
             digest = f"{entry.digest.algorithm}:{entry.digest.hex}" if entry.digest else None
-            about = About(
-                digest, identity(entry.url) if digest is None else None, self._bucket.objects.run_id
-            )
+            source, run_id = identity(entry.url) if digest is None else None, self._bucket.objects.run_id
+            is_known = digest is None and not self._is_mirrored
+            about = About(digest, source, run_id, short_etag(self.validator) if is_known else None)
             upload = self._bucket.store.upload(entry.path, about, self._pieces.piece_bytes)
             self._sending = _Sending(self._bucket.calls, upload)
         return self._sending
@@ -326,8 +328,9 @@ class ObjectPart:
             await self._sending.wait_for_room()
         self.check()
 
-    def change_source(self, *, mirror: bool) -> None:  # noqa: ARG002 - the store is told of the entry's own link only
+    def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""
+        self._is_mirrored = mirror
         self.validator = None
         self.total_bytes = None
 

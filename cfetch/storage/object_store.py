@@ -43,19 +43,21 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The attribute of an object: ``digest`` (``sha256:…``) was verified, ``source`` is its link's identity.
 
-    ``run`` names the execution that put it, which may take it back.
+    ``run`` names the execution that put it, which may take it back; ``etag`` is the source's strong one.
     """
 
     digest: str | None
     source: str | None
     run: str
+    etag: str | None = None
 
 
 class Found(NamedTuple):
-    """An object that exists; ``about`` is None if another tool has put it."""
+    """An object that exists, put at ``changed_s``; ``about`` is None if another tool has put it."""
 
     size_bytes: int
     about: About | None
+    changed_s: float = 0.0
 
 
 def piece_bytes_for(size_bytes: int | None) -> int:
@@ -121,7 +123,8 @@ class ObjectStore:
                 lambda: self._obstore.get_async(self._store, key, options={"head": True}),
                 may_lack=True,
             )
-            return Found(reply.meta["size"], _read_about(reply.attributes.get(ATTRIBUTE)))
+            about = _read_about(reply.attributes.get(ATTRIBUTE))
+            return Found(reply.meta["size"], about, reply.meta["last_modified"].timestamp())
         return None
 
     async def names(self, prefix: str) -> list[str]:

@@ -19,8 +19,9 @@ from cfetch.storage import volume
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.object_part import Bucket, ObjectPart
 from cfetch.storage.object_store import MAX_KEY_BYTES, Found, ObjectStore
-from cfetch.storage.resume import identity
-from cfetch.storage.volume import BATCHES, BatchRecord, Ended
+from cfetch.storage.sources import Source
+from cfetch.storage.standing import vouch
+from cfetch.storage.volume import BATCHES, BatchRecord, Ended, Standing, unless_changed
 
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged
 LOOKS_AT_A_TIME = 32  # some 600 a second
@@ -117,15 +118,22 @@ class ObjectPublisher:
 class ObjectStoreVolume:
     """Implements ``volume.Volume``; ``store`` is the bucket. Made and used in an event loop.
 
-    ``monotonic`` is the run's clock.
+    ``monotonic`` is the run's clock; ``existing``: what is done about objects in place (``--existing``).
 
     ``run_id`` is unique to this execution: only what it has put is ever deleted. ``confirm`` is the plan's
     guard: it raises CfetchError if the plan is not this run's any more, and then nothing is put or deleted.
     """
 
     def __init__(
-        self, store: ObjectStore, *, run_id: str, confirm: Callable[[], None], monotonic: Callable[[], float]
+        self,
+        store: ObjectStore,
+        *,
+        run_id: str,
+        confirm: Callable[[], None],
+        monotonic: Callable[[], float],
+        existing: str = "trust",
     ) -> None:
+        self._existing = existing
         self.search: volume.Search | None = None
         self.name = printable(store.url)
         self.bucket = Bucket(store, run_id=run_id, confirm=confirm, monotonic=monotonic)
@@ -145,34 +153,39 @@ class ObjectStoreVolume:
         """Make a part. It begins no upload before the first whole piece."""
         return ObjectPart(self.bucket, entry)
 
-    def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002 - a store has to be asked
-        """False: it says nothing."""
-        return False
+    def has_nothing_of(self, entry: Entry) -> bool:
+        """Whether the prefix was empty; else the store has to be asked."""
+        return self._was_empty and not _obstacle(self._store, entry)
 
-    async def verify_existing(self, entry: Entry) -> str | None:
+    async def verify_existing(self, entry: Entry) -> Standing | None:
         """Verify by the hash that is stored with the object, if the manifest has one.
 
         The object is not read again.
 
-        Else by size, and by the link it came from as far as that was told. Raises Blocked for a name that no
-        store takes.
+        Else by size, and by the link it came from as far as that was told; without a size by that link alone.
+        Raises Blocked for a name that no store takes.
         """
         obstacle = _obstacle(self._store, entry)
         if obstacle is not None:
             raise obstacle
-        if entry.size_bytes is None and entry.digest is None:
+        if self._existing == "refetch":
             return None
         await self._objects.wait_for(entry.path)
         object_ = await self._calls.ask(partial(self._store.look, entry.path))
-        if object_ is None or (entry.size_bytes is not None and object_.size_bytes != entry.size_bytes):
+        if object_ is None:
             return None
         about = object_.about
         if entry.digest is not None:
             digest = f"{entry.digest.algorithm}:{entry.digest.hex}"
-            return entry.digest.algorithm if about is not None and about.digest == digest else None
-        if about is None or about.source is None:
-            return "size"
-        return "size" if about.source in map(identity, (entry.url, *entry.mirrors)) else None
+            is_size = entry.size_bytes in (object_.size_bytes, None)
+            return Standing(entry.digest.algorithm) if is_size and about and about.digest == digest else None
+        source = None
+        if about is not None and about.source is not None:
+            source = Source(about.source, about.etag, object_.size_bytes)
+        verified = vouch(source, entry, object_.size_bytes)
+        if verified is None or self._existing == "trust":
+            return None if verified is None else Standing(verified)
+        return Standing(verified, unless_changed(None if source is None else source.etag, object_.changed_s))
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Do nothing: an upload belongs to the process that began it."""

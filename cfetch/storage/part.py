@@ -322,7 +322,7 @@ class Part:
     def finish(self) -> None:
         """Note that the part is whole and verified. Raises LocalFault.
 
-        If only its size vouches for it, its source is noted on the file: see ``directory.set_source``.
+        Unless a hash vouches for it, its source is noted on the file: see ``Sources.note``.
         """
         self.check()
         self._disk.do(self._file.finish, self._notes.leave_out_mirror(self.validator))

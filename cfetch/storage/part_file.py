@@ -16,9 +16,10 @@ import os
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory, Source, set_source
+from cfetch.storage.directory import Directory
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, identity, in_ranges, part_name
+from cfetch.storage.sources import Source
 from cfetch.storage.staging import Leftover, boot_id
 
 SMALL_BYTES = 64 << 10  # of a body that may stay in memory; a larger one gains nothing by it
@@ -220,7 +221,7 @@ class PartFile:
             self._note_failure(error, "write")
 
     def finish(self, validator: str | None) -> None:
-        """Note that it is whole. If only its size vouches for it, note its source and ETag on the file."""
+        """Note that it is whole. Unless a hash vouches for it, note its source and ETag on the file."""
         if self.fault is not None:
             return
         try:
@@ -230,7 +231,7 @@ class PartFile:
             self._note_failure(error, "write")
             return
         if self.fd >= 0 and self._entry.digest is None:
-            set_source(self.fd, Source.of(self.identity, validator))
+            self._volume.sources.note(self.fd, self._entry.path, Source(self.identity, validator))
         self.close()
 
     def check(self) -> None:

@@ -14,11 +14,13 @@ from operator import itemgetter
 
 from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
-from cfetch.storage.directory import Directory, Source
+from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.resume import identity
+from cfetch.storage.sources import Source
 
 BY_SIZE = "size"
+BY_RECORD = "none"  # no size and no hash is stated, but the file is the one that came from the link
 
 
 class StandingFiles:
@@ -49,19 +51,32 @@ class StandingFiles:
         return vouched
 
 
-def came_from_its_link(source: Source | None, entry: Entry) -> bool:
-    """Whether a file of the stated size is the entry's, as far as the link is known that it came from."""
-    if source is None:
-        return True
-    return source.identity == identity(entry.url) or source.identity in map(identity, entry.mirrors)
+def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
+    """What vouches for a file of ``size_bytes`` that came from ``source``, as far as that is known.
+
+    A file of the stated size needs no record, as another tool may have put it there. Where no size is
+    stated, only the record tells that the file is the entry's, and whole.
+    """
+    if entry.size_bytes is None:
+        is_known = source is not None and source.size_bytes == size_bytes
+        return BY_RECORD if is_known and _came_from_its_link(source, entry) else None
+    if entry.size_bytes != size_bytes:
+        return None
+    return BY_SIZE if source is None or _came_from_its_link(source, entry) else None
+
+
+def _came_from_its_link(source: Source | None, entry: Entry) -> bool:
+    return source is not None and (
+        source.identity == identity(entry.url) or source.identity in map(identity, entry.mirrors)
+    )
 
 
 def _look_at(directory: Directory, descriptor: int, entry: Entry) -> str | None:
-    if entry.size_bytes is None or entry.digest is not None:
+    if entry.digest is not None:
         return None
     with suppress(OSError):
         leaf = entry.path.rpartition("/")[2].encode()
         status = os.stat(leaf, dir_fd=descriptor, follow_symlinks=False)
-        if status.st_size == entry.size_bytes and stat.S_ISREG(status.st_mode):
-            return BY_SIZE if came_from_its_link(directory.read_source(entry.path), entry) else None
+        if entry.size_bytes in (status.st_size, None) and stat.S_ISREG(status.st_mode):
+            return vouch(directory.sources.read(entry.path), entry, status.st_size)
     return None

@@ -6,6 +6,7 @@ of an object store. The pool asks a volume only what is in this port, and knows 
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from email.utils import formatdate
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -62,6 +63,27 @@ class Holding(NamedTuple):
     same_size: Sequence[int] = ()
     blocked: Mapping[int, Blocked] = {}
     other_size: Sequence[int] = ()
+
+
+class Standing(NamedTuple):
+    """A file that stands in place: ``verified`` says what vouches for it.
+
+    ``unless``: the headers under which the server says whether it has another version now; empty: it need
+    not be asked.
+    """
+
+    verified: str
+    unless: Mapping[str, str] = {}
+
+
+def unless_changed(etag: str | None, changed_s: float) -> dict[str, str]:
+    """The headers of a request for a file that came under ``etag``, or was changed last at ``changed_s``.
+
+    The server answers 304 without a body as long as its file is the same (RFC 9110, 13.1).
+    """
+    if etag is not None:
+        return {"If-None-Match": etag}
+    return {"If-Modified-Since": formatdate(changed_s, usegmt=True)}
 
 
 class Sink(Protocol):
@@ -176,8 +198,8 @@ class Volume(Protocol):
         False says nothing: ``verify_existing`` and ``adopt_leftover`` are to be asked.
         """
 
-    async def verify_existing(self, entry: Entry) -> str | None:
-        """Verify the file under the entry's name. Returns what vouches for it, or None. Raises Blocked."""
+    async def verify_existing(self, entry: Entry) -> Standing | None:
+        """Verify the file under the entry's name. None: nothing vouches for one. Raises Blocked."""
 
     async def adopt_leftover(self, entry: Entry, part: Part) -> None:
         """Let an empty part go on with what a dead run has left."""

@@ -36,6 +36,7 @@ class Action(Enum):
     RETRY = "retry"
     THROTTLE = "throttle"
     REFRESH = "refresh"  # the link has expired
+    UNCHANGED = "unchanged"  # the file in place is the server's
 
 
 class Headers(Protocol):
@@ -53,6 +54,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     size_bytes: int | None = None
     total_bytes: int | None = None  # the total size as stated by the reply that the part came from
     validator: str | None = None  # the strong ETag under which the part's bytes came
+    unless: Mapping[str, str] = {}  # the headers by which the server can say that nothing has changed
 
     @property
     def is_range(self) -> bool:
@@ -130,6 +132,8 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
 def _judge_status(status: int, asked: Asked) -> Verdict:
     if status == 416 and asked.is_range:
         return Verdict(action=Action.REFUSE_RANGE, reason="HTTP 416: the server has no such range")
+    if status == 304 and asked.unless:
+        return Verdict(action=Action.UNCHANGED)
     action = STATUS.get(status)
     if action is None:
         action = Action.RETRY if 500 <= status <= 599 else Action.REFUSE

@@ -472,12 +472,18 @@ async def test_metrics_of_another_manifest_are_an_error(tmp_path):
     assert (found.code, "schema" in found.err) == (2, True)
 
 
-async def test_metrics_of_a_run_that_did_not_come_to_its_end_are_refused(tmp_path):
-    """What was never begun has no record: only the failed ones would look like all that is missing."""
+async def test_of_a_run_that_did_not_come_to_its_end_all_is_left_but_what_is_in_place(tmp_path):
+    """What was never begun has no record, and is as missing as what failed."""
     path, metrics = tmp_path / "m.json", tmp_path / "first.jsonl"
     async with Origin(FILES, {"d/2.bin": Fault(kind="status", status=404, first=0)}) as origin:
         path.write_bytes(manifest_of(origin))
         assert (await run(path, "--to", tmp_path / "to", "--metrics", metrics)).code == 1
-        metrics.write_text("\n".join(metrics.read_text().splitlines()[:-3]))
-        found = await run(path, "--to", tmp_path / "to", "--failed-from", metrics)
-    assert (found.code, "2 of its 6 files" in found.err) == (2, True)
+        lines = metrics.read_text().splitlines()
+        metrics.write_text("\n".join(lines[:-3]))
+        named = [json.loads(line) for line in lines[1:-3]]
+    async with Origin(FILES) as origin:
+        path.write_bytes(manifest_of(origin))
+        found = await run(path, "--to", tmp_path / "to", "--failed-from", metrics, "--json")
+    assert found.code == 0
+    assert found.summary["files"]["total"] == 6 - sum(line["status"] == "done" for line in named)
+    assert tree(tmp_path / "to") == whole()

@@ -46,7 +46,7 @@ def folder(tmp_path):
     """A demo's folder at a place that a shell must be told carefully."""
     place = tmp_path / "a b$c"
     place.mkdir()
-    (place / "manifest.json").write_text('{"version": 1, "files": []}')
+    (place / "manifest.json").write_text('{"url": "http://127.0.0.1:1/a", "path": "a", "size": 1}')
     return place
 
 
@@ -63,6 +63,7 @@ def test_after_an_interrupt_only_what_works_is_offered(folder):
 def test_the_commands_it_offers_work_as_they_are_printed(folder):
     """Pasted into a shell, with a folder whose name needs quoting."""
     (folder / "files").mkdir()
+    (folder / "files/a").write_text("a")
     (folder / "metrics.jsonl").write_text(
         '{"schema":"cfetch.run/1","instant":"i","wall_start":"w","version":"0","host":"h","settings":{}}\n'
     )

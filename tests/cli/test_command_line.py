@@ -210,7 +210,7 @@ def test_a_manifest_without_entries(tmp_path):
     assert cfetch("manifest", "check", tmp_path / "m.json").returncode == 2
     done = cfetch("download", tmp_path / "m.json", "--to", tmp_path / "to", "--allow-empty")
     assert done.returncode == 0
-    assert done.stderr.splitlines()[-1] == "done: the manifest has no entries"
+    assert done.stderr.splitlines()[-1] == "done: there was nothing to download"
 
 
 def test_a_late_interrupt_finds_no_handler_of_pythons(tmp_path):

@@ -453,9 +453,15 @@ def test_the_way_on_names_no_option():
         assert lines[-1] == "  next: the same command goes on: files in place are skipped"
 
 
+def test_the_way_on_after_a_run_that_fetched_all_again():
+    """The same command would fetch it all once more."""
+    summary = finish_run(started(1), *failures(1)).summary
+    assert "without --existing refetch goes on" in closing_lines(summary, refetches=True)[-1]
+
+
 def test_closing_words_of_an_empty_plan():
     """Nothing was done, so there is no rate to tell and no report to look at."""
-    assert closing_lines(finish_run(started(0, 0)).summary) == ["done: the manifest has no entries"]
+    assert closing_lines(finish_run(started(0, 0)).summary) == ["done: there was nothing to download"]
 
 
 @pytest.mark.parametrize(

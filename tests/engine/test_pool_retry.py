@@ -8,8 +8,8 @@ import pytest
 from cfetch.errors import Transient
 from cfetch.events import AttemptStarted, EntryFinished, RetryScheduled
 from cfetch.secret import SecretUrl
-from cfetch.storage.directory import Source, set_source, source_of
 from cfetch.storage.resume import identity
+from cfetch.storage.sources import Source, set_source, source_of
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import Reply
 
@@ -292,7 +292,7 @@ def test_what_was_fetched_tells_where_from(tmp_path):
                     found["source"] = source_of(file.fileno())
 
     one(tmp_path, Reply(body=BODY), entry=entry_of(0, "a", BODY), listener=look)
-    assert found["source"] == Source.of(identity(SecretUrl("http://origin.test/a")), '"v1"')
+    assert found["source"] == Source(identity(SecretUrl("http://origin.test/a")), '"v1"', len(BODY))
 
 
 @pytest.mark.parametrize(("there", "digest", "status"), [

@@ -11,7 +11,7 @@ import pytest
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import HostPaused, RunExplained, RunFinished
 from cfetch.records import EventRecord
-from cfetch.report.metrics import MetricsFile, failed_paths, read_metrics
+from cfetch.report.metrics import MetricsFile, Unfinished, read_metrics, read_unfinished
 from cfetch.report.summary import Tally
 from tests.report.records import attempt, finished, progress, record, started
 
@@ -56,7 +56,7 @@ def test_events_and_the_end_stand_beside_the_entries(tmp_path, name):
     noted = EventRecord(kind="pause", t_s=0.5, host="h", seconds=2.0, reason="HTTP 429")
     assert [line for run in read_metrics([path]) for line in run.records] == [noted, *RECORDS, end]
     assert read(path) == [("i1", RECORDS)]
-    assert failed_paths(path) == set()
+    assert read_unfinished(path) == Unfinished(set(), None)
 
 
 @pytest.mark.parametrize("events", [(), (started(0),), (started(1), *finished(RECORDS[0]))])

@@ -20,7 +20,7 @@ import pytest
 
 from cfetch.errors import CfetchError, Corrupt, LocalFault
 from cfetch.storage.disk import Disk
-from cfetch.storage.volume import BatchRecord, Part, Volume
+from cfetch.storage.volume import BatchRecord, Part, Standing, Volume
 from tests.engine.drive import entry_of
 
 __all__ = ["DiskContract", "KeepingVolumeContract", "VolumeContract", "VolumeWorld"]
@@ -261,9 +261,9 @@ class KeepingVolumeContract(VolumeContract):
         vouched = "sha256" if digest else "size"
         assert await world.volume.verify_existing(entry) is None
         await published(world.volume, [await whole_part(world.volume, "a", digest=digest)])
-        assert await world.volume.verify_existing(entry) == vouched
+        assert await world.volume.verify_existing(entry) == Standing(vouched)
         volume = await world.next_run()
-        assert await volume.verify_existing(entry) == vouched
+        assert await volume.verify_existing(entry) == Standing(vouched)
         assert await volume.verify_existing(entry_of(0, "a", BODY[:-1], digest=digest)) is None
         assert await volume.verify_existing(entry_of(0, "b", BODY, digest=digest)) is None
 

@@ -1,17 +1,18 @@
 """A destination that changes under a run, and what is written on a file about where it came from."""
 
+import base64
 import errno
 import os
 import shutil
 
 import pytest
-from msgspec import json
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import safe_path
 from cfetch.storage.descriptors import MOST_NAMES
-from cfetch.storage.directory import ATTRIBUTE, Directory, Source, set_source, source_of
+from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
+from cfetch.storage.sources import ATTRIBUTE, SUPERSEDED, Source, _name_of, set_source, source_of
 from tests.engine.drive import entry_of, tree
 
 DATA = bytes(range(256)) * 8
@@ -184,47 +185,55 @@ def test_c91_a_volume_remembers_that_it_lost_writes(volume, monkeypatch, number)
     assert volume.lost_writes
 
 
+LINK = "0123456789abcdef" * 2
+
+
 @pytest.mark.parametrize("validator", ['"v"', None])
-def test_a_file_that_only_its_size_vouches_for_tells_where_it_came_from(volume, root, validator):
-    """The link's identity and the strong ETag; nothing else, and no secret."""
+def test_a_file_that_no_hash_vouches_for_tells_where_it_came_from(volume, root, validator):
+    """The link's identity, the strong ETag and the size; nothing else, and no secret."""
     part = Part(volume, entry_of(0, "d/a", DATA, query="?sig=CANARY"))
     part.write(DATA)
     part.validator = validator
     part.publish()
-    found = volume.find_source(safe_path("d/a"))
+    found = volume.sources.find(safe_path("d/a"))
     assert found is not None
-    assert found.validator == Source.of("", validator).validator
-    assert found.validator != validator or validator is None
+    assert (found.etag, found.size_bytes) == (validator, len(DATA))
     raw = os.getxattr(root / "d/a", ATTRIBUTE)
     assert os.listxattr(root / "d/a") == [ATTRIBUTE]
     assert b"CANARY" not in raw
     assert b"origin.test" not in raw
     (root / "d/a").rename(root / "b")
-    assert volume.find_source(safe_path("b")) == found
+    assert volume.sources.find(safe_path("b")) == found
 
 
 def test_a_file_with_a_hash_tells_nothing(volume, root):
     """Its bytes prove it."""
     published(volume, "a", digest=True)
     assert os.listxattr(root / "a") == []
-    assert volume.find_source(safe_path("a")) is None
+    assert volume.sources.find(safe_path("a")) is None
 
 
 def test_a_source_fits_into_an_inode(tmp_path):
     """Of ext4 by default; a file with a larger attribute takes a block more, and twice the time."""
-    source = Source.of("0123456789abcdef" * 2, '"v"')
+    source = Source(LINK, f'"{LINK}"', 1 << 40)
     with open(tmp_path / "a", "wb") as file:
         set_source(file.fileno(), source)
         assert source_of(file.fileno()) == source
         assert len(os.getxattr(file.fileno(), ATTRIBUTE)) <= 56
-        os.setxattr(file.fileno(), ATTRIBUTE, json.encode(source))  # as earlier versions did
-        assert source_of(file.fileno()) == source
+        for earlier in (
+            b'{"identity":"%b","validator":"x"}' % LINK.encode(),
+            b'["%b",null]' % base64.b64encode(bytes.fromhex(LINK)).rstrip(b"="),
+        ):
+            os.setxattr(file.fileno(), ATTRIBUTE, earlier)
+            assert source_of(file.fileno()) == Source(LINK)
 
 
 @pytest.mark.parametrize(
     "raw",
     [
         b"",
+        b"\x01",
+        b"\x01" + b"x" * 22 + b"\xff",
         b"{",
         b'{"identity":1}',
         b'{"identity":"x","validator":null,"more":1}',
@@ -237,7 +246,7 @@ def test_a_record_that_is_not_ours_is_none(volume, root, raw):
     """Whoever wrote it."""
     (root / "a").write_bytes(DATA)
     os.setxattr(root / "a", ATTRIBUTE, raw)
-    assert volume.find_source(safe_path("a")) is None
+    assert volume.sources.find(safe_path("a")) is None
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("other", path)])
@@ -245,15 +254,15 @@ def test_what_is_no_file_has_no_record(volume, root, make):
     """It is not followed, and a pipe is not waited for."""
     (root / "other").write_bytes(DATA)
     os.setxattr(root / "other", ATTRIBUTE, b'{"identity":"x","validator":null}')
-    assert volume.find_source(safe_path("other")) == Source("x", None)
+    assert volume.sources.find(safe_path("other")) == Source("x")
     make(root / "a")
-    assert volume.find_source(safe_path("a")) is None
-    assert volume.find_source(safe_path("none/at/all")) is None
+    assert volume.sources.find(safe_path("a")) is None
+    assert volume.sources.find(safe_path("none/at/all")) is None
 
 
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSPC, errno.EPERM])
-def test_a_file_system_without_attributes_is_no_fault(volume, root, monkeypatch, number):
-    """Then it is not known where the file came from."""
+def test_a_file_system_that_takes_no_attribute_is_no_fault(volume, root, monkeypatch, number):
+    """The file is published all the same."""
 
     def fails(*_):
         raise OSError(number, os.strerror(number))
@@ -263,11 +272,31 @@ def test_a_file_system_without_attributes_is_no_fault(volume, root, monkeypatch,
     assert tree(root) == {"a": DATA}
 
 
-@pytest.mark.parametrize("validator", ['"v"', '"' + "x" * 100_000 + '"', '"\udcff"'])
-def test_an_etag_of_any_length_is_recorded(tmp_path, validator):
-    """It stands in the attribute as a hash, so that there is always room for it."""
+def test_without_attributes_the_state_directory_tells_where_files_came_from(volume, root, monkeypatch):
+    """Of each directory by itself, for a file of that size and time; a torn line costs one record."""
+    for name in ("getxattr", "setxattr"):
+        monkeypatch.delattr(os, name)
+    for name in ("d/a", "d/b", "c"):
+        published(volume, name)
+    found = volume.sources.find(safe_path("d/a"))
+    assert found == volume.sources.read(safe_path("d/a"))
+    assert (found.etag, found.size_bytes) == (None, len(DATA))
+    assert volume.sources.find(safe_path("d/b")).identity != found.identity
+    assert len(list((root / ".cfetch/sources").iterdir())) == 2
+    (root / "d/b").write_bytes(DATA)
+    assert volume.sources.find(safe_path("d/b")) is None
+    volume.supersede(safe_path("d/a"))
+    assert volume.sources.find(safe_path("d/a")).identity == SUPERSEDED.identity
+    log = root / ".cfetch/sources" / _name_of("")
+    log.write_bytes(log.read_bytes()[:-5])
+    published(volume, "e")
+    assert volume.sources.find(safe_path("c")) is None
+    assert volume.sources.find(safe_path("e")) is not None
+
+
+@pytest.mark.parametrize("etag", ['"' + "x" * 65 + '"', '"\udcff"', '"\u00e9"'])
+def test_an_etag_that_cannot_be_kept_is_left_out(tmp_path, etag):
+    """The link is recorded nevertheless."""
     with open(tmp_path / "a", "wb") as file:
-        set_source(file.fileno(), Source.of("link", validator))
-    with open(tmp_path / "a", "rb") as file:
-        recorded = source_of(file.fileno())
-    assert recorded == Source.of("link", validator) != Source.of("link", None)
+        set_source(file.fileno(), Source(LINK, etag, 5))
+        assert source_of(file.fileno()) == Source(LINK, None, 5)

@@ -32,7 +32,7 @@ async def test_every_size_comes_out_as_it_went_in(store, bucket, size):
     body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     await put(store, "a/b", body)
     assert bucket.get("a/b") == body
-    assert await store.look("a/b") == (size, ABOUT)
+    assert (await store.look("a/b"))[:2] == (size, ABOUT)
     assert ("-" in bucket.head("a/b")["ETag"]) == (size >= PIECE_BYTES)
     assert bucket.uploads() == []
 
@@ -90,7 +90,7 @@ async def test_what_does_not_stand_is_none_and_its_removal_no_fault(store, bucke
     assert await store.look("a") is None
     await store.delete(["a"])
     bucket.put("b", b"123")
-    assert await store.look("b") == (3, None)
+    assert (await store.look("b"))[:2] == (3, None)
     assert (await store.names("x"), await store.names("")) == ([], ["b"])
 
 
@@ -105,7 +105,7 @@ async def test_what_cannot_be_told_with_an_object_is_left_out(store, bucket):
     """An attribute is ASCII and short; the object matters more."""
     for n, odd in enumerate(("ü", "x" * 2000)):
         await put(store, str(n), b"1", About(odd, None, "r"))
-        assert await store.look(str(n)) == (1, None)
+        assert (await store.look(str(n)))[:2] == (1, None)
 
 
 @pytest.mark.parametrize(("size", "piece"), [

@@ -14,7 +14,7 @@ from cfetch.storage import object_volume
 from cfetch.storage.object_store import PIECE_BYTES, ObjectStore, Upload
 from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import identity
-from cfetch.storage.volume import BatchRecord, Holding
+from cfetch.storage.volume import BatchRecord, Holding, Standing
 from tests.engine.drive import entry_of
 from tests.storage.s3_server import Bucket, MotoServer, point_at
 from tests.wire.raw_server import RawServer
@@ -324,7 +324,7 @@ async def test_a_batch_beyond_memory_is_made_visible_early(volume, bucket, monke
     assert kept == [2, 0]
     parts[0].discard()
     await tidied(volume)
-    assert await volume.verify_existing(entry_of(0, "a", b"12", digest=True)) == "sha256"
+    assert await volume.verify_existing(entry_of(0, "a", b"12", digest=True)) == Standing("sha256")
 
 
 async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
@@ -358,8 +358,10 @@ async def test_a_run_that_has_lost_its_plan_puts_and_deletes_nothing(bucket):
     ({}, {}, "size"),
     ({}, {"query": "?sv=1&sr=b&se=1&sig=2"}, "size"),
     ({}, {"host": "other.test"}, None),
-    ({}, {"size": False}, None),
+    ({}, {"size": False}, "none"),
+    ({}, {"size": False, "host": "other.test"}, None),
     ({}, {"body": b"1234"}, None),
+    (None, {"size": False}, None),
     (None, {}, "size"),
     (None, {"digest": True}, None),
     ({"none": True}, {}, None),
@@ -371,7 +373,7 @@ async def test_what_vouches_for_an_object_that_stands(volume, bucket, put, asked
     elif "none" not in put:
         assert await committed(volume, [await staged(volume, "a", b"123", **put)]) is None
     asked = {"body": b"123", **asked}
-    assert await volume.verify_existing(entry_of(0, "a", **asked)) == vouched
+    assert await volume.verify_existing(entry_of(0, "a", **asked)) == (vouched and Standing(vouched))
 
 
 async def test_a_mirror_of_the_link_vouches_too(volume):
@@ -380,7 +382,7 @@ async def test_a_mirror_of_the_link_vouches_too(volume):
     mirrors = (entry_of(0, "a", b"", host="mirror.test").url,)
     entry = entry_of(0, "a", b"123", mirrors=mirrors)
     assert identity(mirrors[0]) != identity(entry.url)
-    assert await volume.verify_existing(entry) == "size"
+    assert await volume.verify_existing(entry) == Standing("size")
 
 
 async def test_a_name_that_no_store_takes_is_an_obstacle_of_its_own(volume):
@@ -547,7 +549,7 @@ async def test_what_is_told_with_an_object_is_no_secret(volume, bucket):
     assert await committed(volume, [await staged(volume, "b", b"1", digest=True)]) is None
     fields = {name.lower(): value for name, value in bucket.head("a").items()}
     assert msgspec.json.decode(fields["x-amz-meta-cfetch"]) == {
-        "digest": None, "source": identity(entry.url), "run": "run-1",
+        "digest": None, "source": identity(entry.url), "run": "run-1", "etag": None,
     }  # fmt: skip
     fields = {name.lower(): value for name, value in bucket.head("b").items()}
     assert msgspec.json.decode(fields["x-amz-meta-cfetch"])["digest"] == (

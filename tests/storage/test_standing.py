@@ -5,10 +5,11 @@ import os
 import pytest
 
 from cfetch.secret import SecretUrl
-from cfetch.storage.directory import Source, set_source
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import identity
+from cfetch.storage.sources import Source, set_source
 from cfetch.storage.standing import StandingFiles
+from cfetch.storage.volume import Standing
 from tests.engine.drive import entry_of
 
 DATA = b"0123456789"
@@ -25,7 +26,7 @@ def stand(root, path, data=DATA, link=None):
     (root / path).write_bytes(data)
     if link is not None:
         with open(root / path, "rb") as file:
-            set_source(file.fileno(), Source(identity(SecretUrl(link)), None))
+            set_source(file.fileno(), Source(identity(SecretUrl(link)), size_bytes=len(data)))
 
 
 async def test_it_never_says_more_than_the_careful_look(volume, root, search):
@@ -36,6 +37,8 @@ async def test_it_never_says_more_than_the_careful_look(volume, root, search):
     stand(root, "from/its-link", link="http://origin.test/from/its-link")
     stand(root, "from/a-mirror", link="http://mirror.test/x")
     stand(root, "from/elsewhere", link="http://elsewhere.test/x")
+    stand(root, "from/cut", link="http://origin.test/from/cut")
+    os.truncate(root / "from/cut", 3)
     os.symlink("right", root / "d/symlink")
     os.symlink("d", root / "through")
     entries = [
@@ -50,13 +53,16 @@ async def test_it_never_says_more_than_the_careful_look(volume, root, search):
         entry_of(8, "from/a-mirror", DATA, mirrors=(SecretUrl("http://mirror.test/x"),)),
         entry_of(9, "from/elsewhere", DATA),
         entry_of(10, "d/right", DATA),
+        entry_of(11, "from/its-link", DATA, size=False),
+        entry_of(12, "from/elsewhere", DATA, size=False),
+        entry_of(13, "from/cut", DATA, size=False),
     ]
     found = search.find(entries)
-    assert found == ["size"] + [None] * 6 + ["size", "size", None, "size"]
+    assert found == ["size"] + [None] * 6 + ["size", "size", None, "size", "none", None, None]
     careful = DirectoryVolume(volume, durable=False)
     for entry, vouched_for in zip(entries, found, strict=True):
         if vouched_for is not None:
-            assert await careful.verify_existing(entry) == vouched_for
+            assert await careful.verify_existing(entry) == Standing(vouched_for)
 
 
 def test_each_directory_is_looked_at_once(root, search, monkeypatch):

@@ -178,7 +178,7 @@ class SimVolume:
         """Nothing is there."""
         return True
 
-    async def verify_existing(self, entry: Entry) -> str | None:  # noqa: ARG002
+    async def verify_existing(self, entry: Entry) -> volume.Standing | None:  # noqa: ARG002
         """Nothing is there."""
         return None
 

@@ -31,7 +31,7 @@ from cfetch.events import VolumeView
 from cfetch.manifest.entries import Entries
 from cfetch.placement.chooser import Mode
 from cfetch.placement.placer import Placer
-from cfetch.storage.volume import Volume
+from cfetch.storage.volume import Standing, Volume
 
 
 class Batched:
@@ -174,8 +174,8 @@ class Batched:
         self.schedule.reopen(transfer.queue)
         self.schedule.reopen_shut()
 
-    async def look_for(self, transfer: Transfer) -> str | None:
-        """What vouches for the file here or on another volume; else adopt what a dead run has left here.
+    async def look_for(self, transfer: Transfer) -> Standing | None:
+        """The file, vouched for, here or on another volume; else adopt what a dead run has left here.
 
         Files of a batch without a name stay where they are. Raises Blocked, VolumeFault.
         """
@@ -184,12 +184,12 @@ class Batched:
         if blocked is not None:
             raise blocked
         volume_index = staging.batch.standing.get(transfer.index)
-        vouched_for = (
-            None if volume_index is None else await self._volumes[volume_index].verify_existing(entry)
-        )
-        if vouched_for is None:
+        standing = None
+        if volume_index is not None:
+            standing = await self._volumes[volume_index].verify_existing(entry)
+        if standing is None:
             await self._volumes[staging.volume_index].adopt_leftover(entry, transfer.part)
-        return vouched_for
+        return standing
 
     def put_back(self, transfer: Transfer, due_s: float) -> None:
         """Let the entry wait for its next try, unless its batch has moved."""

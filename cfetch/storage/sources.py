@@ -1,0 +1,215 @@
+"""Where a published file came from: the record by which a later run knows it again.
+
+A file without a stated hash has only its size to prove itself, and another link may lead to another file of
+that size; one without a stated size has nothing. So the record is written before such a file gets its name.
+It is an extended attribute of the file and travels with it through renames, so no list of ours can disagree
+with the file. It is lost when another tool replaces or copies the file, and then nothing is known about the
+file. A tool that writes into the file keeps it: it says where the file came from, not what it holds.
+
+Where the file system has no extended attributes, the records of a directory's files stand in one file of the
+state directory, ``sources/<hash of the directory's name>``, a line each; the last one counts. Such a record
+speaks for a file of its size and time of change only, as it does not travel with the file.
+"""
+
+import base64
+import errno
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.manifest.entry import SafePath
+from cfetch.records import NOT_DECODED
+from cfetch.storage.descriptors import HeldDirectories
+from cfetch.storage.files import STATE_NAME
+
+ATTRIBUTE = "user.cfetch.source"
+SOURCES = "sources"  # below the volume's state directory
+MAX_ETAG_BYTES = 64  # within the quotes; a longer one is not kept
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NO_ATTRIBUTES = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class Source(msgspec.Struct, frozen=True):
+    """``identity`` names the link and holds nothing of it; ``etag`` is the strong ETag of the bytes.
+
+    ``size_bytes`` is of the file when it was published. None: not known.
+    """
+
+    identity: str
+    etag: str | None = None
+    size_bytes: int | None = None
+
+
+# A byte for the form, 16 of the identity, 6 of the size, and the ETag without its quotes. Up to 56 bytes
+# stand in an inode of ext4, which has 256; for more a file gets a block of its own, and to make that doubles
+# the time of making a small file. An MD5 as an ETag, in hex, makes 55.
+_FORM = b"\x01"
+_IDENTITY_BYTES, _SIZE_BYTES = 16, 6
+_HEAD_BYTES = 1 + _IDENTITY_BYTES + _SIZE_BYTES
+SUPERSEDED = Source("0" * 2 * _IDENTITY_BYTES)
+"""Of a file that is an older version, whatever its size."""
+
+
+class _Earlier(msgspec.Struct, forbid_unknown_fields=True):
+    identity: str
+    validator: str | None
+
+
+# Earlier versions wrote JSON: an object, or a pair with the identity in base64; a hash in place of the ETag.
+_OBJECT = msgspec.json.Decoder(_Earlier)
+_PAIR = msgspec.json.Decoder(tuple[str, str | None])
+_LINE = msgspec.json.Decoder(tuple[str, int, int, str, str | None])
+
+
+def short_etag(etag: str | None) -> str | None:
+    """The ETag, if it can be kept in a record: it is short, and of plain characters."""
+    return etag if etag is not None and etag.isascii() and len(etag) <= MAX_ETAG_BYTES + 2 else None
+
+
+def _encode_source(source: Source) -> bytes:
+    """The bytes of the attribute. ``identity`` is 32 hex digits, and the size is known."""
+    size = (source.size_bytes or 0).to_bytes(_SIZE_BYTES)
+    etag = (short_etag(source.etag) or "").strip('"').encode()
+    return _FORM + bytes.fromhex(source.identity) + size + etag
+
+
+def _decode_source(raw: bytes) -> Source | None:
+    """Read the attribute; None if it is not ours."""
+    with suppress(ValueError, *NOT_DECODED):
+        if raw[:1] == _FORM and len(raw) >= _HEAD_BYTES:
+            size_bytes = int.from_bytes(raw[1 + _IDENTITY_BYTES : _HEAD_BYTES])
+            etag = raw[_HEAD_BYTES:].decode("ascii")
+            return Source(raw[1 : 1 + _IDENTITY_BYTES].hex(), f'"{etag}"' if etag else None, size_bytes)
+        if raw[:1] == b"{":
+            return Source(_OBJECT.decode(raw).identity)
+        text, _ = _PAIR.decode(raw)
+        return Source(base64.b64decode(text + "==", validate=True).hex())
+    return None
+
+
+def set_source(descriptor: int, source: Source) -> None:
+    """Write the attribute of an open file. Raises OSError."""
+    try:
+        os.setxattr(descriptor, ATTRIBUTE, _encode_source(source))
+    except AttributeError:  # some systems have no such call
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from None
+
+
+def source_of(descriptor: int) -> Source | None:
+    """Read the attribute of an open file; None if there is none, or if it is not ours.
+
+    Raises OSError where there are no attributes.
+    """
+    try:
+        return _decode_source(os.getxattr(descriptor, ATTRIBUTE))
+    except AttributeError:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from None
+    except OSError as error:
+        if error.errno in NO_ATTRIBUTES:
+            raise
+        return None
+
+
+class Sources:
+    """The records of the files beneath ``root``. Raises VolumeFault: the root is not what it was."""
+
+    def __init__(self, root: Path, held: HeldDirectories) -> None:
+        self._name = os.fsencode(root) + b"/"
+        self._held = held
+        self._parent: str | None = None  # of the records that were read last, where there are no attributes
+        self._records: dict[str, tuple[int, Source]] = {}
+
+    def read(self, path: SafePath) -> Source | None:
+        """Do as ``find`` within ``HeldDirectories.one_look``, by one system call instead of three.
+
+        The way goes by names, which have just been looked at, and nothing is written.
+        """
+        try:
+            raw = os.getxattr(self._name + path.encode(), ATTRIBUTE, follow_symlinks=False)
+        except OSError as error:
+            return None if error.errno == errno.ENODATA else self.find(path)
+        except AttributeError:
+            return self.find(path)
+        return _decode_source(raw)
+
+    def find(self, path: SafePath) -> Source | None:
+        """The link that the file at ``path`` came from, as ``note`` has noted it; None: it is not known."""
+        with suppress(OSError), self._held.lock:
+            parent, _, leaf = path.rpartition("/")
+            descriptor = os.open(leaf.encode(), _FILE, dir_fd=self._held.directory(parent, create=False))
+            try:
+                return source_of(descriptor)
+            except OSError:
+                return self._find_in_state(path, os.fstat(descriptor))
+            finally:
+                os.close(descriptor)
+        return None
+
+    def note(self, descriptor: int, path: SafePath, source: Source) -> None:
+        """Note where the open file that is, or will be, at ``path`` comes from, as far as that can be done.
+
+        It must not be changed afterwards.
+        """
+        with suppress(OSError):
+            status = os.fstat(descriptor)
+            source = msgspec.structs.replace(source, size_bytes=status.st_size)
+            try:
+                set_source(descriptor, source)
+            except OSError:
+                self._note_in_state(path, source, status.st_mtime_ns)
+
+    def changed_s(self, path: SafePath) -> float:
+        """When the bytes of the file at ``path`` were changed last, in seconds since 1970; 0: not known."""
+        parent, _, leaf = path.rpartition("/")
+        with suppress(OSError), self._held.lock:
+            directory = self._held.directory(parent, create=False)
+            return os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False).st_mtime
+        return 0.0
+
+    def _note_in_state(self, path: str, source: Source, changed_ns: int) -> None:
+        parent, _, leaf = path.rpartition("/")
+        etag = short_etag(source.etag)
+        line = msgspec.json.encode((leaf, changed_ns, source.size_bytes or 0, source.identity, etag))
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        directory = self._held.open_below(f"{STATE_NAME}/{SOURCES}", mode=0o700)
+        try:
+            descriptor = os.open(_name_of(parent), flags, 0o600, dir_fd=directory)
+        finally:
+            os.close(directory)
+        try:
+            os.write(descriptor, b"\n" + line)  # the line break first: the line before may be torn
+        finally:
+            os.close(descriptor)
+        self._parent = None
+
+    def _find_in_state(self, path: str, status: os.stat_result) -> Source | None:
+        """The record of the file that has this ``status`` now."""
+        parent, _, leaf = path.rpartition("/")
+        if parent != self._parent:
+            self._records = self._read(parent)
+            self._parent = parent
+        changed_ns, source = self._records.get(leaf, (0, None))
+        fits = source is not None and (changed_ns, source.size_bytes) == (status.st_mtime_ns, status.st_size)
+        return source if fits else None
+
+    def _read(self, parent: str) -> dict[str, tuple[int, Source]]:
+        records: dict[str, tuple[int, Source]] = {}
+        with suppress(OSError):
+            descriptor = os.open(
+                f"{STATE_NAME}/{SOURCES}/{_name_of(parent)}",
+                os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC,
+                dir_fd=self._held.root_fd,
+            )
+            with os.fdopen(descriptor, "rb") as file:
+                for line in file:
+                    with suppress(*NOT_DECODED):  # torn by a crash
+                        leaf, changed_ns, size_bytes, identity, etag = _LINE.decode(line)
+                        records[leaf] = changed_ns, Source(identity, etag, size_bytes)
+        return records
+
+
+def _name_of(parent: str) -> str:
+    return hashlib.blake2b(parent.encode(), digest_size=16).hexdigest()

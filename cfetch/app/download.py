@@ -221,7 +221,7 @@ def _freeze_manifest(
     )
     stack.enter_context(plan)
     plan.notes += rejected.notes()
-    if left and left.failed and not len(plan):
+    if left is not None and left.failed and not len(plan):
         raise ConfigError(
             f"failed_from is {settings.failed_from}, which names {len(left.failed)} failed files, but the "
             "manifest has none of them; give the metrics of a run over this manifest"

@@ -44,7 +44,8 @@ def places(settings: Settings) -> Places:
             "--state"
         )
     states = [directory / STATE_NAME for directory in directories]
-    there = (state for state in states if (state / TIMELINE).is_dir())  # in whichever order they are given
+    # In whichever order they are given. Path.is_dir would raise where the mount is dead.
+    there = (state for state in states if os.path.isdir(state / TIMELINE))  # noqa: PTH112
     return Places(destinations, next(there, states[0]))
 
 

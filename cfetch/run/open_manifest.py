@@ -124,9 +124,9 @@ def expand_manifests(names: Sequence[str]) -> list[str]:
             continue
         try:
             within = path.iterdir() if path.is_dir() else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
-            found = [file for file in within if file.name[0] not in "._"]
+            candidates = [path for path in within if path.name[0] not in "._"]
             # a broken symlink too: its entries must not be missing without a word
-            files = sorted(str(file) for file in found if file.is_file() or file.is_symlink())
+            files = sorted(str(path) for path in candidates if path.is_file() or path.is_symlink())
         except OSError as error:
             raise UsageError(f"cannot read {shown_name(name)}: {error.strerror}") from None
         if not files:

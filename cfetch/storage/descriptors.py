@@ -95,6 +95,14 @@ class HeldDirectories:
         while self._held:
             os.close(self._held.popitem()[1].descriptor)
 
+    def confirm_root(self) -> None:
+        """Raise VolumeFault if another directory than at the beginning stands under the root's name."""
+        if not self._is_at("", self._root_number):
+            raise VolumeFault(
+                f"{self._root} was moved, unmounted or removed while cfetch was running; "
+                "put it back, or run the same command again"
+            )
+
     def directory(self, path: str, *, create: bool = True) -> int:
         """A descriptor of the directory that stands under ``path`` now; "" is the root itself.
 
@@ -108,11 +116,7 @@ class HeldDirectories:
         if self._checked is not None and path in self._checked:
             return self.root_fd if held is None else held.descriptor
         if held is None or not self._is_at(path, held.number):
-            if not self._is_at("", self._root_number):
-                raise VolumeFault(
-                    f"{self._root} was moved or removed while cfetch was running; "
-                    "put it back, or run the same command again"
-                )
+            self.confirm_root()
             if held is not None:
                 os.close(self._held.pop(path).descriptor)
             if not path:

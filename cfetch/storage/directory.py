@@ -14,11 +14,11 @@ from pathlib import Path
 from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.secret import printable
+from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
 from cfetch.storage.sources import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
-from cfetch.storage.volume import BATCHES
 
 _OBSTACLES = {
     errno.EISDIR: "a directory stands in its place",
@@ -48,13 +48,14 @@ class Directory:
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
         """``staging`` is made where it is missing: see ``stage``. ``share``: of so many volumes."""
         self.root = root
-        self._made_root = not root.exists()
         self.lost_writes = self._is_forsaken = False
         self.staging = Staging(root)
         try:
+            self._made_root = not root.exists()  # of a mount that is dead even this fails
             root.mkdir(parents=True, exist_ok=True)
             self._held = HeldDirectories(root, share=share)
             self.sources = Sources(root, self._held)
+            self.records = BatchRecords(root, self._held, self.staging)
         except OSError as error:
             raise volume_fault(error, f"cannot use {root} as a destination") from None
         try:
@@ -94,8 +95,11 @@ class Directory:
         self._is_forsaken = True
 
     def free_bytes(self) -> int:
-        """Bytes that an unprivileged user may still write."""
-        usage = os.fstatvfs(self._held.root_fd)
+        """Bytes that an unprivileged user may still write. Raises VolumeFault."""
+        try:
+            usage = os.fstatvfs(self._held.root_fd)
+        except OSError as error:
+            raise volume_fault(error, f"cannot tell how much room {self.root} has") from None
         return usage.f_bavail * usage.f_frsize
 
     def flush(self) -> None:
@@ -119,38 +123,6 @@ class Directory:
         if self.staging.epoch not in ("0", "1"):
             self.flush()
         return self.staging.leftovers()
-
-    def has_record(self, batch: str) -> bool:
-        """Whether a batch was committed here, by its id."""
-        try:
-            os.stat(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise volume_fault(error, f"cannot read {self.root}") from None
-        return True
-
-    def remove_record(self, batch: str) -> None:
-        """Remove the record of a batch, which is not committed here any more."""
-        with suppress(OSError):
-            os.unlink(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd)
-
-    def put_record(self, batch: str, text: bytes) -> None:
-        """Write a batch's record, in one step; an older one is replaced."""
-        draft = f"{batch}.json"  # among the parts, where it is tidied up after a run that dies now
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            directory = self._held.open_below(f"{STATE_NAME}/{BATCHES}", mode=0o700)
-            try:
-                with os.fdopen(os.open(draft, flags, 0o600, dir_fd=self.staging.descriptor), "wb") as file:
-                    file.write(text)
-                os.rename(draft, f"{batch}.json", src_dir_fd=self.staging.descriptor, dst_dir_fd=directory)
-            finally:
-                os.close(directory)
-        except OSError as error:
-            self.staging.unmark(draft)
-            what = f"cannot write the record of a batch to {self.root}"
-            raise volume_fault(error, what, beneath=self._held.root_fd) from None
 
     def descriptor_of(self, parent: str) -> int:
         """The directory's descriptor, which is good until the next directory is asked for.

@@ -126,12 +126,14 @@ class DirectoryVolume:
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
         """Take the files back soon. A file that cannot be removed stays, and no record vouches for it."""
-        self._disk.tidy(lambda: self._volume.remove_record(batch))
+        self._disk.tidy(lambda: self._volume.records.remove(batch))
         self._publisher.withdraw(cast("Sequence[Part]", parts))
 
     async def run(self) -> None:
-        """Call ``Publisher.run``."""
+        """Call ``Publisher.run``, then look whether its batches stand; a disk that hangs cannot be asked."""
         await self._publisher.run()
+        if not self.is_stuck:
+            await self._disk.look(self._volume.records.confirm)
 
     def drain(self) -> None:
         """Call ``Publisher.drain``."""
@@ -196,7 +198,7 @@ def _look_for_batch(
             continue
         if size_bytes is not None:
             (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
-    return volume.Holding(directory.has_record(batch), begun, standing, blocked, other)
+    return volume.Holding(directory.records.has(batch), begun, standing, blocked, other)
 
 
 def _close(late: int | None) -> None:

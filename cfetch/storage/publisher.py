@@ -175,8 +175,8 @@ class Publisher:
         if record is not None:
             text = msgspec.json.encode(record)
             await self._disk.call(
-                lambda: self._volume.put_record(record.id, text),
-                undo=lambda _: self._volume.remove_record(record.id),
+                lambda: self._volume.records.put(record.id, text),
+                undo=lambda _: self._volume.records.remove(record.id),
             )
             self._unflushed_records = True
 

@@ -230,7 +230,10 @@ class Volume(Protocol):
         """Undo the commit of a batch that moves to another volume, its record included."""
 
     async def run(self) -> None:
-        """Commit until ``drain`` was called and all is committed. Raises LocalFault."""
+        """Commit until ``drain`` was called and all is committed.
+
+        Raises LocalFault; VolumeFault too if batches stood here that have gone since.
+        """
 
     def drain(self) -> None:
         """Note that nothing more will be given to commit."""

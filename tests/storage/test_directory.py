@@ -121,9 +121,9 @@ def test_c104_a_destination_that_went_ends_the_run(volume, root, tmp_path, again
     root.rename(tmp_path / "moved")
     if again:
         root.mkdir()
-    with pytest.raises(LocalFault, match="was moved or removed while cfetch was running; put it back"):
+    with pytest.raises(LocalFault, match=r"was moved, unmounted or removed while .*; put it back"):
         published(volume, path, 1)
-    with pytest.raises(LocalFault, match="was moved or removed"):
+    with pytest.raises(LocalFault, match="was moved, unmounted or removed"):
         volume.existing(safe_path(path))
     assert tree(tmp_path / "moved") == {"d/first": DATA}
     (shutil.rmtree if again else lambda _: None)(root)

@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.bench.origin import Origin
 from cfetch.errors import VolumeFault
-from cfetch.events import AttemptStarted, VolumePaused
+from cfetch.events import AttemptStarted, BatchCommitted, RunStopping, VolumePaused
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
 from tests.volumes.scene import KIB, Scene, named
@@ -107,10 +107,10 @@ async def test_a_volume_is_read_only_from_the_start(tmp_path, namespaces):
 def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path):
     """No draft of it, which nobody would look for."""
     volume = Directory(tmp_path, "attempts/i/0")
-    volume.put_record("b1", b"{}")
+    volume.records.put("b1", b"{}")
     (tmp_path / ".cfetch/batches/b2.json").mkdir()
     with pytest.raises(VolumeFault, match="cannot write the record of a batch"):
-        volume.put_record("b2", b"{}")
+        volume.records.put("b2", b"{}")
     found = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     volume.close()
     assert found == ["b1.json"]
@@ -156,3 +156,42 @@ async def test_a_volume_comes_back(tmp_path):
     after = there[[one.why for one in there].index("a probe after the pause") :]
     assert len(after) > 2
     assert len(scene.volume(1).records) >= len(after)
+
+
+def unmount(root):
+    """What stands under the name afterwards is the empty directory below the mount."""
+    root.rename(root.with_name("elsewhere"))
+    root.mkdir()
+
+
+def empty(root):
+    """It is the same directory as before."""
+    for path in root.iterdir():
+        shutil.rmtree(path)
+
+
+@pytest.mark.parametrize(
+    ("go", "why"), [(unmount, "moved, unmounted or removed"), (empty, "removed batches")]
+)
+async def test_c104_a_volume_goes_after_it_has_taken_a_batch(tmp_path, go, why):
+    """The plan is not completed, whoever took the rest; the same command brings what is missing."""
+    files = named(4, 3)
+    gone: list[str] = []
+    reasons: list[str] = []
+    second = str(tmp_path / "v1")  # the state is on the first
+
+    def listener(event):
+        if isinstance(event, BatchCommitted) and event.volume == second and not gone:
+            gone.append(event.batch)
+            go(tmp_path / "v1")
+        if isinstance(event, RunStopping):
+            reasons.append(event.reason)
+
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        run = await scene.run(listener)
+        assert (run.code, len(gone), len(reasons)) == (3, 1, 1)
+        assert f"{second}" in reasons[0]
+        assert why in reasons[0]
+        assert (await scene.run()).code == 0
+    assert whole(scene, tmp_path) == ([], [], [])

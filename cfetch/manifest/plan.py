@@ -336,6 +336,8 @@ def _seal_entries(
     file = PlanFile(directory / FILE_NAME)
     files.append(file)
     for entry in entries:
+        if entry.id != len(file):  # rows before it were skipped: equal plans must have equal ids
+            entry = msgspec.structs.replace(entry, id=len(file))  # noqa: PLW2901 - the same entry
         file.append(entry)
         if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
             progress(len(file))

@@ -30,7 +30,7 @@ def test_faulty_rows_are_reported_and_skipped(tmp_path):
         options=options,
         report=lambda *fault: reported.append(fault),
     ) as plan:
-        assert [entry.path for entry in plan.entries()] == ["a", "c"]
+        assert [(entry.id, entry.path) for entry in plan.entries()] == [(0, "a"), (1, "c")]
         assert plan.skipped == 2
     assert [line for line, _ in reported] == [2, 4]
 

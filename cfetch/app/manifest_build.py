@@ -53,15 +53,20 @@ def build_from_list(
 ) -> int:
     """Write the list, in any format, as JSON with the sizes that it lacks; the number of files that failed.
 
-    A file that cannot be had stays in without a size, and ``emit_line`` gets a line about
-    it. ``advance`` gets the files and bytes that are done.
+    A file that cannot be had stays in without a size, and ``emit_line`` gets a line about it, as about what
+    was left out of the list. ``advance`` gets the files and bytes that are done.
 
     Raises:
         UsageError: the list cannot be had or has faults.
         LocalFault: ``output`` cannot be written.
     """
     with freeze_manifest(
-        manifest, base_url=base_url, options=options, allow_empty=allow_empty, network=network
+        manifest,
+        base_url=base_url,
+        options=options,
+        allow_empty=allow_empty,
+        emit_line=emit_line,
+        network=network,
     ) as plan:
         sizes = array("q", plan.sizes)
         failed = asyncio.run(_probe_all(plan, sizes, network, advance, emit_line)) if probing else 0

@@ -89,11 +89,13 @@ def convert(
     options: ReadingOptions = STANDARD,
     allow_empty: bool = True,
     progress: Progress | None = None,
+    emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
 ) -> list[str]:
     """Write ``manifest`` in another format to ``output``, or to stdout; what the format has no place for.
 
-    Nothing is written when the manifest has faults. URLs come out absolute.
+    Nothing is written when the manifest has faults. URLs come out absolute. ``emit_line`` is told what was
+    left out of the manifest.
 
     Raises:
         UsageError: the manifest has faults, there is no such format, or it cannot name a file.
@@ -110,6 +112,7 @@ def convert(
         options=options,
         allow_empty=allow_empty,
         progress=progress,
+        emit_line=emit_line,
         network=network,
     ) as plan:
         contents = survey(_entries(plan), plan.headers)

@@ -227,13 +227,14 @@ def open_verification(
     options: ReadingOptions = STANDARD,
     allow_empty: bool = True,
     progress: Callable[[int], None] | None = None,
+    emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
 ) -> Iterator[Verification]:
     """A comparison of the trees at ``to`` with ``manifest``: a path, an http(s) URL, or ``-``.
 
     Each file must stand in one of the trees; in several of them it is a duplicate, which is no difference. A
     manifest that lies in the tree is not in excess there. ``quick`` compares sizes alone. ``progress`` is
-    told how many entries of the manifest have been read.
+    told how many entries of the manifest have been read, and ``emit_line`` what was left out of it.
 
     Raises:
         UsageError: the manifest has faults, or there is no such directory.
@@ -247,6 +248,7 @@ def open_verification(
                 options=options,
                 allow_empty=allow_empty,
                 progress=progress,
+                emit_line=emit_line,
                 network=network,
             )
         )

@@ -134,12 +134,11 @@ def convert(
         options=settings.reading,
         allow_empty=settings.allow_empty,
         progress=progress,
+        emit_line=_emit_line,
         network=make_network(settings.network, os.environ),
     )
     if lost:
-        print(
-            f"cfetch: {to_format} has no place for some of it; left out: {'; '.join(lost)}", file=sys.stderr
-        )
+        _emit_line(f"{to_format} has no place for some of it; left out: {'; '.join(lost)}")
 
 
 @app.command(no_args_is_help=True)
@@ -176,12 +175,9 @@ def build(
     from cfetch.dashboard.bar import progress_bar
     from cfetch.wire.network import make_network
 
-    def emit_line(line: str) -> None:
-        print(f"cfetch: {line}", file=sys.stderr)
-
     if source != "-" and Path(source).is_dir():
         with progress_bar("hashing") as advance:
-            build_from_tree(Path(source), output, base_url=base_url, advance=advance, emit_line=emit_line)
+            build_from_tree(Path(source), output, base_url=base_url, advance=advance, emit_line=_emit_line)
         return
     with progress_bar("asking for sizes") as advance:
         failed = build_from_list(
@@ -193,7 +189,11 @@ def build(
             probing=probe,
             network=make_network(settings.network, os.environ),
             advance=advance,
-            emit_line=emit_line,
+            emit_line=_emit_line,
         )
     if failed:
         raise typer.Exit(1)
+
+
+def _emit_line(line: str) -> None:
+    print(f"cfetch: {line}", file=sys.stderr)

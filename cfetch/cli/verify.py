@@ -71,6 +71,7 @@ def verify(
         options=settings.reading,
         allow_empty=settings.allow_empty,
         progress=progress,
+        emit_line=lambda line: print(f"cfetch: {line}", file=sys.stderr),
         network=make_network(settings.network, os.environ),
     ) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes

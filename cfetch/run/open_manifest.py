@@ -17,6 +17,7 @@ from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
 from cfetch.manifest.plan import Opened, Plan, freeze
 from cfetch.manifest.reading import STANDARD
+from cfetch.run.rejected_rows import describe_skipped
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, fetch_document
 from cfetch.wire.http import HttpTransport
@@ -155,11 +156,13 @@ def freeze_manifest(
     options: ReadingOptions = STANDARD,
     allow_empty: bool = True,
     progress: Callable[[int], None] | None = None,
+    emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
 ) -> Iterator[Plan]:
     """The manifest validated as a whole, in a temporary directory that only its owner can read.
 
-    ``own_url`` counts as the place of a manifest that was not had from a server.
+    ``own_url`` counts as the place of a manifest that was not had from a server. ``emit_line`` gets what a
+    person should know of it.
 
     Raises:
         UsageError: it cannot be had, or has faults.
@@ -180,4 +183,9 @@ def freeze_manifest(
         )
         with plan:
             refuse_empty(plan, allowed=allow_empty)
+            if emit_line is not None:
+                for note in plan.notes:
+                    emit_line(note)
+                if plan.skipped:
+                    emit_line(describe_skipped(plan.skipped))
             yield plan

@@ -8,6 +8,11 @@ from cfetch.secret import encode_json, printable
 from cfetch.storage.files import local_fault, make_private
 
 
+def describe_skipped(faults: int) -> str:
+    """What a person should know of rows with so many faults."""
+    return f"rows with {faults} fault{'' if faults == 1 else 's'} were skipped"
+
+
 class RejectedRows:
     """One JSON object a line, ``{"line": …, "reason": …}``. The file is there if there was a fault."""
 
@@ -32,8 +37,7 @@ class RejectedRows:
         if self._file is None:
             return ()
         self._file.flush()
-        faults = "1 fault" if self._rows == 1 else f"{self._rows} faults"
-        return (f"rows with {faults} were skipped: {printable(str(self._path))}",)
+        return (f"{describe_skipped(self._rows)}: {printable(str(self._path))}",)
 
     def __enter__(self) -> Self:
         return self

@@ -90,6 +90,23 @@ def test_convert_names_what_is_lost(tmp_path):
     assert cfetch("manifest", "convert", manifest, "--to-format", "yaml").returncode == 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["manifest", "convert", "--to-format", "urls"],
+        ["manifest", "build", "--no-probe"],
+        ["verify", "--to", "tests/manifest"],
+    ],
+)
+def test_what_is_left_out_of_a_list_is_told(tmp_path, words):
+    """By each command that reads it; nothing of that is on stdout."""
+    manifest = tmp_path / "m.csv"
+    manifest.write_text("image_url,label\nhttp://h/a,cat\nftp://h/b,dog\n")
+    done = cfetch(*words, manifest, "--bad-rows", "skip")
+    assert "cfetch: rows with 1 fault were skipped\n" in done.stderr
+    assert "columns that are left out: 'label'" in done.stderr
+
+
 def test_convert_writes_nothing_of_a_faulty_manifest(tmp_path):
     """Faults are told before the first byte of output: an older file stays as it was."""
     output = tmp_path / "out.txt"

@@ -37,7 +37,13 @@ from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers
 from cfetch.run.host_baseline import keep_baseline, read_baseline
-from cfetch.run.open_manifest import expand_manifests, is_url, open_manifest, refuse_empty, shown_name
+from cfetch.run.open_manifest import (
+    expand_manifests,
+    is_elsewhere,
+    open_manifest,
+    refuse_empty,
+    shown_name,
+)
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
@@ -180,7 +186,7 @@ def _aim(settings: Settings, plan: Frozen, env: Mapping[str, str]) -> tuple[Sett
 
 def _is_for_spark(manifest: str, settings: Settings) -> bool:
     """Whether Spark prepares it. Raises UsageError: nobody can as ``settings`` are."""
-    if manifest == "-" or is_url(manifest):
+    if manifest == "-" or is_elsewhere(manifest):
         return False
     path, is_spark = Path(manifest), settings.engine == "spark"
     if path.is_dir() and is_spark:

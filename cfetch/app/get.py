@@ -24,9 +24,10 @@ from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_path
 from cfetch.manifest.names import choose_path
+from cfetch.manifest.object_urls import is_object_url, parse_listing
 from cfetch.manifest.reading import STANDARD, read_entries
 from cfetch.manifest.rows import Document, Row, check_row
-from cfetch.manifest.urls import UrlError, decode_last_segment, last_segment, strip_signature
+from cfetch.manifest.urls import UrlError, last_segment, strip_signature
 from cfetch.run.header_hosts import aim_headers
 from cfetch.run.open_manifest import fetch_to
 from cfetch.secret import SecretUrl, printable
@@ -58,9 +59,10 @@ def prepare_get(
         LocalFault: as ``prepare_entries``.
     """
     clock = clock or SystemClock()
-    if len(urls) > 1 and (output is not None or sha256 not in (None, BESIDE)):
+    are_several = len(urls) > 1 or any(parse_listing(url) for url in urls)
+    if are_several and (output is not None or sha256 not in (None, BESIDE)):
         option = "--output" if output is not None else "--sha256 HEX"
-        raise UsageError(f"{option} is for one URL, and there are {len(urls)}; run `cfetch get` for each")
+        raise UsageError(f"{option} is for one file; run `cfetch get` for each file by itself")
     if sha256 not in (None, BESIDE) and not _HEX.match(sha256 or ""):
         raise UsageError("--sha256 must be 64 hexadecimal digits, or beside to read URL.sha256")
     settings, name = _choose_place(settings, output)
@@ -94,14 +96,30 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
 
 def _make_entries(urls: Sequence[str], name: str | None, name_by: str) -> list[Entry]:
     """Check the URLs by the rules of a manifest's, and name their files. Raises UsageError."""
-    faults, document = Faults(), Document(options=STANDARD)
-    rows = (Row(0, {"url": url, "path": name or "unnamed"}) for url in urls)
-    entries = [check_row(row, index, document, faults) for index, row in enumerate(rows)]
+    faults, document, entries = Faults(), Document(options=STANDARD), []
+    for index, fields in enumerate(_list_files(urls)):
+        path = fields.get("path", name)
+        entry = check_row(Row(0, {**fields, "path": path or "unnamed"}), index, document, faults)
+        if entry is not None:
+            is_named = path is not None
+            entries.append(entry if is_named else replace_fields(entry, path=_choose_name(entry, name_by)))
     faults.raise_if_any(NAME)
-    checked = [entry for entry in entries if entry is not None]
-    return (
-        checked if name is not None else [replace_fields(e, path=_choose_name(e, name_by)) for e in checked]
-    )
+    return entries
+
+
+def _list_files(urls: Sequence[str]) -> Iterator[dict[str, object]]:
+    """The fields of each file; a prefix or a pattern of objects is listed. Raises UsageError."""
+    for url in urls:
+        listing = parse_listing(url)
+        if listing is None:
+            yield {"url": url}
+            continue
+        from cfetch.storage.object_source import list_objects
+
+        rows = list(list_objects(listing))
+        if not rows:
+            raise UsageError(f"no object is meant by {printable(url)}; correct the prefix or the pattern")
+        yield from rows
 
 
 def _choose_name(entry: Entry, name_by: str) -> SafePath:
@@ -112,12 +130,18 @@ def _choose_name(entry: Entry, name_by: str) -> SafePath:
         raise UsageError(f"{entry.url} gives the file no name: {error}; name it with -o FILE") from None
 
 
+def _add_ending(url: str, ending: str) -> str:
+    if is_object_url(url):
+        return url + ending
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=parts.path + ending, fragment=""))
+
+
 def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> str:
     """The SHA-256 that the server states beside the file. Raises UsageError: it states none."""
     if strip_signature(url.reveal()) != url.reveal():
         raise UsageError(f"{url} is signed for one file; state its hash: --sha256 HEX")
-    parts = urlsplit(url.reveal())
-    beside = SecretUrl(urlunsplit(parts._replace(path=f"{parts.path}.sha256", fragment="")))
+    beside = SecretUrl(_add_ending(url.reveal(), ".sha256"))
     file = BytesIO()
     try:
         asyncio.run(fetch_to(file, beside, clock, network, max_bytes=_LONGEST_SIDECAR))
@@ -132,7 +156,7 @@ def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> str:
         )
     except ManifestError:
         raise UsageError(f"{beside} is no list of SHA-256 hashes; state the hash: --sha256 HEX") from None
-    name = decode_last_segment(url.reveal())
+    name = last_segment(url.reveal())
     for entry in entries:
         names_it = len(entries) == 1 or entry.path.rpartition("/")[2] == name
         if names_it and entry.digest is not None and entry.digest.algorithm == "sha256":

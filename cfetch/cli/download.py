@@ -25,7 +25,8 @@ def download(
     manifests: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
+            help="A path, a directory of manifests, an http(s) URL, a prefix like s3://bucket/run-7/, or - "
+            "for standard input; or several.",
             metavar="MANIFEST...",
             show_default=False,
         ),

@@ -11,7 +11,12 @@ from cfetch.config.layers import Resolved
 from cfetch.errors import Held
 
 Urls = Annotated[
-    list[str], typer.Argument(help="The files' http(s) URLs.", metavar="URL...", show_default=False)
+    list[str],
+    typer.Argument(
+        help="The files' URLs: http(s)://, s3://, gs:// or az://, also a prefix.",
+        metavar="URL...",
+        show_default=False,
+    ),
 ]
 Output = Annotated[
     str | None,
@@ -46,7 +51,9 @@ def get(*, urls: Urls, output: Output = None, sha256: Sha256 = None, resolved: R
 
       cfetch get https://example.org/disk.iso -o linux.iso --sha256 beside
 
-      cfetch get https://example.org/a.zip https://example.org/b.zip --to data/ --json
+      cfetch get https://example.org/a.zip https://example.org/b.zip --to data/
+
+      cfetch get 's3://bucket/run-7/*.parquet' --to data/ --json
     """
     from cfetch.app.get import prepare_get
     from cfetch.report.plan_view import held_document

@@ -9,6 +9,7 @@ import re
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit
 
+from cfetch.manifest.object_urls import split_object_url
 from cfetch.manifest.urls import UrlError, strip_signature
 
 ROWS_PER_DIRECTORY = 10_000
@@ -21,9 +22,10 @@ def choose_path(url: str, index: int, name_by: str) -> str:
     Raises:
         UrlError: the URL has no such name.
     """
-    path = urlsplit(url).path
+    object_url = split_object_url(url)
+    path = urlsplit(url).path if object_url is None else object_url.key
     if name_by == "url-path":
-        return decode_path(path)
+        return decode_path(path) if object_url is None else path
     ending = _ENDING.search(path)
     suffix = ending[0].lower() if ending else ""
     if name_by == "row":

@@ -15,6 +15,7 @@ from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.detection import reader_for
+from cfetch.manifest.object_urls import split_object_url
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
@@ -139,6 +140,8 @@ def check_base_url(text: str) -> str:
     Raises:
         UsageError: it is not.
     """
+    if (parts := split_object_url(text)) is not None and (not parts.key or text.endswith("/")):
+        return text if text.endswith("/") else f"{text}/"
     try:
         url = resolve_url(text, lambda: None)
     except UrlError as error:

@@ -1,4 +1,4 @@
-"""URLs as a manifest may state them: absolute after joining, http or https, sent exactly as written.
+"""URLs as a manifest may state them: absolute after joining; http and https are sent exactly as written.
 
 A signed URL breaks when it is quoted again, so nothing is repaired: what cannot be sent as it is, is refused.
 No message holds the URL.
@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv6Address
 from urllib.parse import quote, unquote, urljoin
+
+from cfetch.manifest.object_urls import find_key_fault, is_object_url, split_object_url
 
 _ABSOLUTE = re.compile(
     r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
@@ -27,10 +29,8 @@ _REASONS = tuple(
             "it holds characters outside ASCII; percent-encode them (and write the host as xn--…)",
         ),
         (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
-        (
-            r"(?:s3|gs|az|abfss?)://",
-            "its scheme is not http or https; give signed links, or the bucket's address as --base-url",
-        ),
+        (r"abfss?://", "its scheme is not http or https; write az://container/path"),
+        (r"hf://", "its scheme is not http or https; docs/recipes.md has the address of a repository's list"),
         (r"(?![Hh][Tt][Tt][Pp][Ss]?:)", "its scheme is not http or https"),
         (r"[^:]+:(?!//[^/?#:])", "it has no host"),
         (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
@@ -99,7 +99,12 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
         UrlError: relative without a base, another scheme, userinfo, no host, a port out of range, or
             characters that a URL must percent-encode.
     """
-    match = _ABSOLUTE.match(text) or _ABSOLUTE.match(text := _join(text, base_url))
+    match = _ABSOLUTE.match(text)
+    if match is None:
+        text = text if is_object_url(text) else _join(text, base_url)
+        if is_object_url(text):
+            return _check_object(text)
+        match = _ABSOLUTE.match(text)
     if match is None:
         raise UrlError(_find_fault(text))
     port, ipv6 = match["port"], match["ipv6"]
@@ -107,6 +112,17 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
         raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
     if ipv6:
         _check_ipv6(ipv6)
+    return text
+
+
+def _check_object(text: str) -> str:
+    parts = split_object_url(text)
+    if parts is None:
+        raise UrlError("its bucket has no valid name, or its key holds control characters")
+    if parts.key.endswith("/") or not parts.key:
+        raise UrlError("it is a prefix and names no object; give a prefix to cfetch download, not in a list")
+    if (fault := find_key_fault(parts.key)) is not None:
+        raise UrlError(f"it {fault}")
     return text
 
 
@@ -121,6 +137,8 @@ def strip_signature(url: str) -> str:
 
     Only the keys of a complete signature go (``_SIGNATURES``); of a query with fewer of them all stays.
     """
+    if is_object_url(url):  # it is never signed, and its key may hold any sign
+        return url
     stem, mark, query = url.partition("#")[0].partition("?") if "#" in url else url.partition("?")
     if not mark:
         return stem
@@ -137,6 +155,8 @@ def last_segment(url: str) -> str:
     Raises:
         UrlError: there is none, or it decodes to something with a slash or to bytes that are not UTF-8.
     """
+    if is_object_url(url):
+        return url.rpartition("/")[2]
     match = _ABSOLUTE.match(url)
     return _decode_name((match["path"] or "").rpartition("/")[2] if match else "")
 
@@ -197,6 +217,8 @@ def _join(text: str, find_base: Callable[[], str | None]) -> str:
         raise UrlError(
             "it is relative and there is no base_url; make it absolute, or state base_url (or --base-url)"
         )
+    if is_object_url(base_url):
+        return base_url + unquote(text.removeprefix("./"))
     if _PLAIN_RELATIVE.match(text):  # the common case: a twentieth of urljoin's time, the same result
         stem = base_url.partition("#")[0].partition("?")[0]
         return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text

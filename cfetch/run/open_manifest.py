@@ -15,6 +15,7 @@ from typing import BinaryIO
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
+from cfetch.manifest.object_urls import Listing, is_object_url, parse_listing, split_object_url
 from cfetch.manifest.plan import Opened, Plan, freeze
 from cfetch.manifest.reading import STANDARD
 from cfetch.run.rejected_rows import describe_skipped
@@ -29,6 +30,11 @@ CONNECT_TIMEOUT_S = 10.0
 def is_url(manifest: str) -> bool:
     """Whether it is to be fetched."""
     return manifest.lower().startswith(("http://", "https://"))
+
+
+def is_elsewhere(manifest: str) -> bool:
+    """Whether no file of this machine is meant: a document of a server or store, or a listing of objects."""
+    return is_url(manifest) or is_object_url(manifest)
 
 
 def shown_name(manifest: str) -> str:
@@ -47,7 +53,7 @@ def open_manifest(
     Raises:
         UsageError: it cannot be had.
     """
-    if manifest != "-" and not is_url(manifest):
+    if manifest != "-" and not is_elsewhere(manifest):
         with _open_file(manifest) as file:
             _refuse_empty(file, manifest)
             yield Opened(file)
@@ -55,12 +61,20 @@ def open_manifest(
     own_url = None
     with tempfile.TemporaryFile() as spool:
         try:
+            listing = None
             if manifest == "-":
                 shutil.copyfileobj(sys.stdin.buffer, spool)
-            else:
+            elif (listing := _find_listing(manifest)) is None:
                 place = asyncio.run(fetch_to(spool, SecretUrl(manifest), clock or SystemClock(), network))
                 own_url = place.reveal()
-            _refuse_empty(spool, manifest)
+                if is_object_url(manifest):
+                    own_url = manifest[: manifest.rindex("/") + 1]
+            else:
+                from cfetch.storage.object_source import write_rows
+
+                spool.writelines(write_rows(listing))
+            if listing is None:
+                _refuse_empty(spool, manifest)
         except SourceError as error:
             raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
         except OSError as error:
@@ -68,6 +82,13 @@ def open_manifest(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
         yield Opened(spool, own_url)
+
+
+def _find_listing(manifest: str) -> Listing | None:
+    """The listing that a URL of objects means; None for a manifest by itself. Raises UsageError."""
+    if is_object_url(manifest) and split_object_url(manifest) is None:
+        raise UsageError(f"{shown_name(manifest)} is no URL of a bucket, like s3://bucket/prefix/")
+    return parse_listing(manifest)
 
 
 def _refuse_empty(file: BinaryIO, manifest: str) -> None:
@@ -120,7 +141,7 @@ def expand_manifests(names: Sequence[str]) -> list[str]:
     manifests: dict[str, None] = {}
     for name in names:
         path = Path(name)
-        if name == "-" or is_url(name) or path.is_file() or not (path.is_dir() or glob.has_magic(name)):
+        if name == "-" or is_elsewhere(name) or path.is_file() or not (path.is_dir() or glob.has_magic(name)):
             manifests[name] = None
             continue
         try:

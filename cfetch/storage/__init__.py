@@ -19,7 +19,7 @@ Read in this order::
     standing.py           which files stand there already, many at a time
     directory_volume.py   adapts it to the port; disk.py carries its steps out, in the loop or in a thread
     descriptors.py        what a run holds open
-    object_store.py       a bucket: the only file that knows obstore, and the calls under way
+    object_store.py  object_source.py   a bucket as a destination; listings and signed links of sources
     object_part.py  object_volume.py    adapt it to the port
     tree.py               a directory to read only (``cfetch verify``)
     files.py              the one way to write a file of cfetch's own

@@ -8,7 +8,7 @@ Every call is bounded in time. What obstore's errors say is read only to choose 
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
@@ -66,6 +66,48 @@ def piece_bytes_for(size_bytes: int | None) -> int:
     return max(PIECE_BYTES, -(-least // (1 << 20)) << 20)
 
 
+def open_store(url: str, *, timeout_s: float, config: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - of the library
+    """Prepare a store without asking it anything. ``config`` outweighs the environment.
+
+    Raises:
+        UsageError: obstore is not installed.
+        VolumeFault: the URL or the settings in the environment are wrong.
+    """
+    if find_spec("obstore") is None:
+        raise UsageError(missing_library(printable(url), "obstore", "cloud"))
+    from obstore.store import from_url
+
+    make: Callable[..., Any] = from_url  # its types tell a store by its options, which are not known here
+    try:
+        return make(
+            url,
+            config=config,
+            client_options={
+                "allow_http": True,  # only if the user has written the endpoint as http://
+                "timeout": timedelta(seconds=timeout_s),
+            },
+            retry_config={
+                "max_retries": MAX_RETRIES,
+                "retry_timeout": timedelta(seconds=timeout_s),
+                "backoff": {
+                    "init_backoff": timedelta(seconds=0.2),
+                    "max_backoff": timedelta(seconds=3),
+                },
+            },
+        )
+    except Exception as error:  # noqa: BLE001 - of many types, and any of them means the same
+        text = str(error)
+        why = "no login for it was found" if NO_LOGIN.search(text) else "the URL or a setting is wrong"
+        raise VolumeFault(
+            f"cannot use {printable(url)}: {why}; check the store's variables in the environment"
+        ) from None
+
+
+def find_status(text: str) -> set[str]:
+    """The status and the code that an error of the library tells."""
+    return {match.group(1) for match in (_STATUS.search(text), _CODE.search(text)) if match}
+
+
 class ObjectStore:
     """``url``: ``s3://bucket/prefix``, ``gs://`` or ``az://``; logins and endpoints are the environment's.
 
@@ -79,36 +121,12 @@ class ObjectStore:
             UsageError: obstore is not installed.
             VolumeFault: the URL or the settings in the environment are wrong.
         """
-        if find_spec("obstore") is None:
-            raise UsageError(missing_library(f"{printable(url)} as a destination", "obstore", "cloud"))
-        import obstore
-        from obstore.store import from_url
-
         self.url = url
+        self._store = open_store(url, timeout_s=timeout_s)
+        import obstore
+
         self._obstore = obstore
         self._timeout_s = timeout_s
-        try:
-            self._store = from_url(
-                url,
-                client_options={
-                    "allow_http": True,  # only if the user has written the endpoint as http://
-                    "timeout": timedelta(seconds=timeout_s),
-                },
-                retry_config={
-                    "max_retries": MAX_RETRIES,
-                    "retry_timeout": timedelta(seconds=timeout_s),
-                    "backoff": {
-                        "init_backoff": timedelta(seconds=0.2),
-                        "max_backoff": timedelta(seconds=3),
-                    },
-                },
-            )
-        except Exception as error:  # noqa: BLE001 - of many types, and any of them means the same
-            text = str(error)
-            why = "no login for it was found" if NO_LOGIN.search(text) else "the URL or a setting is wrong"
-            raise VolumeFault(
-                f"cannot use {printable(url)}: {why}; check the store's variables in the environment"
-            ) from None
 
     def key_bytes(self, key: str) -> int:
         """The length of the whole key, in UTF-8."""
@@ -199,7 +217,7 @@ class ObjectStore:
     def _fault(self, error: Exception, what: str) -> VolumeFault:
         """Make an error of our own words; those of ``error`` may hold a key or a signed URL."""
         text = str(error)
-        said = {match.group(1) for match in (_STATUS.search(text), _CODE.search(text)) if match}
+        said = find_status(text)
         if said & NO_ROOM:
             return VolumeFault(f"{self._shown} has no room left: it did not {what}", no_room=True)
         if "NoSuchUpload" in said:

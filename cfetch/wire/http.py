@@ -14,7 +14,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import aiohttp
 import yarl
@@ -23,12 +23,17 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
 from cfetch import __version__
+from cfetch.errors import Refused
+from cfetch.manifest.object_urls import is_object_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.exchange import Exchange, PooledConnection
 from cfetch.wire.foreign_errors import is_unknown_name, make_proxy_refusal, map_error
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.targets import REDIRECTS, NotPublic, is_public, next_hop
+
+if TYPE_CHECKING:
+    from cfetch.storage.object_source import ObjectLinks
 
 AHEAD_BYTES = 512 << 10  # per connection: twice what is read at once, so that no read pauses a fast stream
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
@@ -43,6 +48,11 @@ _WANTS_FRESH: ContextVar[bool] = ContextVar("fresh", default=False)
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
 _URL = re.compile(r"(https?)://([^/?#]+)([^#]*)", re.IGNORECASE)
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+OBJECT_REFUSALS = {  # of a link that is new, a refusal says something about the login, and not the link
+    400: "the store does not accept the request; if its bucket is in another region, set AWS_REGION",
+    401: "the store denies access; the login in the environment needs to read there",
+    403: "the store denies access; the login in the environment needs to read there",
+}
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
@@ -136,6 +146,7 @@ class HttpTransport:
         if network.user_agent is not None:
             self._headers = {**self._headers, "User-Agent": network.user_agent}
         self._origins: dict[str, _Origin] = {}
+        self._links: ObjectLinks | None = None
 
     async def open(
         self,
@@ -147,6 +158,8 @@ class HttpTransport:
         method: str = "GET",
     ) -> Response:
         """Ask for ``url``, as ``Transport`` says."""
+        if is_object_url(url.value):
+            return await self._open_object(url, headers, secrets, fresh=fresh, method=method)
         own = self._network.credentials
         if own is not None:
             secrets = own.add_headers(url, secrets)
@@ -168,6 +181,27 @@ class HttpTransport:
             if target.host() == place.host():
                 place = target
             url = target
+
+    async def _open_object(
+        self,
+        url: SecretUrl,
+        headers: Mapping[str, str],
+        secrets: Mapping[str, str],
+        *,
+        fresh: bool,
+        method: str,
+    ) -> Response:
+        """Ask for an object over a link that is made now. Raises SourceError."""
+        if self._links is None:
+            from cfetch.storage.object_source import ObjectLinks
+
+            self._links = ObjectLinks()
+        link = await self._links.sign(url, "HEAD" if method == "HEAD" else "GET")
+        reply = await self.open(link, headers, secrets, fresh=fresh, method=method)
+        if (why := OBJECT_REFUSALS.get(reply.status)) is not None:
+            reply.close()
+            raise Refused(f"HTTP {reply.status}: {why}", http_status=reply.status)
+        return reply
 
     async def _ask(self, fresh: bool, method: str, url: SecretUrl, headers: Mapping[str, str]) -> Exchange:
         """Send one request, directly or through the proxy, and wait for the reply's head."""

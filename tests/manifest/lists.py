@@ -227,7 +227,12 @@ PLAIN = [
     Sample("relative lines without a base", "list.txt", _text("a.bin"), refusal="base_url"),
     Sample("empty file", "urls.txt", b""),
     Sample("comments only", "urls.txt", _text("# nothing")),
-    Sample("s3:// and gs:// links", "urls.txt", _text("s3://bucket/a.bin"), refusal="signed links"),
+    Sample(
+        "s3://, gs:// and az:// objects",
+        "urls.txt",
+        _text("s3://bucket/a b%41.bin", "az://c/x/ü?.bin"),
+        ("a b%41.bin", "ü?.bin"),
+    ),
     Sample("ftp:// links", "urls.txt", _text("ftp://h.example/a.bin"), refusal="scheme"),
     Sample(
         "URL, size, SHA-256 set apart by spaces",

@@ -23,6 +23,6 @@ class TestLocalEngine(EngineContract):
                 scene.plan,
                 volumes,
                 scene.settings,
-                network=make_network(scene.settings, {}),
+                network=make_network(scene.settings.network, {}),
                 refresher=lambda _: None,
             )

@@ -67,9 +67,7 @@ def read_s3_inventory(source: Source, document: Document, faults: Faults) -> Ite
         key = unquote_plus(cells[1])
         if (flags and (flags[0] == "false" or flags[1:2] == ["true"])) or key.endswith("/"):
             continue
-        url = make_relative_url(key)
-        if document.base() is None:
-            url = f"s3://{cells[0]}/{url}"
+        url = f"s3://{cells[0]}/{key}" if document.base() is None else make_relative_url(key)
         yield Row(line, {"url": url, "path": key, "size": int(cells[place])})
 
 

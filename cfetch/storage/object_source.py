@@ -1,0 +1,138 @@
+"""Objects as sources: what stands below a prefix, and links that are signed when they are asked for.
+
+A link is signed for one request, so that none expires on the way, however long a run takes. Logins, region,
+endpoint and the like come from the environment, as they do for destinations.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Literal
+from urllib.parse import quote
+
+from cfetch.errors import LocalFault, Refused, SourceError, Transient, UsageError
+from cfetch.manifest.object_urls import Listing, find_key_fault, split_object_url
+from cfetch.secret import SecretUrl, printable
+from cfetch.storage.object_store import NO_LOGIN, find_status, open_store
+
+VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at once
+LIST_TIMEOUT_S = 60.0  # for one page of a listing
+_YES = {"1", "true", "on", "yes", "y"}  # what the library takes for it
+_ANONYMOUS = {"s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE"}
+_NOBODY: dict[str, dict[str, Any]] = {  # signs without a request; the signature is cut off again
+    "s3": {"access_key_id": "nobody", "secret_access_key": "nobody", "skip_signature": False},
+    "az": {"account_key": "bm9ib2R5", "skip_signature": False},
+}
+
+
+class ObjectLinks:
+    """Makes links to objects; use it in one event loop."""
+
+    def __init__(self) -> None:
+        self._stores: dict[str, Any] = {}
+
+    async def sign(self, url: SecretUrl, method: Literal["GET", "HEAD"]) -> SecretUrl:
+        """Make the link for one request; a plain one where the environment says not to sign.
+
+        Raises:
+            SourceError: there is no login, or the store's own service refuses to sign.
+        """
+        import obstore
+
+        parts = split_object_url(url.reveal())
+        fault = "is no object's URL" if parts is None else find_key_fault(parts.key)
+        if parts is None or fault is not None:
+            raise Refused(f"the URL {fault}")
+        scheme = parts.store.partition(":")[0]
+        is_plain = os.environ.get(_ANONYMOUS[scheme], "").lower() in _YES
+        if is_plain and scheme == "gs":
+            bucket = parts.store.partition("//")[2]
+            return SecretUrl(f"https://storage.googleapis.com/{bucket}/{quote(parts.key, safe='/~')}")
+        store: Any = self._stores.get(parts.store)
+        is_known = store is not None
+        try:
+            if not is_known:
+                store = self._stores[parts.store] = open_store(
+                    parts.store, timeout_s=LIST_TIMEOUT_S, config=_NOBODY[scheme] if is_plain else None
+                )
+            life = timedelta(seconds=VALID_S)
+            if is_known and scheme == "s3":  # 40 us where the login is known; the others may ask a service
+                link = obstore.sign(store, method, parts.key, life)
+            else:
+                link = await obstore.sign_async(store, method, parts.key, life)
+        except Exception as error:  # noqa: BLE001 - of many types; their texts may hold a link
+            raise _explain_fault(parts.store, error, "sign a link") from None
+        return SecretUrl(link.partition("?")[0] if is_plain else link)
+
+
+def list_objects(listing: Listing) -> Iterator[dict[str, object]]:
+    """The objects as rows of a manifest: ``url``, ``size``, and ``path`` below the prefix.
+
+    The mark of a directory, an empty object whose key ends in a slash, is left out where something stands
+    in it.
+
+    Raises:
+        UsageError: obstore is not installed, or the store says no.
+    """
+    base = f"{listing.store}/{listing.prefix}"
+    held: dict[str, object] | None = None  # an empty object, which may be the mark of a directory
+    for key, size_bytes in _walk(listing.store, listing.prefix):
+        rest = key.removeprefix(listing.prefix)
+        if held is not None and not rest.startswith(f"{held['path']}/"):
+            yield held
+        held = None
+        if not key.startswith(listing.prefix) or not listing.pattern.match(rest):
+            continue
+        row: dict[str, object] = {"url": base + rest, "path": rest, "size": size_bytes}
+        if size_bytes:
+            yield row
+        else:
+            held = row
+    if held is not None:
+        yield held
+
+
+def _walk(url: str, prefix: str) -> Iterator[tuple[str, int]]:
+    try:
+        store = open_store(url, timeout_s=LIST_TIMEOUT_S)
+        for page in store.list(prefix or None):
+            for about in page:
+                yield about["path"], about["size"]
+    except (UsageError, LocalFault) as error:
+        raise UsageError(str(error)) from None
+    except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
+        raise UsageError(str(_explain_fault(url, error, "list its objects"))) from None
+
+
+def _explain_fault(url: str, error: Exception, what: str) -> SourceError:
+    """Make an error of our own words; those of ``error`` may hold a key or a signed URL."""
+    if isinstance(error, (UsageError, LocalFault)):
+        return Refused(str(error))
+    text, shown = str(error), printable(url)
+    said = find_status(text)
+    if NO_LOGIN.search(text):
+        why = (
+            "no login for it was found; set the store's variables in the environment, or "
+            f"{_ANONYMOUS[url.partition(':')[0]]}=true for public data"
+        )
+    elif isinstance(error, FileNotFoundError) or "404" in said:
+        why = "there is no such bucket or container; correct the URL, or the endpoint in the environment"
+    elif "configured region" in text or said & {"PermanentRedirect", "AuthorizationHeaderMalformed"}:
+        why = "it is in another region; set AWS_REGION"
+    elif said & {"401", "403"}:
+        why = "it denies access; the login needs to list and read there"
+    elif "invalid path" in text:
+        why = "a key has an empty, '.' or '..' component, which cannot be the path of a file"
+    elif "error sending request" in text or isinstance(error, TimeoutError):
+        unreachable = "it cannot be reached; check the network, and the endpoint in the environment"
+        return Transient(f"{shown} did not {what}: {unreachable}")
+    else:
+        why = "it reports an error; check its variables in the environment, or try again later"
+    return Refused(f"{shown} did not {what}: {why}")
+
+
+def write_rows(listing: Listing) -> Iterator[bytes]:
+    """The rows of ``list_objects`` as a manifest in JSON Lines."""
+    for row in list_objects(listing):
+        yield json.dumps(row, ensure_ascii=False).encode() + b"\n"

@@ -53,6 +53,7 @@ from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
+from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Action, Entry, Kind, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing, open_table
@@ -493,6 +494,7 @@ class Prepared:
 
     def _lay_down(self, directory: Path) -> None:
         make_private(directory, state=self._state)
+        sign(directory)
         self.plan.save(directory)
         self._for_engines.forget_other_kind(directory)
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))

@@ -206,7 +206,8 @@ def make_relative_url(path: str) -> str:
     >>> make_relative_url("a b/50%:ü")
     'a%20b/50%25%3A%C3%BC'
     """
-    return quote(path, safe="/~!$&'()*+,;=@")
+    # Half a surrogate pair, which JSON may state, is a fault of the path and told as such.
+    return quote(path, safe="/~!$&'()*+,;=@", errors="surrogatepass")
 
 
 def _join(text: str, find_base: Callable[[], str | None]) -> str:

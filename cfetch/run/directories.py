@@ -13,6 +13,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.owner import sign
 from cfetch.timeline.store import TIMELINE
 
 
@@ -100,6 +101,7 @@ def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
     except OSError as error:
         raise local_fault(error, f"cannot write to {state}") from None
     stack.callback(_remove, directory, state)
+    sign(directory)
     return directory
 
 

@@ -9,9 +9,13 @@ away.
 from contextlib import suppress
 from typing import NamedTuple
 
+import msgspec
+
 from cfetch.errors import Held
+from cfetch.records import NOT_DECODED
 from cfetch.timeline.archive import archive
 from cfetch.timeline.heartbeat import HEARTBEATS, Verdict
+from cfetch.timeline.owner import OWNER_NAME, Owner
 from cfetch.timeline.rollback import PLANS, condemn, execute, remove_frozen
 from cfetch.timeline.rules import Cleaning, View, to_clean
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wall_s, parse
@@ -150,13 +154,27 @@ def _sweep(table: Table, now_s: float) -> None:
             table.attempts.roll_back(instant, _EVERY_EPOCH)
     files = table.files
     for directory in files.names(PLANS):
-        if is_over(directory.removeprefix(".")):  # with a dot: it was being frozen
+        instant = directory.removeprefix(
+            "."
+        )  # with a dot: of the run that was freezing it, and nobody else's
+        # The dead put nothing on the timeline any more, so the entry is looked for after that is known.
+        is_orphan = _is_signed_by_the_dead(table, directory) and (
+            directory != instant or table.store.entry(instant) is None
+        )
+        if is_orphan or is_over(instant):
             remove_frozen(files, directory)
     beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
     old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
     for path in (*(f"{HEARTBEATS}/{name}" for name in beats), *old):
         with suppress(FileNotFoundError):
             files.unlink(path)
+
+
+def _is_signed_by_the_dead(table: Table, directory: str) -> bool:
+    with suppress(OSError, *NOT_DECODED):
+        owner = msgspec.json.decode(table.files.read(f"{PLANS}/{directory}/{OWNER_NAME}"), type=Owner)
+        return table.node.is_gone(owner)
+    return False
 
 
 def _temporary(table: Table) -> list[str]:

@@ -11,6 +11,7 @@
 
 import os
 
+import msgspec
 import pytest
 
 from cfetch.errors import Held, UsageError
@@ -318,6 +319,26 @@ def test_unreadable_rollbacks(processes):
     assert told["inflight"].kept
     assert "remove it by hand" in told["inflight"].why
     assert processes.names() == ["1.rollback.inflight"]
+
+
+def test_a_plan_that_a_dead_run_has_not_put_on_the_timeline_goes_at_once(processes):
+    """It holds links. A living run's stays, and so does one that is on the timeline.
+
+    What a run freezes beside it, with a dot before its name, is its own, and goes with it.
+    """
+    scheduled, dead, alive = (processes.table(name) for name in ("scheduled", "dead", "alive"))
+    owners = {processes.schedule(scheduled): scheduled, dead.new_instant(): dead, alive.new_instant(): alive}
+    for name, table in [*owners.items(), *((f".{name}", table) for name, table in owners.items())]:
+        folder = processes.state / "plans" / name
+        folder.mkdir(parents=True)
+        (folder / "entries.msgpack").write_bytes(b"x")
+        (folder / "owner.json").write_bytes(msgspec.json.encode(table.node.owner))
+    for table in (scheduled, dead):
+        processes.kill(table)
+    cleaned(processes)
+    left = {path.name for path in (processes.state / "plans").iterdir()}
+    kept = {owner: name for name, owner in owners.items()}
+    assert left == {kept[scheduled], kept[alive], f".{kept[alive]}"}
 
 
 def test_what_crashes_have_left_goes_after_a_day(processes):

@@ -1,7 +1,8 @@
 """The documents about what happened: an attempt, a file, a run. Metrics files and ``--json`` hold them.
 
 Times ``…_s`` are seconds since the run's start on the monotonic clock, sizes are bytes, rates bytes a second.
-No record carries a URL, a header or a token. ``id`` is the entry's index in its manifest.
+No record carries a header or a token, nor a URL, but for the redacted one of a failed entry. ``id`` is the
+entry's index in its manifest.
 """
 
 from typing import Annotated, Literal
@@ -51,7 +52,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The whole history of one entry: a line of the metrics file (``cfetch.file/1``)."""
+    """The whole history of one entry: a line of the metrics file (``cfetch.file/1``).
+
+    ``url``, without query and login, and ``line``, in its manifest, are of a failed entry.
+    """
 
     schema: str = "cfetch.file/1"
     instant: str
@@ -73,6 +77,14 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error_kind: str | None = None
     error: str | None = None
     batch: str | None = None
+    url: str | msgspec.UnsetType = msgspec.UNSET
+    line: Int64 | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def http_status(self) -> int | None:
+        """The last answer that its server has given."""
+        statuses = (attempt.http_status for attempt in reversed(self.attempts))
+        return next((status for status in statuses if status is not None), None)
 
     @property
     def is_in_place(self) -> bool:
@@ -156,7 +168,11 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", t
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch download --json`` prints (``cfetch.summary/1``); ``volumes`` where there are several."""
+    """What ``cfetch download --json`` prints (``cfetch.summary/1``); ``volumes`` where there are several.
+
+    ``failures_left_out``: so many failures are not listed, as the list is cut. ``failures_allowed``: with up
+    to so many the exit code is 0.
+    """
 
     class Files(msgspec.Struct, frozen=True, kw_only=True):
         total: int
@@ -187,10 +203,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         restored: bool
 
     class Failure(msgspec.Struct, frozen=True, kw_only=True):
+        """``url`` is redacted; ``line`` is in the manifest; ``http_status`` was the server's last."""
+
         id: int
         path: str
         kind: str
         message: str
+        url: str | None = None
+        http_status: int | None = None
+        line: int | None = None
 
     class Volume(msgspec.Struct, frozen=True, kw_only=True):
         """The files in place on one volume, and why it was out of use, if it was."""
@@ -223,6 +244,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     stragglers: Stragglers
     fallback: Fallback
     failures: list[Failure]
+    failures_left_out: int = 0
+    failures_allowed: int = 0
     metrics: str | None
     volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
     feed: Feed | msgspec.UnsetType = msgspec.UNSET

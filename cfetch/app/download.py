@@ -22,7 +22,7 @@ from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, Held, LocalFault, UsageError
-from cfetch.events import Listener, PlanWaiting, RunNoted
+from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
@@ -33,6 +33,7 @@ from cfetch.records import NOT_DECODED, Summary
 from cfetch.report.metrics import MetricsFile, read_unfinished
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, own_directory, places, timeline
+from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers
@@ -45,10 +46,11 @@ from cfetch.run.open_manifest import (
     shown_name,
 )
 from cfetch.run.rejected_rows import RejectedRows
+from cfetch.run.result_files import find_metrics_path, refuse_wanted_place
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
-from cfetch.storage.files import STATE_NAME, local_fault, make_private, replace_file
+from cfetch.storage.files import local_fault, make_private, replace_file
 from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
@@ -405,12 +407,15 @@ class Prepared:
                 stack.enter_context(
                     self._volumes.stage_parts(execution.staging, execution.instant, self._state)
                 )
-                metrics = MetricsFile(self._metrics_path(execution))
+                metrics, failed = MetricsFile(self._metrics_path(execution)), FailedEntries()
+                failures = self._failures_path()
                 for line in (note, about_engine):
                     if line is not None:
                         listener(RunNoted(t_s=0.0, note=line))
                 frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
-                summary = frame.go(execution, metrics, listener)
+                summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
+                if failures:
+                    failed.write(failures, self.plan)
                 keep_baseline(self._state, engine.learned, self._clock.wall())
             if summary.status == "completed":
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
@@ -500,30 +505,15 @@ class Prepared:
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
 
     def _metrics_path(self, execution: Execution) -> Path:
-        if self._settings.metrics:
-            path = Path(self._settings.metrics).absolute()
-        else:
-            again = f".{execution.epoch}" if execution.epoch > 1 else ""
-            path = self._state / "metrics" / f"{execution.instant}{again}.jsonl"
-        try:
-            if self._settings.metrics:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            else:
-                make_private(path.parent, state=self._state)
-            if path.is_fifo():  # opening it would wait for a reader, perhaps for ever
-                raise ConfigError(f"metrics is {path}, a named pipe; name a file")
-            if path.is_file():
-                with path.open("rb") as file:
-                    head = file.read(200)
-                if head and b'"cfetch.run/1"' not in head:
-                    raise ConfigError(f"metrics is {path}, which holds something else; name another file")
-        except OSError as error:
-            raise local_fault(error, f"cannot write metrics to {path}") from None
-        target = self._volumes.place_of(path)
-        if target is None or target.partition("/")[0] == STATE_NAME:
-            return path
-        if self.plan.find(target) is not None:
-            raise ConfigError(f"metrics is {path}, where the manifest wants a file; name another file")
+        path = find_metrics_path(self._settings, self._state, execution.instant, execution.epoch)
+        refuse_wanted_place("metrics", path, self._volumes, self.plan)
+        return path
+
+    def _failures_path(self) -> Path | None:
+        if self._settings.failures is None:
+            return None
+        path = Path(self._settings.failures).absolute()
+        refuse_wanted_place("failures", path, self._volumes, self.plan)
         return path
 
 

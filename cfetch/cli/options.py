@@ -21,7 +21,7 @@ from cfetch.errors import ConfigError
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {
-    "Where": ("to", "base_url", "state", "metrics", "failed_from", "existing", "durability"),
+    "Where": ("to", "base_url", "state", "metrics", "failures", "failed_from", "existing", "durability"),
     "Manifest": (
         "from_format",
         "url_column",
@@ -48,7 +48,14 @@ _PANELS = {
         "min_rate",
         "segments",
     ),
-    "Errors": ("max_attempts", "retry_budget", "deadline", "stall_timeout", "connect_timeout"),
+    "Errors": (
+        "max_attempts",
+        "max_failures",
+        "retry_budget",
+        "deadline",
+        "stall_timeout",
+        "connect_timeout",
+    ),
     "Network": (
         "proxy",
         "proxy_from_env",
@@ -71,6 +78,7 @@ _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OF_ONE_RUN = {
     *(
         "metrics",
+        "failures",
         "failed_from",
         "dry_run",
         "engine",

@@ -127,6 +127,19 @@ def count_or_auto(low: int, high: int, help_: str, why: str = "") -> Kind:
     return Kind(metavar="N|auto", read=read, show=str, low=low, high=high, help=help_, why=why)
 
 
+def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """A whole number, or as a float a share, which is written in per cent."""
+
+    def read(raw: str) -> float:
+        share = raw.strip().removesuffix("%")
+        return _read_int(raw) if share == raw.strip() else min(1.0, _read_float(share) / 100)
+
+    def show(value: float) -> str:
+        return f"{_show_float(value * 100)}%" if isinstance(value, float) else str(value)
+
+    return Kind(metavar="N|P%", read=read, show=show, low=low, high=high, help=help_, why=why)
+
+
 def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> Kind:
     """A number without a unit."""
     return Kind(

@@ -14,6 +14,7 @@ from cfetch.config.kinds import (
     command,
     count,
     count_or_auto,
+    count_or_share,
     destinations,
     duration,
     flag,
@@ -270,6 +271,15 @@ class Settings:
         float,
         duration(0, 86_400, "Time per file in which failed tries are repeated.", "outlives a proxy restart"),
     ] = 300.0
+    max_failures: Annotated[
+        float,
+        count_or_share(
+            0,
+            1_000_000_000,
+            "So many failed files, or per cent of them as in 1%, are no error: the exit code is 0.",
+            "every missing file is an error unless somebody says otherwise",
+        ),
+    ] = 0
     deadline: Annotated[
         float | None,
         duration(
@@ -372,6 +382,10 @@ class Settings:
             "FILE",
             "Per-file metrics: JSON Lines, or one array if FILE ends in .json (default: in the state).",
         ),
+    ] = None
+    failures: Annotated[
+        str | None,
+        text("FILE", "Write the entries that failed as a manifest in JSON Lines, with their whole links."),
     ] = None
     failed_from: Annotated[
         str | None,

@@ -51,6 +51,8 @@ def closing_lines(
 def _choose_headline(summary: Summary, stopping: str | None) -> str:
     """The verdict. Of all that stops a run only its deadline leaves the exit code of an unfinished one."""
     is_late = summary.status == "failed" and stopping is not None and summary.exit_code == 1
+    if summary.status == "partial" and not summary.exit_code:
+        return _HEADLINES["completed"]
     return "out of time" if is_late else _HEADLINES[summary.status]
 
 
@@ -135,9 +137,10 @@ def _volume_lines(summary: Summary) -> list[str]:
 def _failure_lines(summary: Summary) -> list[str]:
     if not summary.files.failed:
         return []
-    lines = [f"  {plural(summary.files.failed, 'file')} failed:"]
+    lines = [f"  {plural(summary.files.failed, 'file')} failed{_allowance(summary)}:"]
     lines += [
         f"    {printable(failure.path, 120)}: {printable(failure.message, 1000)} ({failure.kind})"
+        f"{failed_where(failure.url, failure.line)}"
         for failure in summary.failures[:SHOWN_FAILURES]
     ]
     more = summary.files.failed - min(len(summary.failures), SHOWN_FAILURES)
@@ -146,7 +149,16 @@ def _failure_lines(summary: Summary) -> list[str]:
 
 def _failures_above_line(summary: Summary, named: int) -> list[str]:
     which = "named above" if named == summary.files.failed else f"{named:,} of them named above"
-    return [f"  {plural(summary.files.failed, 'file')} failed, {which}"]
+    return [f"  {plural(summary.files.failed, 'file')} failed{_allowance(summary)}, {which}"]
+
+
+def _allowance(summary: Summary) -> str:
+    return ", as --max-failures allows" if not summary.exit_code else ""
+
+
+def failed_where(url: str | None, line: int | None) -> str:
+    """Which link it was, and where it stands in the manifest, as far as that is known."""
+    return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")
 
 
 def _pointer_lines(summary: Summary, *, refetches: bool) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from cfetch.dashboard.closing import closing_lines
+from cfetch.dashboard.closing import closing_lines, failed_where
 from cfetch.dashboard.view import (
     View,
     min_rate_text,
@@ -239,8 +239,12 @@ def _failure_fact(event: EntryFinished) -> Fact:
         "kind": kind,
         "message": message,
         "attempts": len(record.attempts),
+        "url": record.url or None,
+        "http_status": record.http_status,
+        "line": record.line or None,
     }
-    return Fact(event.t_s, "failed", "error", f"failed: {path}: {message} ({kind})", data)
+    where = failed_where(record.url or None, record.line or None)
+    return Fact(event.t_s, "failed", "error", f"failed: {path}: {message} ({kind}){where}", data)
 
 
 def _straggler_fact(event: StragglerCancelled) -> Fact:

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from cfetch.engine.hosts import Hosts
 from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling
 from cfetch.manifest.entry import Entry
@@ -387,4 +389,6 @@ class Transfer:
             error_kind=None if error is None else error.kind,
             error=None if error is None else f"{error}; {gave_up}" if gave_up else str(error),
             batch=None if self.staging is None else self.staging.batch.shown,
+            url=str(entry.url) if status == "failed" else UNSET,
+            line=entry.line if status == "failed" else UNSET,
         )

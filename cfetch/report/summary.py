@@ -31,6 +31,11 @@ MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has 
 RunStatus = Literal["completed", "partial", "failed", "interrupted"]
 
 
+def _count_allowed(most: float | None, files: int) -> int:
+    """Count how many of ``files`` may fail: ``most`` is a number of files, or as a float a share of them."""
+    return int(most * files) if isinstance(most, float) else most or 0
+
+
 def exit_code(unfinished: int, error: BaseException | None) -> int:
     """The exit code of a run that left ``unfinished`` entries without their file and ended by ``error``.
 
@@ -124,6 +129,7 @@ class Tally:
         self._sequential = False
         self._restored = False
         self._failures: list[Summary.Failure] = []
+        self._allowed = 0  # failures
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
@@ -145,6 +151,8 @@ class Tally:
             self._triggered, self._sequential, self._restored = True, True, False
         elif isinstance(event, RunStarted):
             self._instant, self._files, self._bytes_known = event.instant, event.files, event.bytes_known
+            most = event.settings.get("max_failures")
+            self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
             self._limits = Limits.of(event.settings, event.concurrency)
             if len(event.destinations) > 1:
                 self._volumes = {volume: _Volume() for volume in event.destinations}
@@ -166,6 +174,9 @@ class Tally:
                     path=record.path,
                     kind=record.error_kind or "unknown",
                     message=record.error or "no reason was recorded",
+                    url=record.url or None,
+                    http_status=record.http_status,
+                    line=record.line or None,
                 )
             )
 
@@ -176,7 +187,7 @@ class Tally:
             instant=self._instant,
             t_s=round(elapsed_s, 3),
             status=status(counts.in_place, self.unfinished, error),
-            exit_code=exit_code(self.unfinished, error),
+            exit_code=exit_code(self._unexcused, error),
             done=counts.done,
             skipped=counts.skipped,
             failed=counts.failed,
@@ -198,6 +209,12 @@ class Tally:
         """Entries that are not in place."""
         return self._files - self.counts.in_place
 
+    @property
+    def _unexcused(self) -> int:
+        """Entries that are not in place, unless all of them failed and so many may."""
+        is_allowed = self.unfinished == self.counts.failed <= self._allowed
+        return 0 if is_allowed else self.unfinished
+
     def summary(
         self,
         elapsed_s: float,
@@ -215,7 +232,7 @@ class Tally:
             self.counts,
             instant=self._instant,
             status=status(self.counts.in_place, unfinished, error),
-            exit_code=exit_code(unfinished, error),
+            exit_code=exit_code(self._unexcused, error),
             total=self._files,
             total_bytes=self._bytes_known,
             elapsed_s=elapsed_s,
@@ -225,4 +242,9 @@ class Tally:
             saved_s=self._makespan.saved_s() if end is None else end.saved_s,
         )
         volumes = [volume.line(name) for name, volume in self._volumes.items()]
-        return replace(summary, volumes=volumes or UNSET)
+        return replace(
+            summary,
+            volumes=volumes or UNSET,
+            failures_left_out=self.counts.failed - len(self._failures),
+            failures_allowed=self._allowed,
+        )

@@ -4,6 +4,8 @@
     volumes.py          the destinations opened, staged in, and made into volumes for the engine
     open_manifest.py    a manifest by its name: a path, a URL, standard input
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
+    result_files.py     where metrics and failures are written
+    failed_manifest.py  what failed, as a manifest
     fresh_links.py      which ways to a fresh link this run has
     header_hosts.py     who gets the user's own headers and token
     host_baseline.py    what earlier runs have learned about hosts: read before, merged after

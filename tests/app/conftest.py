@@ -3,6 +3,7 @@
 import pytest
 
 from cfetch.config.settings import Settings
+from tests.app.site import Runner, Site
 
 
 @pytest.fixture
@@ -13,3 +14,17 @@ def in_place(tmp_path):
     path = tmp_path / "m.json"
     path.write_text('{"version": 1, "files": [{"url": "http://nobody.test/a", "size": 10}]}')
     return str(path), Settings(to=(str(tmp_path / "to"),))
+
+
+@pytest.fixture
+def site():
+    """A server of a few files."""
+    opened = Site()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def run(site, tmp_path):
+    """Downloads its list, as often as it is called."""
+    return Runner(site, tmp_path)

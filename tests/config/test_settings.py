@@ -31,6 +31,7 @@ NUMERIC = {
     "deadline": ((1, 31 * 86_400), (0.999, 31 * 86_400 + 1)),
     "max_concurrency": ((1, 1024), (0, 1025)),
     "max_attempts": ((1, 100), (0, 101)),
+    "max_failures": ((0, 1_000_000_000), (-1, 1_000_000_001)),
     "retry_budget": ((0, 86_400), (-1, 86_401)),
     "stall_timeout": ((0.05, 3600), (0.049, 3601)),
     "connect_timeout": ((0.05, 600), (0.049, 601)),
@@ -77,6 +78,7 @@ def test_values_outside_are_refused_by_key_and_range(key, value):
     [
         *(("concurrency", text) for text in ("16.0", "1e3", "1_6", "٤", "", "-", "9" * 30)),
         *(("multiplier", text) for text in ("1_5", "1,5", "nan", "inf", "")),
+        *(("max_failures", text) for text in ("1.5", "%", "-1%", "nan%", "one")),
         *(("padding", text) for text in ("-1s", "soon")),
         *(("mitigation", text) for text in ("maybe", "")),
         ("policy", "Cloudfetch"),

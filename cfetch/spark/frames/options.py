@@ -20,7 +20,16 @@ CONTENT_LIMIT = (
 )
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
 NOT_HERE = {  # of a run's screen, its timeline or several volumes: a data source has none of them
-    *("batch_share", "color", "dry_run", "engine", "explain", "failed_from", "heartbeat_interval"),
+    *(
+        "batch_share",
+        "color",
+        "dry_run",
+        "engine",
+        "explain",
+        "failed_from",
+        "failures",
+        "heartbeat_interval",
+    ),
     *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),
     *("spark_master", "statement_host", "write_timeout"),
 }

@@ -209,4 +209,6 @@ def _make_attempt(row: dict[str, Any]) -> AttemptRecord:
     )
 
 
-_FIELDS = tuple(name for name in FileRecord.__struct_fields__ if name not in {"schema", "attempts"})
+_FIELDS = tuple(
+    name for name in FileRecord.__struct_fields__ if name not in {"schema", "attempts", "url", "line"}
+)

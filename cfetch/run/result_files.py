@@ -1,0 +1,46 @@
+"""Where a run writes its metrics and the manifest of what failed, and where it must not."""
+
+from pathlib import Path
+
+from cfetch.config.settings import Settings
+from cfetch.errors import ConfigError
+from cfetch.manifest.entries import Frozen
+from cfetch.run.volumes import Volumes
+from cfetch.storage.files import STATE_NAME, local_fault, make_private
+
+
+def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int) -> Path:
+    """Where the metrics of this execution go, in a directory that is there now.
+
+    Raises:
+        ConfigError: something else is there.
+        LocalFault: the directory cannot be made.
+    """
+    again = f".{epoch}" if epoch > 1 else ""
+    path = state / "metrics" / f"{instant}{again}.jsonl"
+    if settings.metrics:
+        path = Path(settings.metrics).absolute()
+    try:
+        if settings.metrics:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            make_private(path.parent, state=state)
+        if path.is_fifo():  # opening it would wait for a reader, perhaps for ever
+            raise ConfigError(f"metrics is {path}, a named pipe; name a file")
+        if path.is_file():
+            with path.open("rb") as file:
+                head = file.read(200)
+            if head and b'"cfetch.run/1"' not in head:
+                raise ConfigError(f"metrics is {path}, which holds something else; name another file")
+    except OSError as error:
+        raise local_fault(error, f"cannot write metrics to {path}") from None
+    return path
+
+
+def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: Frozen) -> None:
+    """Raise ConfigError if the manifest wants a file where ``option`` would write one."""
+    target = volumes.place_of(path)
+    if target is None or target.partition("/")[0] == STATE_NAME:
+        return
+    if plan.find(target) is not None:
+        raise ConfigError(f"{option} is {path}, where the manifest wants a file; name another file")

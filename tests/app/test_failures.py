@@ -1,0 +1,73 @@
+"""What is said and kept of entries that failed, and when they are no error."""
+
+import json
+import stat
+
+import pytest
+
+from cfetch.dashboard.closing import closing_lines
+from tests.app.site import NAMES
+from tests.engine.drive import tree
+
+GONE = [NAMES[1], NAMES[3]]
+
+
+@pytest.fixture
+def broken(site, run):
+    """A list of which two files are not there, with a secret in one link."""
+    run.urls.write_text(run.urls.read_text().replace(GONE[0], f"{GONE[0]}?sig=CANARY"))
+    kept = {name: site.files.pop(name) for name in GONE}
+    return site, run, kept
+
+
+def test_each_failure_names_its_link_line_and_answer(broken, tmp_path):
+    """In the summary, the closing words and the metrics; no query is shown."""
+    _, run, _ = broken
+    run(metrics=str(tmp_path / "x.jsonl"))
+    failures = sorted(run.summary.failures, key=lambda failure: failure.path)
+    assert [(f.path, f.kind, f.http_status, f.line) for f in failures] == [
+        (GONE[0], "refused", 404, 2),
+        (GONE[1], "refused", 404, 4),
+    ]
+    assert failures[0].url.endswith("1.bin?<redacted 1 key>")
+    lines = "\n".join(closing_lines(run.summary))
+    assert "HTTP 404 (refused) from http://127.0.0.1" in lines
+    assert "3.bin, line 4" in lines
+    metrics = (tmp_path / "x.jsonl").read_text()
+    records = [json.loads(line) for line in metrics.splitlines()[1:-1]]
+    assert {record["path"]: record.get("line") for record in records} == {
+        name: number if name in GONE else None for number, name in enumerate(NAMES, 1)
+    }
+    assert sum("url" in record for record in records) == 2
+    assert "CANARY" not in metrics + lines
+
+
+def test_the_manifest_of_failures_is_read_again(broken, tmp_path):
+    """With the whole links, for its owner only; and it is empty once nothing fails."""
+    site, run, kept = broken
+    failures = tmp_path / "failed.jsonl"
+    run(failures=str(failures))
+    assert "CANARY" in failures.read_text()
+    assert stat.S_IMODE(failures.stat().st_mode) == 0o600
+    site.files |= kept
+    run.urls = failures
+    assert run(failures=str(tmp_path / "none.jsonl")) == dict.fromkeys(GONE, "done")
+    assert tree(run.to) == site.files
+    assert (tmp_path / "none.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize(("most", "code"), [(1, 1), (2, 0), (0.39, 1), (0.4, 0), (0, 1)])
+def test_so_many_failures_are_no_error(broken, most, code):
+    """By number, or as a share of all files; the summary and the closing words say so."""
+    _, run, _ = broken
+    run(max_failures=most)
+    assert (run.exit_code, run.summary.status, run.summary.files.failed) == (code, "partial", 2)
+    verdict, *rest = closing_lines(run.summary)
+    assert verdict.startswith("partly done" if code else "done: 3 of 5 files in place")
+    assert ("as --max-failures allows" in "".join(rest)) is (code == 0)
+
+
+def test_a_file_in_place_of_the_manifest_of_failures_is_not_overwritten(run):
+    """The manifest wants a file of that name."""
+    with pytest.raises(Exception, match="where the manifest wants a file"):
+        run(failures=str(run.to / NAMES[0]))

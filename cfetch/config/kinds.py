@@ -132,7 +132,7 @@ def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
 
     def read(raw: str) -> float:
         share = raw.strip().removesuffix("%")
-        return _read_int(raw) if share == raw.strip() else min(1.0, _read_float(share) / 100)
+        return _read_int(raw) if share == raw.strip() else min(_read_float(share) / 100, 1.0)
 
     def show(value: float) -> str:
         return f"{_show_float(value * 100)}%" if isinstance(value, float) else str(value)

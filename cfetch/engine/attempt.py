@@ -131,6 +131,8 @@ class Reply:
         """Take the bytes of an accepted body that have come and were not read; a second call gives none."""
         if self.response is None or self.verdict is None or self.verdict.action is not Action.ACCEPT:
             return b""
+        if self.verdict.skip_bytes is not None:  # of a whole object: nobody has counted which bytes they are
+            return b""
         return self.response.read_buffered()
 
 
@@ -359,6 +361,8 @@ async def fetch(
     try:
         if part.segment is not None and not part.segment.left_bytes:
             return  # it was overtaken before it began
+        if attempt.assignment.entry.range_start is not None and not attempt.size_bytes:
+            return  # no request asks for an empty range
         if cure.warms:
             await _warm(transport, url, secrets, fresh=fresh)
             fresh = False
@@ -399,6 +403,8 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, unless: Mappin
         total_bytes=part.total_bytes,
         validator=part.validator,
         unless=unless,
+        base=attempt.assignment.entry.range_start,
+        has_hash=attempt.assignment.entry.digest is not None,
     )
 
 
@@ -434,7 +440,10 @@ async def _take_reply(
         if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
             response.close()
             return True
-        end = await _receive(attempt, part, read_of(response), limit, clock)
+        read, verdict = read_of(response), attempt.reply.verdict
+        if verdict is not None and verdict.skip_bytes is not None and verdict.body_bytes is not None:
+            read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+        end = await _receive(attempt, part, read, limit, clock)
         if end is None:
             response.close()
             return False
@@ -446,6 +455,26 @@ async def _take_reply(
             response.close()
         raise
     return _check_end(attempt, part, asked, end, limit)
+
+
+def _cut(
+    response: Response, read: Callable[[], Awaitable[bytes]], skip_bytes: int, size_bytes: int
+) -> Callable[[], Awaitable[bytes]]:
+    """The way to read a range out of a whole object; behind the range the reply is broken off."""
+    skipped = taken = 0
+
+    async def read_range() -> bytes:
+        nonlocal skipped, taken
+        while taken < size_bytes and (data := await read()):
+            passed = min(len(data), skip_bytes - skipped)
+            skipped += passed
+            if wanted := data[passed : passed + size_bytes - taken]:
+                taken += len(wanted)
+                return wanted
+        response.close()
+        return b""
+
+    return read_range
 
 
 def _limit(
@@ -474,7 +503,8 @@ def _accept(
     if verdict.from_byte != asked.from_byte or not attempt.received:
         attempt.from_byte = verdict.from_byte
     part.validator = verdict.validator
-    attempt.resumable = verdict.validator is not None or digest is not None
+    gives_ranges = verdict.skip_bytes is None
+    attempt.resumable = gives_ranges and (verdict.validator is not None or digest is not None)
     part.total_bytes = verdict.total_bytes or part.total_bytes
     if attempt.size_bytes is None and verdict.total_bytes is not None:
         attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
@@ -522,8 +552,11 @@ def _range_of(asked: Asked) -> dict[str, str]:
     """The headers of the request for the missing bytes."""
     if not asked.is_range:
         return {**asked.unless}
-    last = "" if asked.end_byte is None else asked.end_byte - 1
-    wanted = {"Range": f"bytes={asked.from_byte}-{last}", **asked.unless}
+    if asked.base is not None:
+        text = f"{asked.base + asked.from_byte}-{asked.base + asked.find_end() - 1}"
+    else:
+        text = f"{asked.from_byte}-{'' if asked.end_byte is None else asked.end_byte - 1}"
+    wanted = {"Range": f"bytes={text}", **asked.unless}
     if asked.validator is not None:
         wanted["If-Range"] = asked.validator
     return wanted

@@ -187,4 +187,9 @@ def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[
 
 
 def _is_repeated(entry: Entry, other: Entry) -> bool:
-    return (entry.url, entry.size_bytes, entry.digest) == (other.url, other.size_bytes, other.digest)
+    same_bytes = (entry.size_bytes, entry.range_start, entry.digest) == (
+        other.size_bytes,
+        other.range_start,
+        other.digest,
+    )
+    return same_bytes and entry.url == other.url

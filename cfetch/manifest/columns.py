@@ -17,6 +17,7 @@ MAX_REMEMBERED = 1000  # sets of keys; rows of JSON may each have another
 MAX_NAME_CHARS = 10_000  # of one set of keys that is remembered
 MAX_COLUMNS = 1000
 SHOWN_COLUMNS = 12
+MAX_DIGITS = 20
 
 _URL_NAMES = frozenset(
     (
@@ -41,9 +42,14 @@ _WATCHED = ("path", "size", *HEX_DIGITS)
 
 _NO_SLIPS = frozenset({"site", "side", "bath", "math"})  # a letter from a key, and words of their own
 _RANGE_NAMES = (
-    ("offset", "length"),
     ("warc_record_offset", "warc_record_length"),
+    ("record_offset", "record_length"),
+    ("byte_offset", "byte_length"),
+    ("offset", "length"),
 )
+_ARCHIVE_NAMES = ("warc_filename", "filename")
+_INDEX_NAMES = frozenset({"urlkey", "timestamp"})
+"""Columns of an index of web archives: there ``url`` is the page's, and ``filename`` the archive's."""
 
 
 class ColumnError(ValueError):
@@ -73,13 +79,13 @@ class Columns:
         Raises:
             ColumnError: there is no column of URLs, or a name may mean two things.
         """
-        _refuse_ranges(names, self.options)
         chosen = self._choose_named(names)
+        self._choose_range(names, chosen)
         taken = set(chosen.values())
         none = {key for key, column in self._named.items() if column == NO_COLUMN}
         for name in names:
             key = name if name in self._known else self._key_of(name)
-            if name in chosen or key is None or key in none or key == "url":
+            if name in chosen or key is None or key in none or key in ("url", "length"):
                 continue
             if key not in taken:
                 chosen[name] = key
@@ -107,13 +113,22 @@ class Columns:
         try:
             chosen = self._remembered[names]
         except KeyError:
-            is_plain = not self.options.names_columns and "url" in fields and self._known.issuperset(names)
-            chosen = None if is_plain else self.choose(names)
+            chosen = None if self._is_plain(names) else self.choose(names)
             if len(self._remembered) < MAX_REMEMBERED and sum(map(len, names)) < MAX_NAME_CHARS:
                 self._remembered[names] = chosen
         if chosen is None:
             return fields
-        return {key: fields[name] for name, key in chosen.items()}
+        renamed = {key: fields[name] for name, key in chosen.items()}
+        if "length" in renamed:  # indexes of web archives have digits in quotes
+            for key in ("offset", "length"):
+                renamed[key] = _read_digits(renamed[key])
+        return renamed
+
+    def _is_plain(self, names: Sequence[str]) -> bool:
+        """Whether all names are native keys; a length alone is none, it may be of seconds."""
+        if self.options.names_columns or "url" not in names or not self._known.issuperset(names):
+            return False
+        return "length" not in names or "offset" in names
 
     def notes(self) -> list[str]:
         """What a person should know of the columns; nothing where all are the native ones."""
@@ -142,6 +157,24 @@ class Columns:
                 )
             chosen[column] = key
         return chosen
+
+    def _choose_range(self, names: Sequence[str], chosen: dict[str, str]) -> None:
+        """Add the columns of a byte range, and that of the files which the ranges are of."""
+        by_fold = {_fold(name): name for name in names if name not in chosen}
+        pair = next((pair for pair in _RANGE_NAMES if by_fold.keys() >= set(pair)), None)
+        if pair is None:
+            return
+        chosen.update({by_fold[pair[0]]: "offset", by_fold[pair[1]]: "length"})
+        archive = next((by_fold[name] for name in _ARCHIVE_NAMES if name in by_fold), None)
+        if archive is None or "url" in chosen.values():
+            return
+        is_index = _fold(archive) == "warc_filename" or not _INDEX_NAMES.isdisjoint(by_fold)
+        if not is_index and any(map(is_url_name, names)):
+            raise ColumnError(
+                f"the byte ranges may be of the files in {quoted_key(archive)} or of those in another "
+                "column; name one of them with --url-column"
+            )
+        chosen[archive] = "url"
 
     def _leave_out(self, name: str, taken: set[str]) -> None:
         folded = _fold(name)
@@ -196,14 +229,9 @@ def _find_url_column(names: Sequence[str]) -> str:
     )
 
 
-def _refuse_ranges(names: Sequence[str], options: ReadingOptions) -> None:
-    folded = {_fold(name) for name in names}
-    for offset, length in _RANGE_NAMES:
-        if offset in folded and length in folded and options.url_column is None:
-            raise ColumnError(
-                f"{offset} and {length} together look like byte ranges of files, such as records of a WARC "
-                "file, and cfetch fetches whole files only; --url-column NAME fetches the whole files"
-            )
+def _read_digits(value: object) -> object:
+    is_number = type(value) is str and value.isascii() and value.isdigit() and len(value) < MAX_DIGITS
+    return int(str(value)) if is_number else value
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -80,6 +80,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 
     ``id`` is its index in the manifest, the only identity; ``offset`` is its position in the result (bytes or
     rows) and two entries may share one. ``size_bytes`` None is unknown. ``expires_at`` is seconds since 1970.
+
+    ``range_start``: the file is a range of what its URL names, ``size_bytes`` (known then) from this byte on;
+    None: it is all of it. Two ranges of one URL are two files.
     """
 
     id: int
@@ -94,6 +97,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     mirrors: tuple[SecretUrl, ...] = ()
     line: int = 0
     chunk: int | None = None  # index of a result chunk, for entries of a SQL statement's reply
+    range_start: int | None = None
 
     @property
     def position(self) -> int:

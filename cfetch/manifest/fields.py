@@ -131,6 +131,7 @@ def _parse_moment(text: str) -> float:
 CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
     "size": ("size_bytes", check_size),
     "offset": ("offset", check_size),
+    "length": ("length", check_size),
     "path": ("path", check_path),
     **{algorithm: ("digest", _make_hex_check(algorithm)) for algorithm in HEX_DIGITS},
     "expires_at": ("expires_at", _check_expiry),
@@ -139,5 +140,5 @@ CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
 }
 """A manifest's key -> the entry's field, and its check. ``url`` and ``mirrors`` need the base too.
 
-Of several hashes the strongest stays.
+Of several hashes the strongest stays. ``length`` is no field: ``rows.py`` makes a range of it and ``offset``.
 """

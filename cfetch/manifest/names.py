@@ -2,7 +2,7 @@
 
 ``last`` is the last segment of the URL's path. ``url-path`` keeps its directories too. ``row`` is the row's
 number, in directories of 10,000, and ``hash`` the SHA-256 of the URL without its signature, in 256
-directories; both keep the ending.
+directories; both keep the ending. A byte range of a URL has its offset and length before the name.
 """
 
 import re
@@ -32,6 +32,12 @@ def choose_path(url: str, index: int, name_by: str) -> str:
         return f"{index // ROWS_PER_DIRECTORY:05d}/{index:09d}{suffix}"
     digits = sha256(strip_signature(url).encode()).hexdigest()
     return f"{digits[:2]}/{digits[:40]}{suffix}"
+
+
+def name_range(path: str, start: int, size_bytes: int) -> str:
+    """The path of a range of the file that ``path`` would be: in the same directory, with the same ending."""
+    directory, slash, name = path.rpartition("/")
+    return f"{directory}{slash}{start}-{size_bytes}-{name}"
 
 
 def decode_path(path: str) -> str:

@@ -285,4 +285,4 @@ def identity_of(entry: Entry) -> bytes:
         [strip_signature(mirror.value) for mirror in entry.mirrors],
         entry.chunk,
     )
-    return _encoder.encode(stated)
+    return _encoder.encode(stated if entry.range_start is None else (*stated, entry.range_start))

@@ -61,7 +61,7 @@ class Reading:
 
     def __iter__(self) -> Iterator[Entry]:
         good, before = 0, self.faults.total
-        ranges = RangeSuspicion()
+        ranges = RangeSigns()
         try:
             rows = self._reader(self._source, self.document, self.faults)
             for index, row in enumerate(rows, self._first):
@@ -80,28 +80,37 @@ class Reading:
             self.faults.forgive(before)
 
 
-class RangeSuspicion:
-    """Entries that seem to want a part of one file each: one URL with many offsets."""
+class RangeSigns:
+    """Entries that are parts of one file each, and those that only seem so: one URL with many offsets."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, int] = {}
         self._rows = 0
+        self._has_ranges = False
 
     def add(self, entry: Entry) -> None:
         """Look at one entry."""
-        if entry.offset is not None:
+        if entry.range_start is not None:
+            self._has_ranges = True
+        elif entry.offset is not None:
             first = self._offsets.setdefault(entry.url.value, entry.offset)
             self._rows += first != entry.offset
 
     def notes(self) -> list[str]:
-        """What a person should know; nothing where no URL has two offsets."""
-        if not self._rows:
-            return []
-        note = (
-            f"{self._rows} rows state another offset in a URL of an earlier row: they look like byte ranges, "
-            "but each fetches the whole file, for offset is only the position in the result"
-        )
-        return [note]
+        """What a person should know; nothing where no URL is asked for in parts."""
+        notes = []
+        if self._has_ranges:
+            notes.append(
+                "offset and length together are read as byte ranges: each such row is a file of length bytes "
+                "of its URL"
+            )
+        if self._rows:
+            notes.append(
+                f"{self._rows} rows state another offset in a URL of an earlier row: they look like byte "
+                "ranges, but each fetches the whole file, for offset without length is only the position in "
+                "the result; state length too where a range is meant"
+            )
+        return notes
 
 
 def read_entries(

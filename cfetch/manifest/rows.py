@@ -13,8 +13,8 @@ from cfetch.manifest.columns import Columns
 from cfetch.manifest.digests import choose_stronger, needs_library
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.fields import CHECKS, FieldError, Headers, check_headers, check_path
-from cfetch.manifest.names import choose_path
+from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_headers, check_path
+from cfetch.manifest.names import choose_path, name_range
 from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.manifest.urls import UrlError, encode_url, last_segment, resolve_url
 from cfetch.secret import SecretUrl
@@ -127,10 +127,9 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
                 faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
             faults.add(row.line, f"{label}{key}: {error}")
-    if "url" not in fields:
-        faults.add(row.line, f"{label}url: it is missing; an entry needs one")
-    elif "url" in values and fields.get("path") is None:
-        _set_default_path(values, index, label, row.line, document, faults)
+    if "length" in fields and faults.total == before:
+        _take_range(values, label, row.line, faults)
+    _require_url_and_path(values, fields, index, label, row.line, document, faults)
     if "digest" in values and (missing := needs_library(values["digest"].algorithm)):
         faults.add(row.line, label + missing)
     if faults.total != before:
@@ -162,6 +161,39 @@ def _check_mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
     return tuple(SecretUrl(_check_url(url, document)) for url in value)
 
 
+def _take_range(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
+    """Make ``offset`` and ``length`` the range of the URL that is the file."""
+    start, length_bytes = values.pop("offset", None), values.pop("length", None)
+    if start is None and length_bytes is None:
+        return
+    if start is None or length_bytes is None:
+        lacking, stated = ("offset", "length") if start is None else ("length", "offset")
+        text = f"{lacking}: it is missing beside {stated}; both together are the range of the URL"
+    elif start + length_bytes > MAX_INT:
+        text = f"length: with offset it goes beyond {MAX_INT}"
+    elif values.get("size_bytes", length_bytes) != length_bytes:
+        text = "size: it is not the same as length, which is the size of the file; leave size out"
+    else:
+        values["range_start"], values["size_bytes"] = start, length_bytes
+        return
+    faults.add(line, label + text)
+
+
+def _require_url_and_path(
+    values: dict[str, Any],
+    fields: dict[str, Any],
+    index: int,
+    label: str,
+    line: int,
+    document: Document,
+    faults: Faults,
+) -> None:
+    if "url" not in fields:
+        faults.add(line, f"{label}url: it is missing; an entry needs one")
+    elif "url" in values and fields.get("path") is None:
+        _set_default_path(values, index, label, line, document, faults)
+
+
 def _set_default_path(
     values: dict[str, Any], index: int, label: str, line: int, document: Document, faults: Faults
 ) -> None:
@@ -169,9 +201,10 @@ def _set_default_path(
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
-        values["path"] = check_path(
-            last_segment(url) if name_by == "last" else choose_path(url, index, name_by)
-        )
+        path = last_segment(url) if name_by == "last" else choose_path(url, index, name_by)
+        if "range_start" in values and name_by != "row":
+            path = name_range(path, values["range_start"], values["size_bytes"])
+        values["path"] = check_path(path)
     except (FieldError, UrlError) as error:
         remedy = " or name files by --name-by row or hash" if options is not None else ""
         faults.add(line, f"{label}path: it is not given, and {error}; state path{remedy}")

@@ -18,6 +18,7 @@ from cfetch.errors import UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.formats.aria2_input import CHECKSUM_TYPES
+from cfetch.manifest.names import name_range
 from cfetch.manifest.rows import KEYS
 from cfetch.manifest.urls import UrlError, last_segment
 from cfetch.secret import printable
@@ -72,12 +73,22 @@ def list_left_out(contents: Survey, target: Target) -> list[str]:
     if target.needs is not None and (without := contents.files - contents.stated[target.needs]):
         lost.append(f"{_count_files(without)} without {target.needs}")
     places = (*KEYS, "chunk")
+    stated = Counter(contents.stated)
+    if "length" in target.holds:
+        stated["offset"] -= stated["length"]  # then it has a place for this offset too
     lost += [
-        f"{key} of {_count_files(contents.stated[key])}"
-        for key in places
-        if key not in target.holds and contents.stated[key]
+        f"{key} of {_count_files(stated[key])}" for key in places if key not in target.holds and stated[key]
     ]
     return lost
+
+
+def check_ranges(contents: Survey, target: Target, name: str) -> None:
+    """Raises UsageError: ``target`` would ask for whole files where entries are ranges of them."""
+    if contents.stated["length"] and "url" in target.holds and "length" not in target.holds:
+        raise UsageError(
+            f"{_count_files(contents.stated['length'])} are byte ranges of their URLs, and {name} has no "
+            "place for that; use json, jsonl, csv or curl"
+        )
 
 
 def _count_files(number: int) -> str:
@@ -86,15 +97,20 @@ def _count_files(number: int) -> str:
 
 def _find_default_path(entry: Entry) -> str | None:
     try:
-        return last_segment(entry.url.value)
+        name = last_segment(entry.url.value)
     except UrlError:
         return None
+    if entry.range_start is None or entry.size_bytes is None:
+        return name
+    return name_range(name, entry.range_start, entry.size_bytes)
 
 
 def _make_fields(entry: Entry, headers: Headers) -> dict[str, object]:
     """What the entry states by the native keys, and ``headers`` of the document with its own."""
     fields: dict[str, object] = {"url": entry.url.reveal(), "path": entry.path}
-    if entry.size_bytes is not None:
+    if entry.range_start is not None:
+        fields["offset"], fields["length"] = entry.range_start, entry.size_bytes
+    elif entry.size_bytes is not None:
         fields["size"] = entry.size_bytes
     if entry.offset is not None:
         fields["offset"] = entry.offset
@@ -189,6 +205,10 @@ def _write_curl(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None
         for name, value in _merge_headers(contents.headers, entry.headers).items():
             line = f"{name}: {value}" if value.strip() else f"{name};"  # "NAME:" would remove the header
             out.write(f"header = {_quote_for_curl(line)}\n")
+        if entry.range_start is not None and entry.size_bytes is not None:
+            if not entry.size_bytes:
+                raise UsageError(f"curl has no empty range, as {printable(entry.path)} is; use json")
+            out.write(f"range = {entry.range_start}-{entry.range_start + entry.size_bytes - 1}\n")
         out.write("globoff\npath-as-is\ncreate-dirs\nfail\nlocation\n")
 
 
@@ -213,7 +233,7 @@ _BASE = frozenset({"url", "path"})
 TARGETS: dict[str, Target] = {
     "aria2": Target(_write_aria2, _BASE | {"mirrors", "headers"} | _ARIA2_TYPES.keys()),
     "csv": Target(_write_csv, _ALL),
-    "curl": Target(_write_curl, _BASE | {"headers"}),
+    "curl": Target(_write_curl, _BASE | {"headers", "length"}),
     "json": Target(_write_json, _ALL),
     "jsonl": Target(_write_json_lines, _ALL),
     "sha256sum": Target(_write_checksums, frozenset({"path", "sha256"}), needs="sha256"),

@@ -18,7 +18,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import volume_fault
-from cfetch.storage.resume import IN_RANGES, identity, in_ranges, part_name
+from cfetch.storage.resume import IN_RANGES, identity_of, in_ranges, part_name
 from cfetch.storage.sources import Source
 from cfetch.storage.staging import Leftover, boot_id
 
@@ -66,7 +66,7 @@ class PartFile:
     def identity(self) -> str:
         """The identity of the entry's own link: see ``resume``."""
         if self._identity is None:
-            self._identity = identity(self._entry.url)
+            self._identity = identity_of(self._entry)
         return self._identity
 
     @property

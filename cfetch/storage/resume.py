@@ -62,9 +62,22 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def identity(url: SecretUrl) -> str:
     """The same for two links to one object, however they were signed; tells nothing about the link."""
+    return _hash_source(url, "")
+
+
+def identity_of(entry: Entry, source: SecretUrl | None = None) -> str:
+    """The ``identity`` of what an entry's file is made of: two ranges of one object have different ones.
+
+    ``source``: its own URL, or a mirror.
+    """
+    start, url = entry.range_start, entry.url if source is None else source
+    return _hash_source(url, "" if start is None else f" {start}+{entry.size_bytes}")
+
+
+def _hash_source(url: SecretUrl, part: str) -> str:
     scheme, _, rest = strip_signature(url.reveal()).partition("://")
     authority, slash, tail = rest.partition("/")
-    text = _spell_origin(scheme, authority) + slash + tail
+    text = _spell_origin(scheme, authority) + slash + tail + part  # a URL has no space
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -77,14 +90,14 @@ def _spell_origin(scheme: str, authority: str) -> str:
 def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
     """The name of every part of ``entry``, in this run and others; 33 characters.
 
-    ``link`` is the ``identity`` of its URL where that is known. Without a hash in the manifest the boot
+    ``link`` is its ``identity_of`` where that is known. Without a hash in the manifest the boot
     counts too: after a restart of the machine unflushed bytes may have been lost behind a size that looks
     right.
     """
     if entry.digest is not None:
         kind, proof = PROVED_BY_HASH, f"{entry.digest.algorithm}:{entry.digest.hex}"
     else:
-        kind, proof = PROVED_BY_SIZE, f"{link or identity(entry.url)} {boot_id}"
+        kind, proof = PROVED_BY_SIZE, f"{link or identity_of(entry)} {boot_id}"
     text = f"{entry.path}\0{entry.size_bytes}\0{proof}"
     return kind + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -114,7 +127,7 @@ def note_for(
         path=entry.path,
         size_bytes=entry.size_bytes,
         digest=f"{entry.digest.algorithm}:{entry.digest.hex}" if entry.digest else None,
-        identity=identity(entry.url),
+        identity=identity_of(entry),
         validator=validator,
         boot_id=boot_id,
         held=held,

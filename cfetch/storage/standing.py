@@ -16,7 +16,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.resume import identity
+from cfetch.storage.resume import identity_of
 from cfetch.storage.sources import Source
 
 BY_SIZE = "size"
@@ -66,9 +66,11 @@ def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
 
 
 def _came_from_its_link(source: Source | None, entry: Entry) -> bool:
-    return source is not None and (
-        source.identity == identity(entry.url) or source.identity in map(identity, entry.mirrors)
-    )
+    if source is None:
+        return False
+    if source.identity == identity_of(entry):
+        return True
+    return any(source.identity == identity_of(entry, mirror) for mirror in entry.mirrors)
 
 
 def _look_at(directory: Directory, descriptor: int, entry: Entry) -> str | None:

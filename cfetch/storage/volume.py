@@ -43,6 +43,7 @@ def batch_id(entries: Iterable[Entry]) -> str:
     """The same for the same files from the same sources, however links are signed; 32 hex digits."""
     texts = sorted(
         f"{entry.path}\0{entry.size_bytes}\0{entry.digest}\0{strip_signature(entry.url.value)}"
+        + ("" if entry.range_start is None else f"\0{entry.range_start}")
         for entry in entries
     )
     running = hashlib.blake2b(digest_size=16)

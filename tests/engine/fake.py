@@ -176,7 +176,7 @@ def _headers(reply, status, start, length):
     if reply.etag is not None and status in (200, 206):
         headers.setdefault("ETag", reply.etag)
     if status == 206:
-        headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{len(reply.body)}"
+        headers.setdefault("Content-Range", f"bytes {start}-{start + length - 1}/{len(reply.body)}")
     if reply.framing == "length":
         headers.setdefault("Content-Length", str(length))
     elif reply.framing == "chunked":

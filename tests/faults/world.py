@@ -11,7 +11,7 @@ from cfetch.config.settings import Settings
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.secret import SecretText, SecretUrl
 
-__all__ = ["EPOCH", "FAULTS", "Ending", "Host", "Object", "Version", "World", "draw_world"]
+__all__ = ["EPOCH", "FAULTS", "Ending", "Host", "Object", "Version", "World", "draw_world", "hex_of"]
 
 EPOCH = VirtualClock()._epoch
 MAX_BYTES = 3 << 20
@@ -198,10 +198,12 @@ def _draw_entry(rng: random.Random, world: World, number: int) -> None:
         world.objects[mirror, path] = _mirrored(rng, main, knows)
     query = "?sv=1&sr=b&se=1&sig=0" if world.signed_s is not None else ""
     known: dict[str, Any] = {}
-    if "hash" in knows:
-        known["digest"] = Digest("sha256", _hex(first.start, first.size_bytes))
     if "size" in knows:
         known["size_bytes"] = size
+    known |= _draw_range(random.Random(f"range {world.seed} {number}"), size)
+    if "hash" in knows:
+        start, length = known.get("range_start", 0), known.get("size_bytes", size)
+        known["digest"] = Digest("sha256", _hex(first.start + start, length))
     origin = f"http://{home}:80"
     headers = (("X-Key", SecretText(f"{origin}|{number}")),) if rng.random() < 0.4 else ()
     entry = Entry(
@@ -215,12 +217,30 @@ def _draw_entry(rng: random.Random, world: World, number: int) -> None:
     )
     world.entries.append(entry)
     _draw_what_stands_there(rng, world, entry)
-    world.vouched[path] = {
-        _hex(version.start, version.size_bytes)
-        for host in [home, *mirrors]
-        for version in world.objects[host, path].versions
-        if _fits(entry, version)
+    brought = {
+        hex_of(entry, version) for host in [home, *mirrors] for version in world.objects[host, path].versions
     }
+    wanted = None if entry.digest is None else entry.digest.hex
+    world.vouched[path] = {digits for digits in brought if digits and wanted in (digits, None)}
+
+
+def _draw_range(rng: random.Random, size: int) -> dict[str, int]:
+    """A quarter of the entries are ranges of their objects."""
+    if rng.random() < 0.75:
+        return {}
+    start = rng.choice((0, rng.randint(0, size)))
+    return {"range_start": start, "size_bytes": rng.choice((size - start, rng.randint(0, size - start)))}
+
+
+def hex_of(entry: Entry, version: Version) -> str | None:
+    """The hash of the entry's file, made of a version of its object; None: it cannot be."""
+    if entry.range_start is None:
+        fits = entry.size_bytes in (None, version.size_bytes)
+        return _hex(version.start, version.size_bytes) if fits else None
+    assert entry.size_bytes is not None
+    if version.size_bytes < entry.range_start + entry.size_bytes:
+        return None
+    return _hex(version.start + entry.range_start, entry.size_bytes)
 
 
 def _size(rng: random.Random) -> int:
@@ -229,12 +249,6 @@ def _size(rng: random.Random) -> int:
     if draw < 0.05:
         return 0
     return rng.randint(1 << 20, MAX_BYTES) if draw < 0.3 else int(2 ** rng.uniform(0, 21.5))
-
-
-def _fits(entry: Entry, version: Version) -> bool:
-    if entry.digest is not None:
-        return _hex(version.start, version.size_bytes) == entry.digest.hex
-    return entry.size_bytes in (None, version.size_bytes)
 
 
 def _object(rng: random.Random, first: Version, knows: str) -> Object:

@@ -243,14 +243,64 @@ PLAIN = [
     Sample(
         "Common Crawl index (url, warc_filename, offsets)",
         "cc.csv",
-        _text("url,warc_filename,warc_record_offset,warc_record_length", f"{URLS[0]},a.warc.gz,5,6"),
-        refusal="byte ranges",
+        _text(
+            "url,warc_filename,warc_record_offset,warc_record_length",
+            f"{URLS[0]},crawl-data/a.warc.gz,5,6",
+            f"{URLS[0]},crawl-data/a.warc.gz,11,7",
+        ),
+        ("5-6-a.warc.gz", "11-7-a.warc.gz"),
+        flags="--base-url https://data.commoncrawl.org/",
+    ),
+    Sample(
+        "Common Crawl index server (output=json)",
+        "cdx.jsonl",
+        _text(
+            json.dumps(
+                {
+                    "urlkey": "example,h)/",
+                    "timestamp": "20240101000000",
+                    "url": "https://h.example/",
+                    "status": "200",
+                    "digest": "FHFEWXQ4",
+                    "length": "1193",
+                    "offset": "7412",
+                    "filename": "crawl-data/a.warc.gz",
+                }
+            )
+        ),
+        ("7412-1193-a.warc.gz",),
+        flags="--base-url https://data.commoncrawl.org/",
     ),
     Sample(
         "rows of url, offset, length",
         "m.jsonl",
         _text(*(json.dumps({"url": H + "a.warc.gz", "offset": n, "length": 9}) for n in (0, 9))),
-        refusal="byte ranges",
+        ("0-9-a.warc.gz", "9-9-a.warc.gz"),
+    ),
+    Sample(
+        "rows of url, filename, offset, length: either may be the file",
+        "m.csv",
+        _text("url,filename,offset,length", f"{H}a.tar,b/c.txt,512,9"),
+        refusal="--url-column",
+    ),
+    Sample(
+        "rows of url, offset, length with --url-column url",
+        "m.csv",
+        _text("url,filename,offset,length", f"{H}a.tar,b/c.txt,512,9"),
+        ("b/c.txt",),
+        flags="--url-column url",
+    ),
+    Sample(
+        "url and a length that is no range",
+        "m.csv",
+        _text("url,length", f"{URLS[0]},3.5"),
+        ("a.jpg",),
+    ),
+    Sample(
+        "curl config with range",
+        "curl.cfg",
+        _text(f'url = "{H}a.tar"', "range = 512-520", 'output = "c.txt"'),
+        ("c.txt",),
     ),
 ]
 TOOLS = [

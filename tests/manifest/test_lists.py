@@ -33,6 +33,10 @@ def test_the_table_of_the_document_is_what_the_command_prints():
             "https://data.commoncrawl.org/crawl-data/CC-MAIN-2024-10/segments/1/warc/a.warc.gz"
         ),
         "relative lines of a list that was had by http": "https://h.example/d/a.bin",
+        "Common Crawl index (url, warc_filename, offsets)": (
+            "https://data.commoncrawl.org/crawl-data/a.warc.gz"
+        ),
+        "Common Crawl index server (output=json)": "https://data.commoncrawl.org/crawl-data/a.warc.gz",
         "aws s3 ls --recursive": "https://b.s3.amazonaws.com/data/a%20b.bin",
         "S3 inventory (CSV)": "https://bucket.s3.amazonaws.com/data/a%20b(1).bin",
         "rclone lsjson -R --hash": "https://h.example/d/x/a%20b.bin",
@@ -82,9 +86,10 @@ def test_no_entry_is_left_out(text, expected):
         ('{"resources": [{"name": "a"}]}', "must be a string, not null"),
         ('{"type": "FeatureCollection", "features": [{"assets": {"a": {}}}]}', "must be a string, not null"),
         ("run\tfastq_ftp\tfastq_md5\nR1\tftp.h.example/a.gz\n", "the row has 2 cells"),
+        ('url = "https://h.example/a"\n-r 5-\n', "range: it must be FIRST-LAST"),
         *(
             (f'url = "https://h.example/a"\n{option}\n', "cfetch has no such option")
-            for option in ("-X POST", "-F a=b", "-T f", "-r 0-9", "-I", "json = x", "url-query = a=b")
+            for option in ("-X POST", "-F a=b", "-T f", "-I", "json = x", "url-query = a=b")
         ),
     ],
 )

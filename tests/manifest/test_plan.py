@@ -43,6 +43,19 @@ def test_columns(frozen):
     assert [plan.hosts[plan.host_of[i]] for i in range(3)] == [plan.entry(i).url.host() for i in range(3)]
 
 
+def test_ranges_of_one_url_are_files_of_their_own(frozen):
+    """Only the same range of the same path is a repetition, and another range is another manifest."""
+    ranges = [
+        {"url": "http://h/a", "path": p, "offset": start, "length": 5} for p, start in (("b", 0), ("c", 9))
+    ]
+    plan = frozen(document(*ranges, ranges[0]))
+    assert [(plan.entry(i).range_start, plan.sizes[i]) for i in range(2)] == [(0, 5), (9, 5)]
+    assert (len(plan), plan.merged) == (2, 1)
+    assert frozen(document(ranges[0], {**ranges[1], "offset": 8})).digest != plan.digest
+    with pytest.raises(ManifestError, match="stated twice"):
+        frozen(document(*ranges, {**ranges[0], "offset": 1}))
+
+
 def test_entries_are_numbered(frozen):
     """An entry's id is its index, and there is none beyond the last."""
     plan = frozen(document(entry("a"), entry("b")))

@@ -10,6 +10,8 @@ from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest import freeze, read_entries
 from cfetch.manifest.plan import Opened, Part, freeze_parts
+from cfetch.manifest.reading import Reading
+from cfetch.manifest.source import Source
 from cfetch.manifest.urls import encode_url
 
 
@@ -81,7 +83,7 @@ def test_one_manifest_does_not_forgive_the_faults_of_another(tmp_path, faulty):
         ("url,filename,file_name", {}, "two columns may hold path"),
         ("a,b", {}, "--url-column"),
         ("url,x", {"path_column": "y"}, "there is no column 'y'"),
-        ("url,offset,length", {}, "byte ranges"),
+        ("url,filename,offset,length", {}, "--url-column"),
     ],
 )
 def test_columns_that_may_mean_two_things_are_refused(columns, options, word):
@@ -89,6 +91,70 @@ def test_columns_that_may_mean_two_things_are_refused(columns, options, word):
     with pytest.raises(ManifestError) as caught:
         paths(f"{columns}\n", from_format="csv", **options)
     assert word in caught.value.problems[0].message
+
+
+def entries(rows, **options):
+    """The entries of rows of JSON, and the notes."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    reading = Reading(Source(io.BytesIO(text.encode())), "jsonl", options=ReadingOptions(**options))
+    found = list(reading)
+    reading.faults.raise_if_any("m")
+    return found, reading.document.notes
+
+
+def test_offset_and_length_are_a_range_of_the_url():
+    """The file has the range's length; offset alone stays the position in the result."""
+    url = "http://h/a.tar"
+    rows = [
+        {"url": url, "offset": 512, "length": 9},
+        {"url": url, "path": "b", "offset": 512, "length": 9, "size": 9},
+        {"url": url, "path": "c", "offset": 512, "length": None},
+        {"url": url, "path": "d"},
+    ]
+    found, notes = entries([*rows[:2], rows[3]])
+    assert [(one.path, one.range_start, one.size_bytes, one.offset) for one in found] == [
+        ("512-9-a.tar", 512, 9, None),
+        ("b", 512, 9, None),
+        ("d", None, None, None),
+    ]
+    assert "byte ranges" in notes[0]
+    [alone], notes = entries([{"url": url, "offset": 512}])
+    assert (alone.range_start, alone.offset, alone.size_bytes, notes) == (None, 512, None, [])
+    assert "look like byte ranges" in entries([{"url": url, "path": p, "offset": ord(p)} for p in "ab"])[1][0]
+    with pytest.raises(ManifestError, match="length: it is missing beside offset"):
+        entries(rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "word"),
+    [
+        ({"length": 5, "offset": None}, "offset: it is missing"),
+        ({"length": 2**63 - 1, "offset": 1}, "goes beyond"),
+        ({"length": 5, "offset": 1, "size": 6}, "size: it is not the same as length"),
+        ({"length": -5, "offset": 1}, "length: it must be an integer"),
+        ({"length": "5", "offset": 1}, "length: it must be an integer"),
+    ],
+)
+def test_what_is_no_range_is_a_fault(row, word):
+    """Nothing is fetched instead of the range that was meant."""
+    with pytest.raises(ManifestError) as caught:
+        entries([{"url": "http://h/a", **row}])
+    assert word in caught.value.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("name_by", "paths_of_both"),
+    [
+        ("last", ["1-2-a.gz", "3-2-a.gz"]),
+        ("url-path", ["x/1-2-a.gz", "x/3-2-a.gz"]),
+        ("row", ["00000/000000000.gz", "00000/000000001.gz"]),
+    ],
+)
+def test_ranges_of_one_url_have_names_of_their_own(name_by, paths_of_both):
+    """By every rule."""
+    rows = [{"url": "http://h/x/a.gz", "offset": start, "length": 2} for start in (1, 3)]
+    assert [entry.path for entry in entries(rows, name_by=name_by)[0]] == paths_of_both
+    assert len({entry.path for entry in entries(rows, name_by="hash")[0]}) == 2
 
 
 @pytest.mark.parametrize("hash_column", ["digest", "sha3=digest", "sha256="])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cfetch.app.manifest_check import convert
 from cfetch.errors import UsageError
 from cfetch.manifest import freeze
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
@@ -249,3 +250,30 @@ def test_own_headers_win_over_the_documents():
     with frozen_text(json.dumps(document)) as plan:
         text, _ = written(plan, "aria2")
     assert text.splitlines()[2:] == ["  header=Y: y", "  header=x-key: own"]
+
+
+RANGES = "url,path,offset,length\nhttp://h/a.tar,b,512,9\nhttp://h/a.tar,c,0,7\n"
+
+
+@pytest.mark.parametrize("target", ["json", "jsonl", "csv", "curl"])
+def test_byte_ranges_come_back_from_every_format_that_has_them(target, tmp_path):
+    """Also by way of curl's own option."""
+    (tmp_path / "m").mkdir()
+    written = io.StringIO()
+    with freeze(io.BytesIO(RANGES.encode()), name="m", directory=tmp_path) as plan:
+        contents = survey(plan.entries(), ())
+        assert list_left_out(contents, TARGETS[target]) == []
+        TARGETS[target].write(plan.entries(), contents, written)
+        text = io.BytesIO(written.getvalue().encode())
+        with freeze(text, name="m", directory=tmp_path / "m") as back:
+            assert back.digest == plan.digest
+            assert [(one.range_start, one.size_bytes) for one in back.entries()] == [(512, 9), (0, 7)]
+
+
+@pytest.mark.parametrize("target", ["urls", "aria2"])
+def test_byte_ranges_are_not_written_as_whole_files(target, tmp_path):
+    """The other tool would fetch the whole object for each."""
+    (tmp_path / "m.csv").write_text(RANGES)
+    with pytest.raises(UsageError, match="2 files are byte ranges"):
+        convert(str(tmp_path / "m.csv"), target, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from cfetch.wire.judge import Action, Asked, judge
+from cfetch.wire.judge import MAX_SKIPPED_BYTES, Action, Asked, judge
 
 A, R, RR, RETRY, THROTTLE, REFRESH = (
     Action.ACCEPT,
@@ -23,6 +23,10 @@ REST = Asked(from_byte=400, size_bytes=1000, validator='"a"')
 HASHED = Asked(from_byte=400, size_bytes=1000)  # a part without validator: only a hash lets it go on
 MIDDLE = Asked(from_byte=400, end_byte=600, total_bytes=1000, validator='"a"')  # of a part in ranges
 FIRST = Asked(end_byte=600, total_bytes=1000, validator='"a"')
+RANGED = Asked(base=400, size_bytes=600)  # an entry that is a range of an object
+RANGED_REST = Asked(base=400, from_byte=100, size_bytes=600, validator='"a"')
+RANGED_HASHED = Asked(base=400, size_bytes=600, has_hash=True)
+RANGED_FAR = Asked(base=MAX_SKIPPED_BYTES + 1, size_bytes=1, has_hash=True)
 LEN = ("Content-Length", "1000")
 TAG = ("ETag", '"a"')
 TAIL = ("Content-Length", "600")
@@ -86,6 +90,26 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("middle, 200", MIDDLE, 200, [LEN, TAG], RR),
     ("middle, 416", MIDDLE, 416, [], RR),
     ("middle, gzip", MIDDLE, 206, [TAG, RANGE, ("Content-Encoding", "gzip")], RR),
+    ("range", RANGED, 206, [TAIL, TAG, RANGE], A),
+    ("range, of a longer object", RANGED, 206, [TAIL, ("Content-Range", "bytes 400-999/9000")], A),
+    ("range, unknown total", RANGED, 206, [TAIL, ("Content-Range", "bytes 400-999/*")], A),
+    ("range, by the file's own bytes", RANGED, 206, [TAIL, ("Content-Range", "bytes 0-599/1000")], RR),
+    ("range, longer", RANGED, 206, [("Content-Range", "bytes 400-1000/1001")], RR),
+    ("range, backwards", RANGED, 206, [("Content-Range", "bytes 400-399/1001")], RR),
+    ("range, no Content-Range", RANGED, 206, [TAIL], RR),
+    ("range, contradicted", RANGED, 206, [("Content-Length", "601"), RANGE], RR),
+    ("range, the object is too short", RANGED, 206, [("Content-Range", "bytes 400-998/999")], R),
+    ("range, gzip", RANGED, 206, [TAIL, RANGE, ("Content-Encoding", "gzip")], RR),
+    ("range, 416", RANGED, 416, [], R),
+    ("range, 200", RANGED_HASHED, 200, [LEN], A),
+    ("range, 200 without length", RANGED_HASHED, 200, [], A),
+    ("range, 200 and no hash", RANGED, 200, [LEN], R),
+    ("range, 200 of a shorter object", RANGED_HASHED, 200, [("Content-Length", "999")], R),
+    ("range, 200 and far to skip", RANGED_FAR, 200, [], R),
+    ("range, rest", RANGED_REST, 206, [TAG, ("Content-Range", "bytes 500-999/1000")], A),
+    ("range, rest, another ETag", RANGED_REST, 206, [("Content-Range", "bytes 500-999/1000")], RR),
+    ("range, rest, 200", RANGED_REST, 200, [LEN], RR),
+    ("range, rest, 416", RANGED_REST, 416, [], RR),
     ("middle, no size known", Asked(end_byte=6), 206, [("Content-Range", "bytes 0-5/*")], RR),
     ("first", FIRST, 206, [TAG, ("Content-Range", "bytes 0-599/1000")], A),
     ("first, 200", FIRST, 200, [LEN, TAG], RR),
@@ -100,6 +124,14 @@ CHUNKED = ("Transfer-Encoding", "chunked")
 def test_the_table(number, asked, status, headers, action):
     """Each condition has its one verdict."""
     assert judge(status, CIMultiDict(headers), asked).action is action, number
+
+
+def test_what_an_accepted_reply_to_a_range_of_an_object_says():
+    """Byte numbers are the file's; of a whole object, what stands before the file is to be skipped."""
+    rest = judge(206, CIMultiDict([TAG, ("Content-Range", "bytes 500-999/1000")]), RANGED_REST)
+    whole = judge(200, CIMultiDict([LEN]), RANGED_HASHED)
+    assert (rest.from_byte, rest.body_bytes, rest.total_bytes, rest.skip_bytes) == (100, 500, 600, None)
+    assert (whole.from_byte, whole.body_bytes, whole.total_bytes, whole.skip_bytes) == (0, 600, 600, 400)
 
 
 def test_what_an_accepted_reply_says():

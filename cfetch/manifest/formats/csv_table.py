@@ -2,8 +2,9 @@
 
 The first row names the columns: native keys, or those of somebody else's table (``manifest/columns.py``). A
 table without such a row is read where one cell of its first row is a URL: its columns are numbered from 1. An
-empty cell is a key not given. ``headers`` and ``mirrors`` cells hold JSON; ``size`` and ``offset`` cells hold
-digits. Between tabs a quote is a character like others, unless it surrounds the whole cell.
+empty cell is a key not given. ``headers`` and ``mirrors`` cells hold JSON; ``size``, ``offset`` and
+``length`` cells hold digits. Between tabs a quote is a character like others, unless it surrounds the whole
+cell.
 """
 
 import csv
@@ -151,7 +152,7 @@ def _unquote(cell: str) -> str:
 
 
 def _value(column: str, cell: str) -> object:
-    if column in ("size", "offset"):
+    if column in ("size", "offset", "length"):
         return int(cell) if _NUMBER.match(cell) else Misfit("a cell that is not all digits")
     if column == "expires_at" and _DECIMAL.match(cell):
         return float(cell)

@@ -1,4 +1,4 @@
-"""Files of ``curl --config``: ``url``, ``output``, ``header``, ``user-agent`` and ``referer``.
+"""Files of ``curl --config``: ``url``, ``output``, ``header``, ``user-agent``, ``referer`` and ``range``.
 
 ``next`` ends what holds for the URLs before it. Options that a request needs and cfetch has not are refused,
 all others tune curl and are left out.
@@ -36,10 +36,11 @@ _HEADERS = {"user-agent": "User-Agent", "referer": "Referer"}
 _NEEDED = frozenset(
     (
         *("user", "cookie", "data", "data-ascii", "data-binary", "data-raw", "data-urlencode", "json"),
-        *("form", "form-string", "head", "range", "request", "upload-file", "url-query"),
+        *("form", "form-string", "head", "request", "upload-file", "url-query"),
         *("cert", "key", "oauth2-bearer", "output-dir"),
     )
 )
+_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})\Z", re.ASCII)
 _FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.IGNORECASE)
 
 
@@ -57,12 +58,12 @@ class _Section:
         self.url: str | None = None
         self.output: str | None = None
         self.headers: dict[str, object] = {}
+        self.range: dict[str, object] = {}
 
     def take_row(self) -> Iterator[Row]:
         if self.url is not None:
-            yield Row(
-                self.line, {"url": self.url, "path": self.output, "headers": dict(self.headers) or None}
-            )
+            headers = dict(self.headers) or None
+            yield Row(self.line, {"url": self.url, "path": self.output, "headers": headers, **self.range})
         self.url = self.output = None
 
 
@@ -91,6 +92,12 @@ def read_curl_config(source: Source, document: Document, faults: Faults) -> Iter
 def _take_option(section: _Section, name: str, value: str, line: int, faults: Faults) -> None:
     if name in _NEEDED:
         faults.add(line, f"{name}: cfetch has no such option; state what the request needs as a header")
+    elif name == "range":
+        match = _RANGE.match(value)
+        if match is None or int(match[1]) > int(match[2]) or section.urls > 1:
+            faults.add(line, "range: it must be FIRST-LAST, of one URL; put next between URLs")
+        else:
+            section.range = {"offset": int(match[1]), "length": int(match[2]) - int(match[1]) + 1}
     elif name == "output":
         if section.url is None or section.output is not None:
             faults.add(line, "output: it must follow the URL that it belongs to")

@@ -116,13 +116,13 @@ STAC = {"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}
             BASE,
             "repositories that are left out, with all their files: 1",
         ),
+        (f'url,caption\n{H}a,"foo\n{H}b,bar"\n', BASE, "a line break and a URL in one cell: 1"),
         ("run\tfastq_ftp\nR1\tftp.h.example/a.gz\nR2\t\n", BASE, "no file of the kind fastq: 1"),
     ],
 )  # fmt: skip
 def test_what_a_list_leaves_to_others_is_told(text, own_url, words):
     """A page of a longer answer, directories, repositories, runs without files of that kind."""
-    [note] = read(Sample("", "list", text.encode(), own_url=own_url)).notes
-    assert words in note
+    assert words in read(Sample("", "list", text.encode(), own_url=own_url)).notes[-1]
 
 
 def test_every_reader_has_a_sample():

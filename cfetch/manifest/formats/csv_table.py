@@ -45,16 +45,22 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
         faults.add(line, str(error))
         return
     document.notes.extend(columns.notes())
+    swallowing = 0
     if numbered is not None:
         yield Row(
             line, {key: _value(key, cell) for key, cell in zip(keys, names, strict=True) if key and cell}
         )
     for line, cells in rows:
+        swallowing += any("\n" in cell and "://" in cell for cell in cells)
         if len(cells) != len(keys):
             faults.add(line, f"the row has {len(cells)} cells, but the first row names {len(keys)} columns")
         else:
             given = zip(keys, cells, strict=True)
             yield Row(line, {key: _value(key, cell) for key, cell in given if key and cell})
+    if swallowing:
+        document.notes.append(
+            f"rows with a line break and a URL in one cell: {swallowing}; is there a quote too many?"
+        )
 
 
 def _choose_delimiter(first_line: str, document: Document) -> str:

@@ -99,7 +99,7 @@ def prepare(
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = places(settings)
     by_spark = not more and _is_for_spark(manifest, settings)
-    manifests = [manifest] if by_spark else expand_manifests([manifest, *more])
+    manifests, notes = ([manifest], []) if by_spark else expand_manifests([manifest, *more])
     manifest = manifests[0] if len(manifests) == 1 else f"a list of {len(manifests)} manifests"
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
@@ -116,7 +116,7 @@ def prepare(
             parts = [_make_part(each, opened, clock, network) for each in manifests]
             fetch_chunk = api.blocking(statement) if statement else None
             plan = frozen_here(
-                _freeze_manifest(stack, parts, name, directory, fetch_chunk, progress, settings)
+                _freeze_manifest(stack, parts, notes, name, directory, fetch_chunk, progress, settings)
             )
         else:
             from cfetch.spark.prepare.large import prepare_on_spark
@@ -207,6 +207,7 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
 def _freeze_manifest(
     stack: ExitStack,
     parts: Sequence[Part],
+    notes: Sequence[str],
     name: str,
     directory: Path,
     fetch_chunk: FetchChunk | None,
@@ -229,7 +230,7 @@ def _freeze_manifest(
         only=left,
     )
     stack.enter_context(plan)
-    plan.notes += rejected.notes()
+    plan.notes += (*notes, *rejected.notes())
     if left is not None and left.failed and not len(plan):
         raise ConfigError(
             f"failed_from is {settings.failed_from}, which names {len(left.failed)} failed files, but the "

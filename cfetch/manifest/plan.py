@@ -6,6 +6,7 @@ that only case or Unicode form keeps apart, none that is a file where another ne
 """
 
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -250,16 +251,19 @@ def freeze_parts(
                 only=only,
             )
     faults, document = Faults(report if options.bad_rows == "skip" else None), Document()
+    begins: list[int] = []  # of each manifest, the id of its first entry
 
     def read() -> Iterator[Entry]:
-        first = 0
+        first = entries = 0
         for part in parts:
             faults.source = part.name
+            begins.append(entries)
             with part.open() as opened, open_decompressed(opened.file, part.name) as plain:
                 manifest = Source(plain, part.name, own_url=opened.own_url)
                 reading = Reading(manifest, None, base_url, options=options, first=first, faults=faults)
-                for entry in reading:  # a line alone does not say where it stands
-                    yield msgspec.structs.replace(entry, line=0)
+                for entry in reading:
+                    entries += 1
+                    yield entry
             if first and reading.document.headers != document.headers:
                 faults.add(0, "its headers are not those of the manifests before it; give it by itself")
             document.headers = reading.document.headers
@@ -267,7 +271,21 @@ def freeze_parts(
             first = reading.rows
         faults.source = None
 
-    return _freeze(read(), faults, document, name=name, directory=directory, progress=progress, only=only)
+    def find_place(entry: Entry) -> str:
+        number = bisect_right(begins, entry.id) - 1
+        where = f":{entry.line}" if entry.line else f", entry {entry.id - begins[number]}, counted from 0"
+        return f"{parts[number].name}{where}"
+
+    return _freeze(
+        read(),
+        faults,
+        document,
+        name=name,
+        directory=directory,
+        progress=progress,
+        only=only,
+        find_place=find_place,
+    )
 
 
 def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> Plan:
@@ -292,11 +310,15 @@ def _freeze(
     directory: Path,
     progress: Callable[[int], None] | None = None,
     only: Container[str] | None = None,
+    find_place: Callable[[Entry], str] | None = None,
 ) -> Plan:
-    """``faults`` and ``document`` are complete once ``entries`` have been walked over."""
+    """``faults`` and ``document`` are complete once ``entries`` have been walked over.
+
+    ``find_place``: in which of several manifests an entry stands, and where.
+    """
     files: list[PlanFile] = []
     try:
-        file, merged = _seal_entries(entries, faults, directory, files, progress, only)
+        file, merged = _seal_entries(entries, faults, directory, files, progress, only, find_place)
         faults.raise_if_any(name)
         file.end(msgspec.msgpack.encode(_About(name, document.headers, merged)))
     except BaseException:
@@ -331,6 +353,7 @@ def _seal_entries(
     files: list[PlanFile],
     progress: Callable[[int], None] | None,
     only: Container[str] | None,
+    find_place: Callable[[Entry], str] | None,
 ) -> tuple[PlanFile, int]:
     """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
     file = PlanFile(directory / FILE_NAME)
@@ -342,7 +365,7 @@ def _seal_entries(
         if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
             progress(len(file))
     file.seal()
-    repeated = _find_repeats(file, faults)
+    repeated = _find_repeats(file, faults, find_place)
     if faults.total or not (repeated or only is not None):
         return file, 0
     smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
@@ -368,7 +391,7 @@ def _copy_wanted(
     smaller.seal()
 
 
-def _find_repeats(file: PlanFile, faults: Faults) -> Sequence[int]:
+def _find_repeats(file: PlanFile, faults: Faults, find_place: Callable[[Entry], str] | None) -> Sequence[int]:
     """The indexes of entries that only repeat an earlier one; real collisions become faults."""
     repeated = array("q")
     for same_key, beneath in file.paths.candidates():
@@ -377,8 +400,11 @@ def _find_repeats(file: PlanFile, faults: Faults) -> Sequence[int]:
             if isinstance(result, int):
                 repeated.append(same_key[result])
             else:
-                shown = result.message(places(result.first, result.second))
-                faults.add(max(result.first.line, result.second.line), shown)
+                first, second = result.first, result.second
+                if find_place is None:
+                    faults.add(max(first.line, second.line), result.message(places(first, second)))
+                else:
+                    faults.add(0, result.message(f"{find_place(first)} and {find_place(second)}"))
     return repeated
 
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
@@ -130,7 +130,14 @@ async def fetch_to(
         await transport.close()
 
 
-def expand_manifests(names: Sequence[str]) -> list[str]:
+class Expanded(NamedTuple):
+    """The names of manifests; ``notes`` say what of the given names was passed over."""
+
+    manifests: list[str]
+    notes: list[str]
+
+
+def expand_manifests(names: Sequence[str]) -> Expanded:
     """Names of manifests: directories become the files directly in them, and patterns what they match.
 
     What begins with a dot or an underscore is passed over, in the order of names.
@@ -139,6 +146,7 @@ def expand_manifests(names: Sequence[str]) -> list[str]:
         UsageError: a name stands for no manifest.
     """
     manifests: dict[str, None] = {}
+    notes: list[str] = []
     for name in names:
         path = Path(name)
         if name == "-" or is_elsewhere(name) or path.is_file() or not (path.is_dir() or glob.has_magic(name)):
@@ -147,16 +155,19 @@ def expand_manifests(names: Sequence[str]) -> list[str]:
         try:
             within = path.iterdir() if path.is_dir() else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
             candidates = [path for path in within if path.name[0] not in "._"]
+            directories = sum(path.is_dir() for path in candidates)
             # a broken symlink too: its entries must not be missing without a word
-            files = sorted(str(path) for path in candidates if path.is_file() or path.is_symlink())
+            files = sorted(str(path) for path in candidates if path.is_file() or not path.exists())
         except OSError as error:
             raise UsageError(f"cannot read {shown_name(name)}: {error.strerror}") from None
         if not files:
             raise UsageError(f"there are no manifests in {shown_name(name)}")
         manifests |= dict.fromkeys(files)
+        if directories:
+            notes.append(f"directories in {shown_name(name)} that are left out: {directories}; name them too")
     if len(manifests) > 1 and "-" in manifests:
         raise UsageError("standard input cannot be one of several manifests; give it by itself")
-    return list(manifests)
+    return Expanded(list(manifests), notes)
 
 
 def refuse_empty(plan: Plan, *, allowed: bool) -> None:

@@ -62,11 +62,13 @@ async def test_several_manifests_are_one_run(tmp_path):
         (tmp_path / "one.txt").write_text(f"{origin.url}d/a.bin\n")
         (tmp_path / "lists/two.json").write_text(json.dumps([f"{origin.url}d/x/b.bin"]))
         (tmp_path / "lists/.hidden").write_text("no list")
+        (tmp_path / "lists/more").mkdir()
         (tmp_path / "three.csv").write_text(f"link\n{origin.url}d/c.bin\n")
         names = [tmp_path / "one.txt", tmp_path / "lists", tmp_path / "*.csv"]
         ended = await run(*names, "--to", tmp_path / "to")
     assert ended.code == 0, ended.err
     assert sorted(tree(tmp_path / "to")) == ["a.bin", "b.bin", "c.bin"]
+    assert "lists that are left out: 1; name them too" in ended.err
 
 
 class Moving(RecordingServer):

@@ -254,6 +254,15 @@ def test_faults_of_several_manifests_name_the_manifest(tmp_path):
     ]
 
 
+def test_a_collision_of_several_manifests_names_both(tmp_path):
+    """With their lines; faulty rows do not count."""
+    parts = [part("a", "http://[\nhttp://h/x\nhttp://h/a\n"), part("b", "http://h/b\nhttp://h/1/a\n")]
+    with pytest.raises(ManifestError) as caught:
+        freeze_parts(parts, name="2 manifests", directory=tmp_path, options=ReadingOptions(bad_rows="skip"))
+    [problem] = caught.value.problems
+    assert "a:3 and b:2;" in problem.message
+
+
 def test_headers_of_several_manifests_must_agree(tmp_path):
     """Or those of one would go to the servers of another."""
     other = json.dumps({"version": 1, "headers": {"X": "1"}, "files": [{"url": "http://h/b"}]})

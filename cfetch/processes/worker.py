@@ -10,9 +10,11 @@ from cfetch.processes.messages import Answer, Order, read_message, write_message
 from cfetch.shares.task import RunSpec
 
 LEAVE_S = 5.0  # it leaves at once; after this it hangs and is killed
-# The child finds what its parent has found, and nothing in the directory that it happens to be in.
+# The child finds what its parent has found, and nothing in the directory that it happens to be in. A parent
+# that is killed at its start leaves no line, or half of one.
 _BOOT = (
-    "import sys, json; sys.path[:] = json.loads(sys.stdin.buffer.readline()); "
+    "import sys, json; line = sys.stdin.buffer.readline(); line.endswith(b'\\n') or sys.exit(); "
+    "sys.path[:] = json.loads(line); "
     "from cfetch.processes.child import main; main()"
 )
 

@@ -1,7 +1,10 @@
 """Whole downloads by several processes: the same as by one, and what is special about them."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -249,6 +252,18 @@ def test_c101_a_signal_to_all_processes_ends_the_run_in_good_order(scene, number
     assert "cancelled" in statuses
     assert scene.wrong() == []
     scene.finish()
+
+
+PATHS = json.dumps(sys.path).encode() + b"\n"
+
+
+@pytest.mark.parametrize("had", [b"", PATHS[:-1], PATHS, PATHS + b"\0\0"], ids=range(4))
+def test_a_child_leaves_in_silence_when_its_parent_dies_at_the_start(had):
+    """Whatever it has been told by then."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", worker._BOOT], input=had, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_children_leave_when_their_parent_is_killed(scene):

@@ -33,7 +33,15 @@ _PANELS = {
         "allow_empty",
     ),
     "Where it runs": ("engine", "spark_master", "processes"),
-    "How fast": ("preset", "concurrency", "max_concurrency", "per_host", "limit_rate", "limit_rate_per_host"),
+    "How fast": (
+        "preset",
+        "concurrency",
+        "max_concurrency",
+        "per_host",
+        "rate",
+        "limit_rate",
+        "limit_rate_per_host",
+    ),
     "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
     "Stragglers": (
         "mitigation",

@@ -10,12 +10,14 @@ class Widths(msgspec.Struct, frozen=True, kw_only=True):
     """How many downloads may run at the same time.
 
     A run begins with ``concurrency`` of them, ``most`` is how far it may search upwards, and ``per_host`` is
-    never exceeded. ``adaptive``: a host's places follow from how it fares.
+    never exceeded. ``requests_per_s``: how often each host may be asked. ``adaptive``: a host's places follow
+    from how it fares.
     """
 
     concurrency: int
     most: int
     per_host: int | None = None
+    requests_per_s: float | None = None
     adaptive: bool = True
 
 

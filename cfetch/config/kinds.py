@@ -168,9 +168,27 @@ def duration(low: float, high: float, help_: str, why: str = "", *, above: bool 
     )
 
 
-def rate(low: int, high: int, help_: str, why: str = "") -> Kind:
+def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
     """Bytes per second, written like 500K or 10M."""
     return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
+
+
+def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
+    """Requests a second, written like 5/s, 30/m or 100/h."""
+
+    def read(raw: str) -> float:
+        number, slash, unit = raw.strip().partition("/")
+        if slash and unit not in _UNITS_S:
+            raise ValueError("must be written like 5/s, 30/m or 100/h")
+        return _read_float(number) / _UNITS_S.get(unit, 1)
+
+    def show(per_s: float) -> str:
+        return f"{_show_float(per_s)}/s"
+
+    return Kind(metavar="N/s", read=read, show=show, low=low, high=high, help=help_, why=why)
+
+
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 def flag(help_: str, why: str = "") -> Kind:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 from cfetch.config.engine import PlacementOptions, Widths
 from cfetch.config.kinds import (
     Kind,
+    byte_rate,
     choice,
     command,
     count,
@@ -23,8 +24,8 @@ from cfetch.config.kinds import (
     hosts,
     origin,
     proxy_url,
-    rate,
     ratio,
+    request_rate,
     text,
 )
 from cfetch.config.reading import BAD_ROWS, NAMES, ReadingOptions
@@ -36,6 +37,7 @@ from cfetch.errors import ConfigError
 # says so at its start, since a single option then changes how every straggler is recognised.
 FORMULA = ("quantile", "percentile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
 PLACES, GROWN = 16, 64  # downloads at a time at first, and as far as that grows where nobody has set a number
+SLOWEST_PER_S = 0.0001  # requests: one in three hours
 PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
@@ -115,12 +117,23 @@ class Settings:
     per_host: Annotated[
         int | None, count(1, 1024, "Downloads at the same time from one host (default: no own limit).")
     ] = None
+    rate: Annotated[
+        float | None,
+        request_rate(
+            SLOWEST_PER_S,
+            100_000,
+            "Requests to one host, as in 5/s or 30/m; a redirect is followed at once (default: no limit).",
+        ),
+    ] = None
     limit_rate: Annotated[
         int | None,
-        rate(1 << 10, 1 << 40, "Bytes per second for all downloads together, like 10M (default: no limit)."),
+        byte_rate(
+            1 << 10, 1 << 40, "Bytes per second for all downloads together, like 10M (default: no limit)."
+        ),
     ] = None
     limit_rate_per_host: Annotated[
-        int | None, rate(1 << 10, 1 << 40, "Bytes per second from one host, like 10M (default: no limit).")
+        int | None,
+        byte_rate(1 << 10, 1 << 40, "Bytes per second from one host, like 10M (default: no limit)."),
     ] = None
     placement: Annotated[
         str,
@@ -248,7 +261,7 @@ class Settings:
     ] = 0.5
     min_rate: Annotated[
         int | None,
-        rate(
+        byte_rate(
             1,
             1 << 40,
             "Cancel a try that brings less over 5 s and ask again over a fresh connection, up to three times "
@@ -455,13 +468,19 @@ class Settings:
             concurrency=self.concurrency,
             most=self.most_at_once,
             per_host=self.per_host,
+            requests_per_s=self.rate,
             adaptive=self.is_adaptive,
         )
 
     @property
+    def limits_rate(self) -> bool:
+        """Whether the bytes of a second are limited."""
+        return self.limit_rate is not None or self.limit_rate_per_host is not None
+
+    @property
     def most_segments(self) -> int:
         """How many connections one file may have: one where a limit makes one as fast as many."""
-        is_limited = self.limit_rate is not None or self.limit_rate_per_host is not None
+        is_limited = self.limits_rate or self.rate is not None
         return self.segments if self.is_adaptive and not is_limited else 1
 
     @property

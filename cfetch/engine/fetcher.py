@@ -68,6 +68,8 @@ class Fetcher:
         """
         try:
             while True:
+                if (paced_s := self._hosts.paced_s(transfer.host)) > self._clock.now():
+                    return paced_s
                 if not transfer.attempts:
                     self._budget.earn()
                 error = await self._bring(transfer)
@@ -244,8 +246,10 @@ class Fetcher:
             key=None if helper is None else helper.key,
         )
         cure = self._flights.start(attempt, transfer)
-        if cure is not NO_CURE and (tries.errors or self._hosts.is_capped(transfer.host)):
-            cure = NO_CURE  # the host may not bear it
+        self._hosts.note_request(transfer.host, now_s)
+        bears_more = not (tries.errors or self._hosts.is_capped(transfer.host) or self._hosts.is_paced)
+        if cure is not NO_CURE and not bears_more:
+            cure = NO_CURE
         return attempt, cure
 
     def _excuse_if_whole(

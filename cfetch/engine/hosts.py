@@ -22,6 +22,7 @@ from cfetch.breaker import CLOSED, Position
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
+from cfetch.wire.rate import RequestPace
 from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
@@ -98,7 +99,8 @@ class _Host:
 class Hosts:
     """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out.
 
-    ``keeps_one``: one place of a new host is kept for help with a file under way.
+    ``keeps_one``: one place of a new host is kept for help with a file under way. ``pace``: how often each
+    host may be asked; None: as often as it bears.
     """
 
     def __init__(
@@ -108,8 +110,10 @@ class Hosts:
         *,
         new_width: Callable[[], Width] | None = None,
         keeps_one: bool = False,
+        pace: RequestPace | None = None,
     ) -> None:
         self._most = most
+        self._pace = pace
         self._new_width = new_width
         self._keeps_one = keeps_one
         self._kept_until_s: dict[str, float] = {}
@@ -152,6 +156,8 @@ class Hosts:
 
         ``helps``: it is to help one that is under way.
         """
+        if (paced_s := self.paced_s(name)) > now_s:
+            return paced_s
         host = self._hosts.get(name)
         most = self._leases.get(name, self._unleased)
         if most is not None and (host.running if host is not None else 0) >= most:
@@ -168,6 +174,20 @@ class Hosts:
             if now_s < kept_until_s:
                 return kept_until_s
         return max(host.breaker.opens_s(now_s), host.held_until_s)
+
+    def paced_s(self, name: str) -> float:
+        """When ``name`` may be asked once more, as far as the stated rate of requests goes."""
+        return float("-inf") if self._pace is None else self._pace.opens_s(name)
+
+    def note_request(self, name: str, now_s: float) -> None:
+        """Note that an attempt asks ``name`` now."""
+        if self._pace is not None:
+            self._pace.note_request(name, now_s)
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether the rate of requests is stated, so that no attempt may ask more than once."""
+        return self._pace is not None
 
     def _is_place_kept(self, host: _Host) -> bool:
         """Whether the only free place may be kept: no attempt at the host has ended yet."""

@@ -6,6 +6,7 @@ from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.events import BreakerClosed, Listener, WidthChanged
 from cfetch.straggler.width import Width
+from cfetch.wire.rate import RequestPace
 from cfetch.wire.retry import Limits
 
 SILENT_S = 0.5  # an attempt that has waited for so long for its first byte says nothing of its host's rate
@@ -17,10 +18,11 @@ def hosts_of(widths: Widths, limits: Limits, *, splits: bool) -> Hosts:
     ``splits``: idle workers help with files under way.
     """
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
+    pace = None if widths.requests_per_s is None else RequestPace(widths.requests_per_s)
     if not widths.adaptive:
-        return Hosts(start, limits)
+        return Hosts(start, limits, pace=pace)
     most = min(widths.most, widths.per_host or widths.most)
-    return Hosts(most, limits, new_width=lambda: Width(start, most), keeps_one=splits)
+    return Hosts(most, limits, new_width=lambda: Width(start, most), keeps_one=splits, pace=pace)
 
 
 def look_at_widths(

@@ -35,7 +35,7 @@ def choose_processes(work: Work, settings: Settings, *, cores: int) -> int:
 
 
 def _count_paying(work: Work, settings: Settings, cores: int) -> int:
-    is_bounded = settings.limit_rate is not None or settings.limit_rate_per_host is not None
+    is_bounded = settings.limits_rate or settings.rate is not None
     is_small = work.known_bytes <= SMALL_BYTES * work.files
     if is_bounded or not is_small or work.files > MOST_FILES:
         return 1

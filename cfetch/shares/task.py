@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.clock import RunClock, SystemClock
-from cfetch.config.settings import Settings
+from cfetch.config.settings import SLOWEST_PER_S, Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
 from cfetch.events import Event, StragglerCancelled, fan_out
@@ -146,6 +146,7 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches:
         max_concurrency=settings.max_concurrency if searches else settings.concurrency,
         limit_rate=settings.limit_rate and max(1, settings.limit_rate // at_a_time),
         limit_rate_per_host=settings.limit_rate_per_host and max(1, settings.limit_rate_per_host // sharers),
+        rate=settings.rate and max(SLOWEST_PER_S, settings.rate / sharers),
     )
 
 

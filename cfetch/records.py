@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 Status = Literal["done", "skipped", "failed", "cancelled"]
-Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]  # lost: older versions
+Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]
 
 
 NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -188,8 +188,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
         """``saved_s``: how much shorter mitigation has made the run, below 0: longer (``report.makespan``).
 
-        ``wasted_bytes`` were received in vain by cancelled attempts. ``hedged`` is always 0: no file is asked
-        for twice any more, and readers of the document find the key.
+        ``wasted_bytes`` were received in vain by cancelled attempts. ``hedged`` files were asked for
+        a second time while the first request went on.
         """
 
         detected: int

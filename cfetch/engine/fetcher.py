@@ -78,12 +78,14 @@ class Fetcher:
                 delay_s = self._plan_retry(transfer, error)
                 if transfer.helpers.keys and delay_s > 0:  # the others go on meanwhile
                     await self._clock.sleep(delay_s)
+                    if transfer.helpers.has_won:
+                        return None
                     delay_s = 0.0
                 now_s = self._clock.now()
                 if delay_s > 0 or not self.place(transfer, now_s):
                     return now_s + delay_s
         finally:
-            if self._flights.is_shared(transfer.entry.id):
+            if transfer.helpers.keys or self._flights.is_shared(transfer.entry.id):
                 self._segments.dismiss(transfer)
 
     async def _bring(self, transfer: Transfer) -> SourceError | None:
@@ -106,7 +108,7 @@ class Fetcher:
         """One try of a helper; the entry's owner takes what it does not bring."""
         fault, error = None, None
         try:
-            if helper.segment.left_bytes and helper.host == helper.transfer.host:
+            if helper.is_needed:
                 error = await self._try_once(helper.transfer, helper)
         except LocalFault as met:
             fault = met
@@ -178,7 +180,7 @@ class Fetcher:
     async def _try_once(self, transfer: Transfer, helper: Helper | None = None) -> SourceError | None:
         """One attempt; None when its segment is here, or all of the part, which is verified then."""
         entry, part = transfer.entry, transfer.part
-        sink: Sink = part if helper is None else part.open_segment(helper.segment)
+        sink: Sink = part if helper is None else helper.open_sink()
         attempt, cure = self._start(transfer, sink, helper)
         try:
             await fetch(
@@ -198,6 +200,9 @@ class Fetcher:
             )
             if helper is None and part.ranges is None:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
+            elif helper is not None and helper.second is not None:
+                transfer.verified = helper.second.verify(entry.size_bytes, entry.digest)
+                self._segments.win(helper)
             self._flights.end(attempt, "done", None, self._clock.now())
             return None
         except asyncio.CancelledError:

@@ -128,19 +128,26 @@ class Flights:
                 carried_bytes=attempt.carried_bytes,
             )
         elif outcome == "straggler":
-            lost_bytes = 0 if transfer.may_resume() else transfer.part.position
+            own_bytes = attempt.received if attempt.is_helper else transfer.part.position
+            lost_bytes = 0 if transfer.may_resume() else own_bytes
             self._policy.note_cancellation(attempt.key, now_s, lost_bytes)
         else:
             self._policy.note_pause(attempt.key)
         if pause is not None:
             self._emit(HostPaused(t_s=now_s, **pause._asdict()))
 
-    def end_unjudged(self, attempt: Attempt, reason: str | None, now_s: float) -> None:
-        """End an attempt for a reason that says nothing about its host; None: nothing is wrong."""
+    def end_unjudged(
+        self, attempt: Attempt, reason: str | None, now_s: float, *, has_lost: bool = False
+    ) -> None:
+        """End an attempt for a reason that says nothing about its host; None: nothing is wrong.
+
+        ``has_lost``: another request for all of the file has brought it.
+        """
         transfer = self._remove(attempt)
         if transfer is not None:
             self._policy.note_pause(attempt.key)
-            transfer.attempts.append(attempt.record("error" if reason else "done", reason, now_s))
+            outcome: Outcome = "lost" if has_lost else "error" if reason else "done"
+            transfer.attempts.append(attempt.record(outcome, reason, now_s))
 
     def _remove(self, attempt: Attempt) -> Transfer | None:
         """Take an attempt out; its transfer, or None where its end was reported before."""
@@ -185,5 +192,7 @@ class Flights:
     def bytes_active(self) -> int:
         """Bytes held of entries under way, those of earlier attempts included; each counts once."""
         held = sum(ranges.held_bytes for ranges in self._shared.values())
-        alone = (attempt for attempt in self._attempts.values() if attempt.id not in self._shared)
+        shared = self._shared
+        # a second request for all of a file brings nothing new
+        alone = (a for a in self._attempts.values() if not (a.is_helper or a.id in shared))
         return held + sum(attempt.from_byte + attempt.received for attempt in alone)

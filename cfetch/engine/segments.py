@@ -15,9 +15,10 @@ from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
-from cfetch.engine.transfer import Transfer
+from cfetch.engine.transfer import NOT_NEEDED, Transfer
 from cfetch.errors import LocalFault
 from cfetch.storage.held_ranges import HeldRanges, Segment
+from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
 
 MOST_FAILURES = 3  # failures of helpers of one entry, after which its server is asked for one range at a time
@@ -27,13 +28,31 @@ YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
 class Helper(NamedTuple):
-    """A further attempt at ``transfer``, for the bytes of ``segment``. It has a place at ``host``."""
+    """A further attempt at ``transfer``, for the bytes of ``segment``. It has a place at ``host``.
+
+    ``segment`` None: for all of the file, into the part ``second``.
+    """
 
     key: int
     transfer: Transfer
-    segment: Segment
+    segment: Segment | None
     host: str
     place_bytes: int
+    second: Part | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether its bytes are still missing, and are to be had from its host."""
+        if self.segment is None:
+            return self.transfer.helpers.second == self.key
+        return self.segment.left_bytes > 0 and self.host == self.transfer.host
+
+    def open_sink(self) -> Sink:
+        """The receiver of its bytes."""
+        if self.second is not None:
+            return self.second
+        assert self.segment is not None
+        return self.transfer.part.open_segment(self.segment)
 
 
 class Segments:
@@ -83,7 +102,32 @@ class Segments:
             fresh_s=self._policy.fresh_s,
             most_attempts=self._most,
         )
-        return helpers + [helper for split in splits for helper in self._carry_out(split)]
+        helpers += [helper for split in splits for helper in self._carry_out(split)]
+        return helpers + self._begin_seconds(idle - sum(split.fresh_attempts for split in splits), now_s)
+
+    def _begin_seconds(self, idle: int, now_s: float) -> list[Helper]:
+        """Ask a second time for files whose server has no ranges; at most once for a file."""
+        seconds: list[Helper] = []
+        for attempt, transfer in list(self._flights):
+            if len(seconds) >= idle or not self._free_places(transfer.host):
+                break
+            is_open = not (attempt.is_helper or attempt.resumable or attempt.reason or attempt.is_held)
+            if not is_open or transfer.helpers.second or not self._may_help(transfer, now_s):
+                continue
+            if attempt.received and self._policy.begin_second(attempt.key):
+                part = transfer.part.open_second()
+                if part is not None:
+                    seconds.append(self._send_helper(transfer, None, part))
+                    transfer.helpers.second = seconds[-1].key
+        return seconds
+
+    def win(self, helper: Helper) -> None:
+        """A second request has brought the file, verified: its part takes the place of the first one's."""
+        transfer, first = helper.transfer, helper.transfer.part
+        assert helper.second is not None
+        transfer.part, transfer.helpers.has_won = helper.second, True
+        self._end(self._flights.get(transfer.entry.id), BreakOff.OVERTAKEN, has_lost=True)
+        first.discard()
 
     def _take_up_missing(self, idle: int, now_s: float) -> list[Helper]:
         """Send helpers for what helpers before them have left; the entry's owner is busy elsewhere."""
@@ -126,8 +170,10 @@ class Segments:
         transfer = helper.transfer
         self._helpers.pop(helper.key, None)
         self._hosts.free_place(helper.host, self._clock.now(), helper.place_bytes)
-        if transfer.part.ranges is not None:
+        if transfer.part.ranges is not None and helper.segment is not None:
             transfer.part.ranges.give_back(helper.segment)
+        if helper.second is not None and not transfer.helpers.has_won:
+            helper.second.discard()
         transfer.helpers.remove(helper.key, fault, has_failed=failed)
 
     def dismiss(self, transfer: Transfer) -> None:
@@ -135,18 +181,21 @@ class Segments:
         self._flights.unshare(transfer.entry.id)
         for key in transfer.helpers.keys:
             helper = self._helpers[key]
-            if transfer.part.ranges is not None:
+            if transfer.part.ranges is not None and helper.segment is not None:
                 transfer.part.ranges.give_back(helper.segment)
-            self._end(self._flights.get(key), BreakOff.DISMISSED)
+            has_lost = helper.second is not None
+            if has_lost:
+                transfer.helpers.second = NOT_NEEDED
+            self._end(self._flights.get(key), BreakOff.DISMISSED, has_lost=has_lost)
 
-    def _end(self, flight: Flight | None, reason: BreakOff) -> None:
+    def _end(self, flight: Flight | None, reason: BreakOff, *, has_lost: bool = False) -> None:
         """End an attempt at once: its task may end after its entry."""
         if flight is not None:
             attempt, now_s = flight.attempt, self._clock.now()
             attempt.break_off(reason)
             if data := attempt.reply.unread():  # these bytes were received, although they are not needed
                 attempt.note(now_s, len(data))
-            self._flights.end_unjudged(attempt, "not needed any more", now_s)
+            self._flights.end_unjudged(attempt, "not needed any more", now_s, has_lost=has_lost)
 
     def _free_places(self, host: str) -> int:
         """Places at ``host`` that no entry is waiting for after a failed try."""
@@ -199,7 +248,8 @@ class Segments:
 
     def _planned_end(self, segment: Segment, transfer: Transfer) -> int:
         """The end of ``segment`` once all attempts that were sent for a part of it have begun."""
-        starts = (self._helpers[key].segment.start for key in transfer.helpers.keys)
+        helped = (self._helpers[key].segment for key in transfer.helpers.keys)
+        starts = [other.start for other in helped if other is not None]
         return min((start for start in starts if segment.position < start < segment.end), default=segment.end)
 
     def _carry_out(self, split: Split) -> Iterator[Helper]:
@@ -242,9 +292,10 @@ class Segments:
     def _flight_of(self, segment: Segment) -> Flight | None:
         return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
 
-    def _send_helper(self, transfer: Transfer, segment: Segment) -> Helper:
+    def _send_helper(self, transfer: Transfer, segment: Segment | None, second: Part | None = None) -> Helper:
         self._keys -= 1
-        helper = Helper(self._keys, transfer, segment, transfer.host, segment.left_bytes)
+        place_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
+        helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second)
         self._helpers[helper.key] = helper
         transfer.helpers.add(helper.key)
         self._hosts.take_place(helper.host, helper.place_bytes)

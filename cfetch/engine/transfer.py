@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
+NOT_NEEDED = 1  # no key of a helper: those are below 0
 LEFT = 1 << 30  # failures of a source that is never asked again
 
 
@@ -195,14 +196,17 @@ class Waits:
 class Helpers:
     """The helpers of one entry, by their keys; ``failures`` of them have brought nothing.
 
-    ``fault``: what one of them has met on the volume.
+    ``fault``: what one of them has met on the volume. ``second``: the key of the second request for all of
+    the file, 0 before there is one, ``NOT_NEEDED`` once the file is there; ``has_won``: it has brought it.
     """
 
-    __slots__ = ("_changed", "failures", "fault", "keys")
+    __slots__ = ("_changed", "failures", "fault", "has_won", "keys", "second")
 
     def __init__(self) -> None:
         self.keys: frozenset[int] = frozenset()
         self.failures = 0
+        self.second = 0
+        self.has_won = False
         self.fault: LocalFault | None = None
         self._changed: asyncio.Future[None] | None = None
 

@@ -19,7 +19,8 @@ class Counts(msgspec.Struct):
 
     ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
     failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
-    ``mitigation_wasted_bytes`` were received in vain by them. ``end_s``: the last end.
+    ``mitigation_wasted_bytes`` were received in vain by them. ``hedged`` entries were asked for twice at a
+    time. ``end_s``: the last end.
     """
 
     done: int = 0
@@ -35,6 +36,7 @@ class Counts(msgspec.Struct):
     stragglers: int = 0
     cancelled_attempts: int = 0
     mitigation_wasted_bytes: int = 0
+    hedged: int = 0
     end_s: float = 0.0
 
     def of(self, event: Event) -> None:
@@ -67,6 +69,7 @@ class Counts(msgspec.Struct):
         self.end_s = max(self.end_s, record.end_s)
         if len(record.attempts) > 1:  # few entries have more than one
             self.retries += retries(record)
+            self.hedged += any(attempt.outcome == "lost" for attempt in record.attempts)
             self.mitigation_wasted_bytes += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
 
     def include(self, other: Self) -> None:

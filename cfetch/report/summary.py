@@ -107,6 +107,7 @@ def summary_of(
         stragglers=Summary.Stragglers(
             detected=counts.stragglers,
             cancelled=counts.cancelled_attempts,
+            hedged=counts.hedged,
             saved_s=round(saved_s, 3),
             wasted_bytes=counts.mitigation_wasted_bytes,
         ),

@@ -284,6 +284,10 @@ class ObjectPart:
         """Never called for a part of an object store."""
         raise NotImplementedError
 
+    def open_second(self) -> "ObjectPart | None":
+        """None: two uploads of one object would hold their pieces in memory twice."""
+        return None
+
     async def hash_rest(self) -> None:
         """Do nothing: the hash has seen all bytes."""
 

@@ -99,6 +99,10 @@ class PartNotes:
             self._disk.do(lambda: self._file.note(note, renews=True))
 
 
+def _new_hash(entry: Entry) -> Hash | None:
+    return None if entry.digest is None else new_running_hash(entry.digest.algorithm, entry.size_bytes)
+
+
 class Part:
     """One entry's bytes on their way. What touches the file are steps that ``disk`` carries out, in order.
 
@@ -131,25 +135,23 @@ class Part:
         "validator",
     )
 
-    def __init__(self, volume: Directory, entry: Entry, disk: Disk = INLINE) -> None:
+    def __init__(
+        self, volume: Directory, entry: Entry, disk: Disk = INLINE, *, is_second: bool = False
+    ) -> None:
         self._volume = volume
         self._disk = disk
         self._line = disk.line
         self._entry = entry
-        self._file = PartFile(volume, entry, raises=disk is INLINE)
+        self._file = PartFile(volume, entry, raises=disk is INLINE, is_second=is_second)
         self._notes = PartNotes(entry, self._file, disk)
         self._is_over = False  # nothing more is to be written
-        self._hash = self._new_hash()
+        self._hash = _new_hash(self._entry)
         self._hashed = 0  # in ranges: the number of bytes that the hash has seen
         self.ranges: HeldRanges | None = None
         self.segment: Segment | None = None  # in ranges: the segment that its owner brings
         self.position = 0
         self.validator: str | None = None
         self.total_bytes: int | None = None  # the file's size as the reply stated it
-
-    def _new_hash(self) -> Hash | None:
-        digest, size_bytes = self._entry.digest, self._entry.size_bytes
-        return None if digest is None else new_running_hash(digest.algorithm, size_bytes)
 
     def write(self, data: bytes) -> None:
         """Append. Raises LocalFault when the disk does not take it, or has not taken what came before."""
@@ -226,6 +228,10 @@ class Part:
         assert self.ranges is not None
         return SegmentSink(self, self.ranges, segment, self.validator if same_source else None)
 
+    def open_second(self) -> "Part":
+        """Implements ``volume.Part.open_second``."""
+        return Part(self._volume, self._entry, self._disk, is_second=True)
+
     def release_segment(self) -> None:
         """Implements ``volume.Sink.release_segment``."""
         if self.ranges is not None and self.segment is not None:
@@ -239,7 +245,7 @@ class Part:
         self.ranges.forget(segment)
         self.position = self.ranges.held_bytes
         if segment.start < self._hashed:
-            self._hash, self._hashed = self._new_hash(), 0
+            self._hash, self._hashed = _new_hash(self._entry), 0
         self._notes.note_ranges(self.ranges, self.validator)
 
     async def hash_rest(self) -> None:
@@ -283,7 +289,7 @@ class Part:
         self._disk.do(self._file.empty)
         self.position = 0
         self.validator = None
-        self._hash = self._new_hash()
+        self._hash = _new_hash(self._entry)
 
     def _leave_ranges(self) -> None:
         ranges, self.ranges, self.segment = self.ranges, None, None

@@ -18,7 +18,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import volume_fault
-from cfetch.storage.resume import IN_RANGES, identity_of, in_ranges, part_name
+from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name
 from cfetch.storage.sources import Source
 from cfetch.storage.staging import Leftover, boot_id
 
@@ -30,7 +30,8 @@ class PartFile:
 
     ``raises``: steps are carried out at once, and raise LocalFault; else they keep it as ``fault``, and what
     follows is not done. In ranges it is kept in any case, as another stream may go on. ``lost``: the disk has
-    failed to take some of it, and what is there may be anything.
+    failed to take some of it, and what is there may be anything. ``is_second``: another part of its entry is
+    being brought too.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class PartFile:
         "_is_discarded",
         "_is_made",
         "_is_noted",
+        "_is_second",
         "_name",
         "_raises",
         "_unwritten",
@@ -48,8 +50,9 @@ class PartFile:
         "lost",
     )
 
-    def __init__(self, volume: Directory, entry: Entry, *, raises: bool) -> None:
+    def __init__(self, volume: Directory, entry: Entry, *, raises: bool, is_second: bool = False) -> None:
         self._volume = volume
+        self._is_second = is_second
         self._entry = entry
         self._raises = raises
         self._identity: str | None = None
@@ -76,7 +79,8 @@ class PartFile:
 
     def _own_name(self) -> str:
         link = self.identity if self._entry.digest is None else None
-        return part_name(self._entry, boot_id(), link)
+        name = part_name(self._entry, boot_id(), link)
+        return beside(name) if self._is_second else name
 
     def _note_failure(self, error: OSError | LocalFault, what: str = "") -> None:
         if isinstance(error, OSError):

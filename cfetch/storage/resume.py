@@ -37,6 +37,7 @@ NOTE_SUFFIX = ".note"
 PROVED_BY_HASH = "h"  # how the names of parts begin: the manifest has a hash for this one
 PROVED_BY_SIZE = "s"  # it has not: without a note, of use only when whole, and on the boot that wrote it
 IN_RANGES = "r"  # the part has holes: of use only with its note, which says where; its length says nothing
+SECOND = "2"  # of a second request for an entry whose part stands beside it: of no use to a later run
 BATCH = "b"  # an empty file: the batch of that id is being staged here
 PART_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{IN_RANGES}{BATCH}][0-9a-f]{{32}}")
 
@@ -105,6 +106,11 @@ def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
 def in_ranges(name: str) -> str:
     """The name of a part from the moment on in which its bytes come out of order."""
     return IN_RANGES + name[1:]
+
+
+def beside(name: str) -> str:
+    """The name of the part that a second request brings, while the first goes on."""
+    return SECOND + name[1:]
 
 
 def useful_parts(names: Iterable[str]) -> list[str]:

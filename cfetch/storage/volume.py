@@ -143,6 +143,9 @@ class Part(Sink, Protocol):
         bytes are joined that the manifest's hash will prove.
         """
 
+    def open_second(self) -> "Part | None":
+        """Make another, empty part of the same entry, for a second request; None: the volume has no such."""
+
     async def hash_rest(self) -> None:
         """Read what the hash has not seen, once all ranges are held. To be done before ``verify``."""
 

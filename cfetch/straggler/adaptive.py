@@ -25,6 +25,7 @@ from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.regime import Regimes
 from cfetch.straggler.rescues import Rescues
 from cfetch.straggler.stall import gap_s
+from cfetch.straggler.terms import PADDING_S
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
 LATE_TICKS = 3  # a later check shows that our own process stood still, and did not read either
@@ -164,6 +165,20 @@ class Adaptive:
         if forget:
             self._feedback.note_failure(key)
 
+    def begin_second(self, key: int) -> bool:
+        """Whether a second request for all of the attempt's file would clearly end sooner, and is allowed."""
+        attempt = self._live.get(key)
+        if attempt is None or attempt.flagged or not attempt.size_bytes:
+            return False
+        fresh_s = self.fresh_s(attempt.host, attempt.size_bytes)
+        if fresh_s is None:
+            return False
+        limit_s = self._bars.multiplier * fresh_s + PADDING_S
+        if not self._court.is_behind(attempt, limit_s) or not self._budget.allows_second(attempt.size_bytes):
+            return False
+        attempt.spared_until_s = self._watch.now_s + limit_s
+        return True
+
     def must_spare(self, host: str, mitigations: int) -> bool:
         """Whether an entry that was rescued so often is slow itself, and not its connections."""
         return self._rescues.are_over(host, mitigations)
@@ -226,11 +241,11 @@ class Adaptive:
         self, keys: Iterable[int], now_s: float, attempts: Collection[Live], *, most: int
     ) -> list[Flagged]:
         """Flag ``most`` of ``keys``, within the budget of bytes; the attempts with the longest rest first."""
-        left = [
-            (self._left_s(key), key)
-            for key in keys
-            if not (self._live[key].immune or self._live[key].flagged)
-        ]
+        left = []
+        for key in keys:
+            attempt, remaining_s = self._live[key], self.remaining_s(key)
+            if not (attempt.immune or attempt.flagged or attempt.spared_until_s > self._watch.now_s):
+                left.append((math.inf if remaining_s is None else remaining_s, key))
         flagged = []
         lost_bytes = 0  # by the cancellations of this check
         seen = {live.key: live for live in attempts} if left else {}
@@ -245,10 +260,6 @@ class Adaptive:
             self._budget.note_mitigation(now_s)
             flagged.append(self._flag_attempt(attempt, live, remaining_s, now_s))
         return flagged
-
-    def _left_s(self, key: int) -> float:
-        remaining_s = self.remaining_s(key)
-        return math.inf if remaining_s is None else remaining_s
 
     def _flag_attempt(self, attempt: JudgedAttempt, live: Live, remaining_s: float, now_s: float) -> Flagged:
         attempt.flagged = True

@@ -89,6 +89,8 @@ class Court:
         """The attempt as a suspect; None if it is not too slow once the bytes count that a new one loses."""
         if seen is None or seen.is_held or attempt.size_bytes is None:
             return None
+        if attempt.spared_until_s > self._watch.now_s:
+            return None
         terms, age_s, began_s = self._watch.terms(attempt), self._watch.age_s(attempt), attempt.start_s
         is_old = age_s >= terms.guard_s + CRAWLS_S
         if not seen.received:
@@ -112,6 +114,24 @@ class Court:
         is_free = seen.resumable and not attempt.immune
         crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
         return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
+
+    def is_behind(self, attempt: JudgedAttempt, limit_s: float) -> bool:
+        """Whether a watched attempt's rest takes longer than ``limit_s`` at the rate of the last second.
+
+        Not while it gets to speed, nor while the other attempts at its host are slow too. That is less than
+        makes a straggler: nothing is cancelled on it.
+        """
+        if attempt.slot is None or attempt.first_s is None:
+            return False
+        begins_s = max(self._watch.terms(attempt).guard_s, attempt.first_s + LATELY_S)
+        if not self._watch.age_s(attempt) >= begins_s or self._watch.accelerates(attempt):
+            return False
+        if self._watch.rest_s(attempt) <= limit_s:
+            return False
+        began_s = self._normal.get(attempt.host, ())
+        others = sum(then_s >= self._watch.now_s - LATELY_S for then_s in began_s)
+        paces = self._watch.paces_by_host([attempt.host])[attempt.host]
+        return Crowd(paces, began_s).network(others) >= NORMAL
 
     def _runs_well(self, key: int | None) -> bool:
         """Whether the entry has ended or the attempt has its usual pace."""

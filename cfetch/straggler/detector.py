@@ -144,6 +144,10 @@ class Detector:
         self._active.pop(entry_id, None)
         self._entries.forget(entry_id)
 
+    def begin_second(self, entry_id: int) -> bool:  # noqa: ARG002 - it cancels, and begins anew
+        """Never: no file is asked for twice at a time."""
+        return False
+
     def must_spare(self, host: str, mitigations: int) -> bool:  # noqa: ARG002 - the formula knows no hosts
         """Whether an entry that was rescued so often is left alone: after two, as the design says."""
         return mitigations >= MAX_MITIGATIONS

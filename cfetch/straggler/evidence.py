@@ -184,6 +184,11 @@ class Evidence:
         rate_bps = float(self.present_bps()[slot])
         return rest / rate_bps if rate_bps > 0 else math.inf
 
+    def rest_s(self, slot: int) -> float:
+        """Seconds that the rest needs at the rate of the last second, or of its end where that is higher."""
+        rate_bps = max(float(self.rate_bps(SHORT_S)[slot]), float(self.instant_bps()[slot]))
+        return float(self._facts[0, slot] - self._facts[7, slot]) / rate_bps if rate_bps > 0 else math.inf
+
     def accelerates(self, slot: int) -> bool:
         """Whether bytes come clearly faster than over the long window, as in TCP's slow start.
 

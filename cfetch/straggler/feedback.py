@@ -2,7 +2,9 @@
 
 Each cancellation predicts when its attempt would have ended. The entry's real end is the verdict. The bar
 rises by a factor for each cancellation that made the file later, and comes down by a small step for each that
-made it earlier, as the retry timer of the AWS CRT does (multiplicative increase, additive decrease).
+made it earlier, as the retry timer of the AWS CRT does (multiplicative increase, additive decrease). It does
+not rise while those before it have saved more than was lost: where one connection in twenty is slow, so is
+one rescue in twenty.
 """
 
 from collections import deque
@@ -10,6 +12,7 @@ from typing import NamedTuple
 
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than leaving it alone
 BETTER = 0.05  # taken off for a good one: with one bad in ten the bar stays where it is
+FADES = 0.8  # of the seconds saved so far, for each verdict: some five count
 LOWEST = 0.8  # the lowest bar: 1.2 times the normal duration instead of 1.5
 HIGHEST = 4.0  # an attempt at a tenth of the usual rate is still found; a bar of 16 never came down again
 WEARS_OFF = 0.8  # factor of the patience with silence for each good verdict: three undo half of it
@@ -61,6 +64,7 @@ class Feedback:
 
     def __init__(self) -> None:
         self.leniency = 1.0
+        self._saved_s = 0.0  # by the last cancellations; below 0: lost
         self._foretold: dict[int, _Foretold] = {}
         self._silences: dict[str, _Silence] = {}
 
@@ -105,10 +109,12 @@ class Feedback:
             return
         if foretold.projected_s is None:
             self._judge_silence(foretold, first_s)
-        elif now_s > foretold.projected_s:
-            self.leniency = min(self.leniency * WORSE, HIGHEST)
-        else:
+            return
+        self._saved_s = FADES * self._saved_s + foretold.projected_s - now_s
+        if now_s <= foretold.projected_s:
             self.leniency = max(self.leniency - BETTER, LOWEST)
+        elif self._saved_s < 0:
+            self.leniency = min(self.leniency * WORSE, HIGHEST)
 
     def _judge_silence(self, foretold: _Foretold, first_s: float | None) -> None:
         silence = self._silence_of(foretold.host)
@@ -150,6 +156,7 @@ class Budget:
         self._rescued: deque[float] = deque(maxlen=max(1024, 8 * concurrency))
         self._bytes = 0
         self._wasted = 0
+        self._asked_twice = 0
 
     def note_finish(self, now_s: float, size_bytes: int) -> None:
         """An attempt completed."""
@@ -171,6 +178,13 @@ class Budget:
     def allows_bytes(self, wasted_bytes: int, running_bytes: int) -> bool:
         """Whether these bytes may be lost too; ``running_bytes`` have come for the attempts under way."""
         return self._wasted + wasted_bytes <= max(FREE_BYTES, WASTED_SHARE * (self._bytes + running_bytes))
+
+    def allows_second(self, size_bytes: int) -> bool:
+        """Whether so many bytes may be asked for a second time; if so, they count. Cancelling has its own."""
+        most = max(FREE_BYTES, WASTED_SHARE * self._bytes)
+        is_allowed = self._asked_twice + size_bytes <= most
+        self._asked_twice += size_bytes if is_allowed else 0
+        return is_allowed
 
     def count_allowed(self, now_s: float) -> int:
         """How many attempts may be cancelled at this check: at most a quarter of all, at least two."""

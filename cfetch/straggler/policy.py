@@ -147,6 +147,13 @@ class Policy(Protocol):
     def note_failure(self, key: int) -> None:
         """Note that the entry is given up: it is no longer known."""
 
+    def begin_second(self, key: int) -> bool:
+        """Whether a second request for all of the attempt's file is to run beside it; the first to end wins.
+
+        The engine asks where a place is idle and the server has no ranges. Then the attempt is spared for as
+        long as the other one may take.
+        """
+
     def must_spare(self, host: str, mitigations: int) -> bool:
         """Whether an entry that was rescued so often from ``host`` is left alone from now on."""
 

@@ -35,7 +35,7 @@ class JudgedAttempt:
 
     ``slot``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.
     ``asks``: how often its object was asked for, this time included. ``is_sample``: whether its duration says
-    what is normal.
+    what is normal. Until ``spared_until_s`` a second request for its file may run beside it.
     """
 
     __slots__ = (
@@ -52,6 +52,7 @@ class JudgedAttempt:
         "mitigations",
         "size_bytes",
         "slot",
+        "spared_until_s",
         "start_s",
     )
 
@@ -67,6 +68,7 @@ class JudgedAttempt:
         self.flagged = False
         self.is_sample = True
         self.is_size_supposed = False
+        self.spared_until_s = -math.inf
         self.slot: int | None = None
         self.first_s: float | None = None
         self.judged: tuple[object, ...] = ()
@@ -229,6 +231,12 @@ class Watch:
         if attempt is None or attempt.slot is None or attempt.size_bytes is None or self._evidence is None:
             return None
         return self._evidence.remaining_s(attempt.slot)
+
+    def rest_s(self, attempt: JudgedAttempt) -> float:
+        """Seconds that a watched attempt still needs at the rate of the last second."""
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        return self._evidence.rest_s(attempt.slot)
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
         """How fast the attempt is by three windows, 1 being normal; None where that is not known."""

@@ -73,7 +73,8 @@ class Scene:
         """The ranges for which idle workers are sent."""
         helpers = self.segments.assign(idle)
         assert {helper.key for helper in helpers} <= self.transfer.helpers.keys
-        return [(helper.segment.start / MIB, helper.segment.end / MIB) for helper in helpers]
+        segments = [helper.segment for helper in helpers if helper.segment is not None]
+        return [(segment.start / MIB, segment.end / MIB) for segment in segments]
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ def test_nothing_is_counted_before_anything_has_ended():
                 "wasted_bytes": 130,
                 "stragglers": 1,
                 "mitigation_wasted_bytes": 130,
+                "hedged": 1,
                 "end_s": 2.0,
             },
         ),

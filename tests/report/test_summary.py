@@ -114,7 +114,7 @@ def test_mitigation_counters():
         started(2), retry(), cancelled(), cancelled(completed=True), *finished(slow, raced)
     ).summary(1.0)
     assert summary.retries == 1
-    assert (summary.stragglers.detected, summary.stragglers.cancelled, summary.stragglers.hedged) == (1, 1, 0)
+    assert (summary.stragglers.detected, summary.stragglers.cancelled, summary.stragglers.hedged) == (1, 1, 1)
     assert (summary.bytes.fetched, summary.bytes.wasted) == (240, 40)
 
 

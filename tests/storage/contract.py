@@ -122,6 +122,20 @@ class VolumeContract:
         assert (part.position, part.validator) == (0, None)
         part.restart()
 
+    async def test_a_second_part_of_an_entry_is_another(self, world):
+        """The first is thrown away, and the second is published."""
+        entry = entry_of(0, "second", BODY)
+        first = world.volume.new_part(entry)
+        first.write(OTHER[:1000])
+        second = first.open_second()
+        if second is None:
+            return
+        await feed(second, BODY)
+        first.write(OTHER[1000:2000])
+        first.discard()
+        assert second.verify(entry.size_bytes, entry.digest) == "size"
+        assert await published(world.volume, [second]) == [None]
+
     async def test_another_source_has_another_validator(self, world):
         """Which is not known yet; the bytes stay."""
         part = world.volume.new_part(entry_of(0, "a", BODY))

@@ -42,6 +42,21 @@ def test_bytes_become_a_file_in_one_step(volume, root):
     assert staged(root) == []
 
 
+def test_a_second_part_stands_beside_the_first(volume, root):
+    """Each has its own file, and what is published is its own."""
+    first = part_of(volume)
+    second = first.open_second()
+    first.write(b"first")
+    second.write(DATA[:7])
+    second.write(DATA[7:])
+    assert len(staged(root)) == 2
+    first.discard()
+    assert second.verify(len(DATA), None) == "size"
+    second.publish()
+    assert tree(root) == {"a": DATA}
+    assert staged(root) == []
+
+
 @pytest.mark.parametrize(("number", "path"), [(0, "a"), (10_000_000, "x" * 250), (2**40, "é" * 120)])
 def test_76_part_names_have_one_length(volume, root, number, path):
     """However long the final name and however large the id."""

@@ -13,6 +13,17 @@ def judged(*ends_s, projected_s=10.0):
     return feedback.leniency
 
 
+def test_bytes_that_are_asked_for_twice_have_a_bound_of_their_own():
+    """Some are free; beyond them a twentieth of all bytes."""
+    budget = Budget(16)
+    budget.note_waste(FREE_BYTES)
+    assert budget.allows_second(FREE_BYTES)
+    assert not budget.allows_second(1)
+    budget.note_finish(1.0, 40 * FREE_BYTES)
+    assert budget.allows_second(FREE_BYTES)
+    assert not budget.allows_second(1)
+
+
 def test_the_bar_rises_at_once_and_comes_down_slowly():
     """Worse than foretold: half as high again; better: a twentieth lower, to a little below the start."""
     assert judged() == 1.0
@@ -21,6 +32,13 @@ def test_the_bar_rises_at_once_and_comes_down_slowly():
     assert judged(11.0, *[9.0] * 10) == pytest.approx(1.0)
     assert judged(*[9.0] * 50) == LOWEST
     assert judged(*[11.0] * 50) == HIGHEST
+
+
+def test_one_bad_rescue_among_good_ones_does_not_raise_the_bar():
+    """Five saved two seconds each, and one lost three; a second such one is too much."""
+    good = [8.0] * 5
+    assert judged(*good, 13.0) == judged(*good)
+    assert judged(*good, 13.0, 13.0) == pytest.approx(1.5 * judged(*good))
 
 
 def test_a_dozen_bad_verdicts_do_not_switch_it_off():

@@ -61,6 +61,10 @@ class SimPart:
         validator = self.validator if same_source else None
         return SegmentSink(cast("Part", self), self.ranges, segment, validator)
 
+    def open_second(self) -> "SimPart":
+        """Another one."""
+        return SimPart(self._disk)
+
     def forget(self, segment: Segment) -> None:
         """What one stream has brought."""
         if self.ranges is not None:

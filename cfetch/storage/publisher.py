@@ -63,24 +63,26 @@ class Publisher:
             self._write_parts()
 
     def _write_parts(self) -> None:
-        """Write what is still in memory, and close what is open; publish it where no flush comes before."""
+        """Write what is still in memory, and close what is open; publish what waits for no group."""
         unwritten, self._unwritten = self._unwritten, []
-        if not self._durable and self._disk.is_prompt:
-            single = [pending for pending in unwritten if pending.record is None]
-            unwritten = [pending for pending in unwritten if pending.record is not None]
-            for pending, error in zip(single, self._publish_all(single), strict=True):
-                self._end(pending, error)
+        waits = self._durable or not self._disk.is_prompt
+        ready = [pending for pending in unwritten if not waits and pending.record is None]
+        for pending, error in zip(ready, self._publish_all(ready), strict=True):
+            self._end(pending, error)
         for pending in unwritten:
-            try:
-                for part in pending.parts:
-                    part.finish()
-            except LocalFault as fault:
-                self._end(pending, fault)
-                continue
-            self._pending.append(pending)
+            if waits or pending.record is not None:
+                self._put_into_group(pending)
+
+    def _put_into_group(self, pending: _Pending) -> None:
+        try:
             for part in pending.parts:
-                self._pending_files += 1
-                self._pending_bytes += part.position
+                part.finish()
+        except LocalFault as fault:
+            self._end(pending, fault)
+            return
+        self._pending.append(pending)
+        self._pending_files += len(pending.parts)
+        self._pending_bytes += sum(part.position for part in pending.parts)
         if self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
             self._full.set()
 

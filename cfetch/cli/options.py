@@ -21,7 +21,10 @@ from cfetch.errors import ConfigError
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 _PANELS = {
-    "Where": ("to", "base_url", "state", "metrics", "failures", "failed_from", "existing", "durability"),
+    "Where": (
+        *("to", "base_url", "state", "metrics", "failures", "failed_from", "existing", "mtime"),
+        "durability",
+    ),
     "Manifest": (
         "from_format",
         "url_column",

@@ -413,6 +413,10 @@ class Settings:
             "nothing is asked for a complete set",
         ),
     ] = "trust"
+    mtime: Annotated[
+        bool,
+        flag("Give files the time at which their server changed them last (Last-Modified).", "as mirrors do"),
+    ] = True
     log_format: Annotated[
         str, choice(("text", "json"), "How progress is written when there is no dashboard.")
     ] = "text"

@@ -90,6 +90,7 @@ class LocalEngine:
         volumes = self._volumes.volumes(
             durable=self._settings.durability == "power",
             existing=self._settings.existing,
+            keeps_time=self._settings.mtime,
             clock=run.clock,
             run_id=run.guard.run_id,
             confirm=run.guard.confirm,

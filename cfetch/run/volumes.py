@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,10 +123,18 @@ class Volumes:
             yield
 
     def volumes(
-        self, *, durable: bool, existing: str, clock: RunClock, run_id: str, confirm: Callable[[], None]
+        self,
+        *,
+        durable: bool,
+        existing: str,
+        keeps_time: bool,
+        clock: RunClock,
+        run_id: str,
+        confirm: Callable[[], None],
     ) -> list[Volume]:
         """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
         volumes: list[Volume] = []
+        make = partial(DirectoryVolume, durable=durable, existing=existing, keeps_time=keeps_time)
         for place in self._order:
             if not isinstance(place, Directory):
                 from cfetch.storage.object_volume import ObjectStoreVolume
@@ -136,10 +145,9 @@ class Volumes:
                     )
                 )
             elif len(self._order) == 1:
-                volumes.append(DirectoryVolume(place, durable=durable, existing=existing))
+                volumes.append(make(place))
             else:
-                disk = GuardedDisk(str(place.root), clock.now)
-                volumes.append(DirectoryVolume(place, durable=durable, disk=disk, existing=existing))
+                volumes.append(make(place, disk=GuardedDisk(str(place.root), clock.now)))
         return volumes
 
     def close(self) -> None:

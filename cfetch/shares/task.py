@@ -257,12 +257,13 @@ async def _run_pool(
     beats = _make_beat_maker(spec, copy)
     stack = ExitStack()
     renewal = Renewal(spec.origin, StatementApi(settings.statement_host, spec.env, network, clock), stack)
+    durable = settings.durability == "power"
     try:
         volume.stage(str(directory.relative_to(Path(spec.root, STATE_NAME))))
         pool = Pool(
             EntryList(share.entries, spec.headers),
             settings,
-            [DirectoryVolume(volume, durable=settings.durability == "power", existing=settings.existing)],
+            [DirectoryVolume(volume, durable=durable, existing=settings.existing, keeps_time=settings.mtime)],
             transport,
             instant=spec.instant,
             clock=run_clock,

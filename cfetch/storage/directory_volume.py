@@ -25,6 +25,7 @@ class DirectoryVolume:
     """Implements ``volume.Volume``. ``disk`` carries out what touches the directory.
 
     ``existing``: what is done about files in place: ``trust``, ``check`` or ``refetch`` (``--existing``).
+    ``keeps_time``: files bear the time at which their servers changed them.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class DirectoryVolume:
         durable: bool,
         disk: InlineDisk | GuardedDisk = INLINE,
         existing: str = "trust",
+        keeps_time: bool = True,
     ) -> None:
         self.name = str(volume.root)
         trusts = disk.is_prompt and existing == "trust"
         self.search: Search | None = StandingFiles(volume) if trusts else None
         self._existing = existing
+        self._keeps_time = keeps_time
         self._volume = volume
         self._disk = disk
         self._publisher = Publisher(volume, durable=durable, disk=disk)
@@ -51,7 +54,7 @@ class DirectoryVolume:
 
     def new_part(self, entry: Entry) -> Part:
         """Make a part. It has no file before the first byte."""
-        return Part(self._volume, entry, self._disk)
+        return Part(self._volume, entry, self._disk, keeps_time=self._keeps_time)
 
     def has_nothing_of(self, entry: Entry) -> bool:
         """Implements ``volume.Volume.has_nothing_of``, by one look at each directory."""

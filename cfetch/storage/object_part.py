@@ -258,6 +258,7 @@ class ObjectPart:
         self._is_mirrored = False  # whether its bytes come from a mirror, whose ETag says nothing later
         self.is_published = False  # its volume has given it up for good
         self.validator: str | None = None
+        self.last_modified: str | None = None  # a store's objects bear the time at which they were put
         self.total_bytes: int | None = None
         self.segment: Segment | None = None
         self.ranges: HeldRanges | None = None

@@ -128,6 +128,7 @@ class Part:
         "_line",
         "_notes",
         "_volume",
+        "last_modified",
         "position",
         "ranges",
         "segment",
@@ -136,13 +137,22 @@ class Part:
     )
 
     def __init__(
-        self, volume: Directory, entry: Entry, disk: Disk = INLINE, *, is_second: bool = False
+        self,
+        volume: Directory,
+        entry: Entry,
+        disk: Disk = INLINE,
+        *,
+        is_second: bool = False,
+        keeps_time: bool = True,
     ) -> None:
+        """``keeps_time``: the file is to bear the time at which its server says that it was changed."""
         self._volume = volume
         self._disk = disk
         self._line = disk.line
         self._entry = entry
-        self._file = PartFile(volume, entry, raises=disk is INLINE, is_second=is_second)
+        self._file = PartFile(
+            volume, entry, raises=disk is INLINE, is_second=is_second, keeps_time=keeps_time
+        )
         self._notes = PartNotes(entry, self._file, disk)
         self._is_over = False  # nothing more is to be written
         self._hash = _new_hash(self._entry)
@@ -151,6 +161,7 @@ class Part:
         self.segment: Segment | None = None  # in ranges: the segment that its owner brings
         self.position = 0
         self.validator: str | None = None
+        self.last_modified: str | None = None
         self.total_bytes: int | None = None  # the file's size as the reply stated it
 
     def write(self, data: bytes) -> None:
@@ -230,7 +241,8 @@ class Part:
 
     def open_second(self) -> "Part":
         """Implements ``volume.Part.open_second``."""
-        return Part(self._volume, self._entry, self._disk, is_second=True)
+        keeps_time = self._file.keeps_time
+        return Part(self._volume, self._entry, self._disk, is_second=True, keeps_time=keeps_time)
 
     def release_segment(self) -> None:
         """Implements ``volume.Sink.release_segment``."""
@@ -331,7 +343,7 @@ class Part:
         Unless a hash vouches for it, its source is noted on the file: see ``Sources.note``.
         """
         self.check()
-        self._disk.do(self._file.finish, self._notes.leave_out_mirror(self.validator))
+        self._disk.do(self._file.finish, self._notes.leave_out_mirror(self.validator), self.last_modified)
 
     def publish(self) -> None:
         """Give the verified part its final name. A step: called where the disk carries steps out.
@@ -339,7 +351,7 @@ class Part:
         Raises LocalFault, Blocked.
         """
         self._file.check()
-        self._file.finish(self._notes.leave_out_mirror(self.validator))
+        self._file.finish(self._notes.leave_out_mirror(self.validator), self.last_modified)
         self.check()  # other parts of its batch may have been published before the disk was given up
         self._file.publish()
 
@@ -382,7 +394,7 @@ class SegmentSink:
     What this stream meets concerns its segment only, never the part as a whole.
     """
 
-    __slots__ = ("_part", "_ranges", "_segment", "segment", "total_bytes", "validator")
+    __slots__ = ("_part", "_ranges", "_segment", "last_modified", "segment", "total_bytes", "validator")
 
     def __init__(self, part: Part, ranges: HeldRanges, segment: Segment, validator: str | None) -> None:
         """``validator``: of the bytes that are there, if this stream's must have the same."""
@@ -391,6 +403,7 @@ class SegmentSink:
         self._segment = segment
         self.segment: Segment | None = segment
         self.validator = validator
+        self.last_modified: str | None = None
         self.total_bytes: int | None = ranges.size_bytes
 
     @property

@@ -9,9 +9,11 @@ the file. Such files are written one after the other, which takes the system hal
 between the work for two requests.
 """
 
+import calendar
 import contextlib
 import errno
 import os
+import re
 
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry
@@ -22,7 +24,24 @@ from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, par
 from cfetch.storage.sources import Source
 from cfetch.storage.staging import Leftover, boot_id
 
+_DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT\Z", re.ASCII)
+EPOCH = 1970
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 SMALL_BYTES = 64 << 10  # of a body that may stay in memory; a larger one gains nothing by it
+
+
+def parse_http_date(text: str) -> int | None:
+    """Seconds since 1970 of a date in HTTP's own form (RFC 9110, 5.6.7); None: it has another one.
+
+    The two older forms, which no server should write any more, are not read.
+    """
+    match = _DATE.match(text)
+    if match is None or match[2] not in _MONTHS:
+        return None
+    day, year, *time = (int(match[n]) for n in (1, 3, 4, 5, 6))
+    if not (1 <= day <= 31 and year >= EPOCH):
+        return None
+    return calendar.timegm((year, _MONTHS.index(match[2]) + 1, day, *time))
 
 
 class PartFile:
@@ -47,14 +66,24 @@ class PartFile:
         "_volume",
         "fault",
         "fd",
+        "keeps_time",
         "lost",
     )
 
-    def __init__(self, volume: Directory, entry: Entry, *, raises: bool, is_second: bool = False) -> None:
+    def __init__(
+        self,
+        volume: Directory,
+        entry: Entry,
+        *,
+        raises: bool,
+        is_second: bool = False,
+        keeps_time: bool = True,
+    ) -> None:
         self._volume = volume
         self._is_second = is_second
         self._entry = entry
         self._raises = raises
+        self.keeps_time = keeps_time
         self._identity: str | None = None
         self._name = ""  # no name until there is a file: most entries of a second run need none
         self._is_made = False  # whether it is in the staging directory
@@ -224,8 +253,12 @@ class PartFile:
         except OSError as error:
             self._note_failure(error, "write")
 
-    def finish(self, validator: str | None) -> None:
-        """Note that it is whole. Unless a hash vouches for it, note its source and ETag on the file."""
+    def finish(self, validator: str | None, last_modified: str | None = None) -> None:
+        """Note that it is whole. Unless a hash vouches for it, note its source and ETag on the file.
+
+        The file gets the time of ``last_modified``, the reply's header, before its source is noted, whose
+        record may hold that time.
+        """
         if self.fault is not None:
             return
         try:
@@ -234,6 +267,10 @@ class PartFile:
         except (OSError, LocalFault) as error:
             self._note_failure(error, "write")
             return
+        changed_s = parse_http_date(last_modified) if self.keeps_time and last_modified else None
+        if self.fd >= 0 and changed_s is not None:
+            with contextlib.suppress(OSError):  # a file system without it has a file without it
+                os.utime(self.fd, (changed_s, changed_s))
         if self.fd >= 0 and self._entry.digest is None:
             self._volume.sources.note(self.fd, self._entry.path, Source(self.identity, validator))
         self.close()

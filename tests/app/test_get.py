@@ -12,7 +12,9 @@ from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
 from tests.cli.verbs import cfetch
+from tests.conditions.runner import call
 from tests.engine.drive import tree
+from tests.wire.raw_server import RawServer, reply
 
 BODY = b"x" * 40_000
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -46,6 +48,23 @@ async def test_a_large_file_is_continued_in_segments(tmp_path):
         assert (done.code, done.document["bytes"]["fetched"]) == (0, content.size_bytes)
         assert len(origin.requests) > 1
     assert hashlib.sha256((tmp_path / "big.bin").read_bytes()).hexdigest() == content.sha256()
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_file_bears_the_time_of_its_server(tmp_path, processes):
+    """Unless the user says otherwise; a second run takes it for good in both cases."""
+    changed = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"
+    async with RawServer(reply(BODY, changed)) as server:
+        (tmp_path / "m.txt").write_text(f"{server.url}a\n{server.url}b\n")
+        for flags in ([], ["--existing", "refetch", "--no-mtime"]):
+            words = ["download", tmp_path / "m.txt", "--to", tmp_path, "--processes", processes, "--quiet"]
+            ran = await asyncio.to_thread(call, *words, *flags)
+            assert (ran.code, ran.said) == (0, "")
+            times = {(tmp_path / name).stat().st_mtime == 784111777 for name in "ab"}
+            assert times == {not flags}
+        asked = len(server.heads)
+        await asyncio.to_thread(call, *words)
+        assert (asked, len(server.heads)) == (4, 4)
 
 
 def test_names_and_places(tmp_path):

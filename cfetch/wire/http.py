@@ -6,7 +6,8 @@ guidelines, "Timeouts and retries for latency-sensitive applications"). Once a f
 its reply to the end, it goes into the pool like any other; one that was broken off never does.
 
 URLs are sent as they are written (quoting again breaks signatures), no server's cookies are kept, and
-redirects are followed here, without secrets where they lead to another origin.
+redirects are followed here, without secrets where they lead to another origin. An object of a store is asked
+for over a link that is made, and signed, for this one request.
 """
 
 import asyncio

@@ -10,10 +10,11 @@ import pytest
 
 from cfetch.app.download import prepare, prepare_planned
 from cfetch.app.follow import FollowOptions, follow
+from cfetch.app.get import prepare_get
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretUrl
-from tests.conditions.runner import secrets_in
+from tests.conditions.runner import call, secrets_in
 from tests.processes.soak import children_of
 from tests.wire.raw_server import RawServer, reply
 
@@ -121,6 +122,28 @@ def test_spark_refuses_cookies(in_place):
         prepare(manifest, settings, env={}) as prepared,
     ):
         prepared.run(print)
+
+
+def test_configuration_shows_no_header(tmp_path, monkeypatch):
+    """Neither a document, nor a person's view, nor what a run says of its settings."""
+    monkeypatch.setenv("CFETCH_HEADER", SECRETS["CFETCH_HEADER"])
+    for words in (["--show-config"], ["--show-config", "--json"]):
+        ran = call("download", *words, "--header-host", "h.test")
+        assert (ran.code, "h.test" in ran.out, "CANARY" in ran.said) == (0, True, False)
+    assert Settings(header=("X-Key: CANARY",)).public()["header"] == "<redacted>"
+
+
+async def test_a_hash_beside_a_file_is_asked_for_by_the_same_user(tmp_path):
+    """The token goes to the host of the file, which is the only one."""
+    async with RawServer(reply(b"0" * 64)) as server:
+        settings = Settings(to=(str(tmp_path),), bearer_env="TOKEN")
+
+        def prepare_it():
+            with prepare_get([f"{server.url}a"], settings, sha256="beside", env=SECRETS) as prepared:
+                return [entry.digest.hex for entry in prepared.plan.entries() if entry.digest]
+
+        assert await asyncio.to_thread(prepare_it) == ["0" * 64]
+        assert server.fields()["authorization"] == "Bearer CANARYTOKEN"
 
 
 @pytest.mark.parametrize(

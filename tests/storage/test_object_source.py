@@ -6,10 +6,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from cfetch.errors import SourceError, UsageError
+from cfetch.errors import Refused, SourceError, UsageError
 from cfetch.manifest.object_urls import parse_listing
 from cfetch.secret import SecretUrl
 from cfetch.storage.object_source import ObjectLinks, list_objects
+from cfetch.wire.http import HttpTransport
 from tests.storage.s3_server import PREFIX, point_at
 from tests.storage.test_object_store import ODD
 from tests.wire.raw_server import RawServer, reply
@@ -95,6 +96,23 @@ async def test_why_a_listing_failed(monkeypatch, status, body, message):
         with pytest.raises(UsageError, match=f"^s3://bucket did not list its objects: .*{message}") as caught:
             await asyncio.to_thread(lambda: list(list_objects(listing)))
     assert "CANARY" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [("403 x", "denies access; the login"), ("400 x", "set AWS_REGION")],
+)
+async def test_why_an_object_is_refused(monkeypatch, status, message):
+    """Its link is new, so nobody looks for another one: the login is at fault, or the region."""
+    async with RawServer(reply(b"CANARY", status=status)) as server:
+        point_at(monkeypatch, server.url)
+        transport = HttpTransport(connect_timeout_s=5)
+        try:
+            with pytest.raises(Refused, match=message) as caught:
+                await transport.open(SecretUrl("s3://bucket/a"), {}, {}, fresh=False)
+        finally:
+            await transport.close()
+    assert (caught.value.http_status, "CANARY" in str(caught.value)) == (int(status[:3]), False)
 
 
 async def test_a_store_without_a_login(monkeypatch):

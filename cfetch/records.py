@@ -46,6 +46,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     projected_s: float | None = None  # when it would have ended, had it not been cancelled
     to_byte: Int64 | None = None
     helper: bool = False
+    content_type: str | None = None
     held_s: float | None = None
     saved_s: float | None = None
     wasted_bytes: Int64 | None = None

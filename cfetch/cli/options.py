@@ -62,6 +62,7 @@ _PANELS = {
     "Errors": (
         "max_attempts",
         "max_failures",
+        "accept_html",
         "retry_budget",
         "deadline",
         "stall_timeout",
@@ -111,6 +112,7 @@ _ONE_WAY = {
     "dry_run",
     "explain",
     "allow_empty",
+    "accept_html",
 }  # switches that nobody turns off on a command line
 
 

@@ -368,6 +368,10 @@ class Settings:
     client_key: Annotated[
         str | None, text("FILE", "PEM file of its key (default: the certificate's file holds it).")
     ] = None
+    accept_html: Annotated[
+        bool,
+        flag("Take web pages for files whose names are no page's and whose size and hash nobody states."),
+    ] = False
     public_only: Annotated[
         bool, flag("Refuse addresses that are not public, also behind names and redirects.")
     ] = False

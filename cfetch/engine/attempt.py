@@ -17,7 +17,7 @@ from cfetch.clock import RunClock
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import AttemptRecord, Outcome
-from cfetch.secret import SecretUrl
+from cfetch.secret import SecretUrl, printable
 from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.http import Response, Transport
@@ -27,6 +27,7 @@ from cfetch.wire.retry import make_throttled
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
+MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
@@ -54,6 +55,7 @@ class Assignment(NamedTuple):
     """What an attempt is sent for: the ``n``-th at ``entry``, asked of ``host``, for a volume.
 
     ``mirror``: the host, where it is not the entry's own. ``is_immune``: it is not broken off as a straggler.
+    ``refuses_pages``: a web page is not what is meant.
     """
 
     entry: Entry
@@ -62,6 +64,7 @@ class Assignment(NamedTuple):
     mirror: str | None = None
     volume_index: int = 0
     is_immune: bool = False
+    refuses_pages: bool = False
 
 
 class Grounds(NamedTuple):
@@ -315,6 +318,7 @@ class Attempt:
             from_byte=self.from_byte,
             bytes=self.received,
             http_status=None if response is None else response.status,
+            content_type=None if response is None else _content_type_of(response),
             outcome=outcome,
             error=error,
             peer=None if response is None else response.peer,
@@ -403,6 +407,7 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, unless: Mappin
         total_bytes=part.total_bytes,
         validator=part.validator,
         unless=unless,
+        refuses_pages=attempt.assignment.refuses_pages,
         base=attempt.assignment.entry.range_start,
         has_hash=attempt.assignment.entry.digest is not None,
     )
@@ -590,6 +595,11 @@ def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int 
     if has_more and end != asked.end_byte:  # it might go on so, a byte a request
         raise Transient(f"the server sent a range up to byte {end} where byte {asked.end_byte} was asked for")
     return has_more
+
+
+def _content_type_of(response: Response) -> str | None:
+    stated = response.headers.getall("Content-Type", [])
+    return printable(stated[0], MAX_TYPE_CHARS) if stated else None
 
 
 def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:

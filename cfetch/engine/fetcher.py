@@ -16,12 +16,14 @@ from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Corrupt, LocalFault, SourceError, Straggling, Transient
 from cfetch.events import RetryScheduled, StragglerCancelled
+from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
 from cfetch.wire.http import Transport
+from cfetch.wire.judge import is_page_name
 from cfetch.wire.rate import make_limiter
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
@@ -235,6 +237,7 @@ class Fetcher:
             tries.begun,
             transfer.host,
             transfer.sources.mirror,
+            refuses_pages=not self._settings.accept_html and _is_told_by_name(entry),
             volume_index=0 if transfer.staging is None else transfer.staging.volume_index,
             is_immune=helper is None
             and (
@@ -328,3 +331,8 @@ class Fetcher:
                 error=str(error),
             )
         )
+
+
+def _is_told_by_name(entry: Entry) -> bool:
+    """Whether nothing but its name tells that the entry is no web page."""
+    return entry.size_bytes is None and entry.digest is None and not is_page_name(entry.path)

@@ -21,6 +21,9 @@ The rules, in the order in which they are asked (RFC 9110 names in brackets):
 8. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
    ``framed=False``, and only a size or a hash of the manifest can vouch for it.
 
+8. A web page where something else was asked for, and neither size nor hash will tell: REFUSE. It is a login
+   page, a captive portal's, or an error told with status 200.
+
 Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two replies.
 """
 
@@ -63,6 +66,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     size_bytes: int | None = None
     total_bytes: int | None = None  # the total size as stated by the reply that the part came from
     validator: str | None = None  # the strong ETag under which the part's bytes came
+    refuses_pages: bool = False  # what is asked for is no web page, as far as its name tells
     unless: Mapping[str, str] = {}  # the headers by which the server can say that nothing has changed
     base: int | None = None
     has_hash: bool = False
@@ -115,13 +119,37 @@ SINGLETONS = ("Content-Length", "Content-Range", "Content-Encoding", "ETag")
 MAX_LENGTH = 2**63 - 1
 MAX_SKIPPED_BYTES = 1 << 20  # what a server that ignores ranges may send for nothing: 0.1 s at 100 Mbit/s
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII | re.IGNORECASE)
+_ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,7})$")
+_PAGES = {"html", "htm", "xhtml", "xht", "shtml", "mhtml", "php", "asp", "aspx", "jsp", "cgi", "do"}
+_PAGE_TYPES = {"text/html", "application/xhtml+xml"}
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
+
+
+def is_page_name(name: str) -> bool:
+    """Whether a web page may be meant by a path: it ends as pages do, or has no ending."""
+    ending = _ENDING.search(name)
+    return ending is None or ending[1].lower() in _PAGES
 
 
 def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
     """Judge a reply by the rules above, in their order."""
     if status not in (200, 206):
         return _judge_status(status, asked)
+    media_type = _media_type(headers) if asked.refuses_pages else ""
+    if media_type in _PAGE_TYPES:
+        return _refuse(
+            f"the server sends a web page ({media_type}) in its place: a login page, a captive portal or an "
+            "error? If pages are meant, give --accept-html"
+        )
+    return _judge_body(status, headers, asked)
+
+
+def _media_type(headers: Headers) -> str:
+    stated = headers.getall("Content-Type", [])
+    return stated[0].partition(";")[0].strip().lower() if stated else ""
+
+
+def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     values: list[str | None] = []
     for name in SINGLETONS:
         stated = headers.getall(name, [])

@@ -19,6 +19,7 @@ class Site:
     def __init__(self):
         self.files = {name: name.encode() * 100 for name in NAMES}
         self.has_etags = True
+        self.content_type = ""
         self.asked: list[tuple[str, str, int]] = []
         site = self
 
@@ -36,6 +37,8 @@ class Site:
                 self.send_response(status)
                 if site.has_etags:
                     self.send_header("ETag", etag)
+                if site.content_type:
+                    self.send_header("Content-Type", site.content_type)
                 if status != 304:
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

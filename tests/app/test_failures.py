@@ -2,6 +2,7 @@
 
 import json
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +72,36 @@ def test_a_file_in_place_of_the_manifest_of_failures_is_not_overwritten(run):
     """The manifest wants a file of that name."""
     with pytest.raises(Exception, match="where the manifest wants a file"):
         run(failures=str(run.to / NAMES[0]))
+
+
+@pytest.mark.parametrize(("name", "accepts", "status"), [
+    ("film.iso", False, "failed"), ("film.iso", True, "done"), ("page.html", False, "done"),
+    ("no-ending", False, "done"),
+])  # fmt: skip
+def test_a_web_page_is_no_film(site, run, name, accepts, status):
+    """A captive portal answers 200 to everything; the reason is told, and the type is in the metrics."""
+    site.files = {name: b"<title>Hotel WiFi login</title>"}
+    site.content_type = "text/html; charset=utf-8"
+    run.urls.write_text(f"{site.url}{name}\n")
+    assert run(accept_html=accepts) == {name: status}
+    records = [json.loads(line) for line in Path(run.summary.metrics).read_text().splitlines()[1:-1]]
+    assert records[0]["attempts"][-1]["content_type"] == "text/html; charset=utf-8"
+    assert [failure.message.partition(":")[0] for failure in run.summary.failures] == (
+        ["the server sends a web page (text/html) in its place"] if status == "failed" else []
+    )
+
+
+def test_a_stated_size_vouches_against_the_type(site, run):
+    """Some servers call everything a page."""
+    site.files = {"film.iso": b"x" * 10}
+    site.content_type = "text/html"
+    run.urls.write_text(json.dumps({"url": f"{site.url}film.iso", "size": 10}))
+    assert run() == {"film.iso": "done"}
+
+
+def test_nothing_where_bytes_were_stated_is_a_failure(site, run):
+    """Whatever the server says of its length."""
+    site.files = {"film.iso": b""}
+    run.urls.write_text(json.dumps({"url": f"{site.url}film.iso", "size": 10}))
+    assert run() == {"film.iso": "failed"}
+    assert "0 bytes where the manifest says 10" in run.summary.failures[0].message

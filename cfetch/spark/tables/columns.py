@@ -78,6 +78,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("helper", "boolean", "brought a further segment"),
         Column("held_s", "double", "held by a rate limit or the volume; null: never"),
         Column("saved_s", "double", "saved by cancelling; below 0: cost; null: unknown"),
+        Column("content_type", "string", "as the server has stated it"),
     ),
     "events": (
         *_RUN,

@@ -252,6 +252,7 @@ def _make_attempt_rows(record: FileRecord) -> Iterator[tuple[object, ...]]:
             *(attempt.start_s, attempt.first_byte_s, attempt.end_s, attempt.from_byte, attempt.bytes, wasted),
             *(attempt.median_bps, attempt.expected_s, attempt.samples),
             *(attempt.projected_s, attempt.to_byte, attempt.helper, attempt.held_s, attempt.saved_s),
+            attempt.content_type,
         )
 
 

@@ -22,7 +22,7 @@ from cfetch.breaker import CLOSED, Position
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
-from cfetch.wire.rate import RequestPace
+from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 
 FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either

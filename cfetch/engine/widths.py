@@ -6,7 +6,7 @@ from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.events import BreakerClosed, Listener, WidthChanged
 from cfetch.straggler.width import Width
-from cfetch.wire.rate import RequestPace
+from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits
 
 SILENT_S = 0.5  # an attempt that has waited for so long for its first byte says nothing of its host's rate

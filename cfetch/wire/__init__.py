@@ -18,6 +18,7 @@ Read in this order::
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
     credentials.py      the user's headers, token and cookies, and the hosts that may have them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
+    request_pace.py     ``--rate``: when a host may be asked once more (pure)
     refresh.py          fresh links, for all entries that expire at once with one question
     listener.py         the end of the project's own servers: no connection stays open unseen
     loop.py             the event loop of a download: uvloop where it is installed

@@ -1,7 +1,5 @@
 """``--limit-rate``: how many bytes a second are read, of all downloads together and of each host.
 
-``--rate``: how many requests a second each host is asked.
-
 aiolimiter does not fit: it refuses amounts above its bucket, serves small amounts before large ones
 that came earlier, and starts with a full bucket, that is a burst of its whole period.
 """
@@ -40,27 +38,6 @@ class Bucket:
     def give_back(self, size_bytes: int) -> None:
         """Give back what was paid for bytes that had not arrived."""
         self._paid_s -= size_bytes / self._rate_bps
-
-
-class RequestPace:
-    """When each host may be asked once more, of ``per_s`` requests a second. Pure.
-
-    A bucket of one token for each host: requests are evenly apart; late timers are made up for.
-    """
-
-    def __init__(self, per_s: float) -> None:
-        self._gap_s = 1.0 / per_s
-        self._due_s: dict[str, float] = {}
-
-    def opens_s(self, host: str) -> float:
-        """When ``host`` may be asked: in the past, if it may be asked now."""
-        return self._due_s.get(host, -math.inf)
-
-    def note_request(self, host: str, now_s: float) -> None:
-        """Note that it is being asked."""
-        due_s = self.opens_s(host)
-        is_late = now_s - due_s <= BURST_S  # by a timer, and not because nobody had anything to ask
-        self._due_s[host] = (due_s if is_late else now_s) + self._gap_s
 
 
 class Held(Protocol):

@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.config.settings import KINDS, Settings
 from cfetch.shares.task import divide_limits
-from cfetch.wire.rate import BURST_S, RequestPace
+from cfetch.wire.request_pace import LATE_S, RequestPace
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 
@@ -39,7 +39,7 @@ def test_no_host_is_asked_more_often(tmp_path):
 def test_late_timers_are_made_up_for_and_no_more():
     """After a long silence the next requests are as far apart as ever."""
     pace = RequestPace(10.0)
-    for at_s, due_s in ((0.0, 0.1), (0.15, 0.2), (60.0, 60.1), (60.1 + 2 * BURST_S, 60.4)):
+    for at_s, due_s in ((0.0, 0.1), (0.15, 0.2), (60.0, 60.1), (60.1 + 2 * LATE_S, 60.4)):
         pace.note_request("h", at_s)
         assert pace.opens_s("h") == pytest.approx(due_s)
     assert pace.opens_s("other") < 0

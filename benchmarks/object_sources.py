@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.bench.child import run_child
-from cfetch.bench.content import Group, SyntheticSet, count_right
+from cfetch.bench.content import Group, SyntheticSet, count_right, pieces
 from cfetch.bench.faults import Fault, FaultRule, draw
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.spec import OriginSpec
@@ -155,14 +155,14 @@ def _moto(group: Group) -> Iterator[str]:
         def put(names: list[str]) -> None:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             for name in names:
-                body = bytes(files[name].read(0, group.size_bytes)) if name else b""
+                body = b"".join(pieces(files[name])) if name else b""
                 connection.request("PUT", f"/{BUCKET}/{name}".rstrip("/"), body, {"Authorization": LOGIN})
                 reply = connection.getresponse()
                 reply.read()
                 assert reply.status == 200
             connection.close()
 
-        put(["", *files])  # one after the other, as moto loses objects that are put side by side
+        put(["", *files])
         yield f"http://127.0.0.1:{port}"
     finally:
         child.kill()

@@ -108,6 +108,7 @@ REPLIES = [
     (OK + b"X" * 9_000 + b": " + b"y" * 9_000 + b"\r\n\r\n", "no reply", False),
     (OK + b"X: " + b"y" * 17_000 + b"\r\n\r\n", "no reply", False),
     (b"HTTP/1.1 000 OK\r\n\r\n", "no reply", False),
+    (b"HTTP/1.1 099 OK\r\n\r\n", "no reply", False),
     (b"SSH-2.0\r\n", "no reply", False),
     (CHUNKED + b"zz\r\n", Transient, False),
     (CHUNKED + b"1\r\nabc\r\n", Transient, False),

@@ -67,7 +67,7 @@ def prepare_get(
         raise UsageError("--sha256 must be 64 hexadecimal digits, or beside to read URL.sha256")
     settings, name = _choose_place(settings, output)
     entries = _make_entries(urls, name, settings.name_by)
-    settings = aim_headers(settings, {entry.url.host() for entry in entries})
+    settings = aim_headers(settings, dict.fromkeys(entry.url.host() for entry in entries))
     if sha256 is not None:
         network = make_network(settings.network, env)
         hashes = (_read_hash_beside(e.url, clock, network) if sha256 == BESIDE else sha256 for e in entries)

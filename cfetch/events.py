@@ -40,17 +40,6 @@ class RunStarted(Event, frozen=True, kw_only=True):
     destinations: tuple[str, ...] = ()
 
 
-class AttemptStarted(Event, frozen=True, kw_only=True):
-    """A request is about to be sent; ``n`` counts from 1."""
-
-    id: int
-    n: int
-    path: str
-    host: str
-    size_bytes: int | None
-    from_byte: int
-
-
 class BaselineView(msgspec.Struct, frozen=True, kw_only=True):
     """The normal speed, the entries that have finished, and how many the baseline needs."""
 

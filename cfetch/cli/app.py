@@ -17,6 +17,7 @@ from typer.core import TyperArgument, TyperCommand
 from cfetch import __version__
 from cfetch.cli.streams import ReaderGone, guard, settle
 from cfetch.errors import CfetchError, Interrupted, UsageError
+from cfetch.run.collector import collect_seldom
 
 _EPILOG = """\
 Examples:
@@ -107,7 +108,8 @@ def main() -> None:
         sys.exit(UsageError.exit_code)
     _verbs(word)
     try:
-        code = _run_verb()
+        with collect_seldom():  # imports alone would make Python look a hundred times
+            code = _run_verb()
     except KeyboardInterrupt:  # it came while the last words were written
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

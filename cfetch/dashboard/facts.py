@@ -21,7 +21,6 @@ from cfetch.dashboard.view import (
     width_text,
 )
 from cfetch.events import (
-    AttemptStarted,
     BatchCommitted,
     BatchPlaced,
     BreakerClosed,
@@ -87,8 +86,6 @@ class Facts:
 
     def reduce(self, event: Event) -> Iterator[Fact]:
         """The facts that ``event`` adds: mostly none."""
-        if isinstance(event, AttemptStarted):
-            return  # there are as many as files, and Progress tells of those under way
         self.view.apply(event)
         if isinstance(event, EntryFinished):
             if event.record.status == "failed":

@@ -17,7 +17,7 @@ emits events.
     transfer.py         an entry in a worker's hands: part, sources, tries
     fetcher.py          its tries, one after the other
     links.py            a fresh link before a try, if the old one has expired
-    attempt.py          one try: ask, judge, stream
+    fetching.py         one try: ask, judge, stream; ``attempt.py``: what is watched of it, its record
     flights.py          the attempts under way: who started, who ended, what they have brought
     segments.py         idle workers help entries under way
     segment_split.py    which entries they help, and from which byte on (pure)

@@ -5,8 +5,9 @@ publishes each part by itself on one volume. ``Batched`` places whole batches on
 at once, and begins it anew elsewhere when its volume fails. The pool asks both the same questions and never
 which it has.
 
-An entry's life here: ``hand_out``, ``look_for``; then ``skip``, ``publish``, ``put_back``, ``fail``,
-``fail_locally`` or ``interrupt``; last ``leave``. The commitment ends each entry in the ledger exactly once.
+An entry's life here: ``hand_out``, ``has_nothing_of``, ``look_for``; then ``skip``, ``publish``,
+``put_back``, ``fail``, ``fail_locally`` or ``interrupt``; last ``leave``. The commitment ends each entry in
+the ledger exactly once.
 """
 
 import asyncio
@@ -67,6 +68,9 @@ class Commitment(Protocol):
 
     def leave(self, transfer: Transfer) -> None:
         """Note that the worker has let go of the entry: others may start."""
+
+    def has_nothing_of(self, transfer: Transfer) -> bool:
+        """Whether nothing of the entry was there before this run; at once. False: ``look_for`` tells."""
 
     async def look_for(self, transfer: Transfer) -> Standing | None:
         """The file under the entry's name, if something vouches for it.

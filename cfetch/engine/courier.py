@@ -42,10 +42,16 @@ class Courier:
         try:
             turn = await self._wait_for_turn(transfer) if self._policy.sequential else None
             try:
-                if transfer.is_new and await self._is_in_place(transfer):
-                    self._commitment.skip(transfer)
-                    return
-                due_s = await self._fetch(transfer)
+                if transfer.is_new:
+                    transfer.adopted_bytes = 0
+                    is_there = not self._commitment.has_nothing_of(transfer)
+                    if is_there and await self._is_in_place(transfer):
+                        self._commitment.skip(transfer)
+                        return
+                is_whole = transfer.verified != "none"
+                due_s = None if is_whole else await self._fetcher.go_on(transfer)
+                if due_s is not None:
+                    transfer.part.close()
             finally:
                 if turn is not None:
                     turn.release()
@@ -85,7 +91,6 @@ class Courier:
         to be asked whether the file has changed, the fetch asks.
         """
         entry, part = transfer.entry, transfer.part
-        transfer.adopted_bytes = 0
         standing = await self._commitment.look_for(transfer)
         if standing is not None and standing.unless:
             transfer.access.standing = standing
@@ -101,23 +106,3 @@ class Courier:
             with suppress(Corrupt):  # verifying has emptied the part, so it is fetched anew
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
         return False
-
-    async def _fetch(self, transfer: Transfer) -> float | None:
-        """Fetch what is missing; None when the part is whole, else when the next try may start.
-
-        Raises SourceError (the file cannot be had) or LocalFault.
-        """
-        if transfer.verified != "none":
-            return None
-        if transfer.sources.place_bytes is None:
-            now_s = self._clock.now()
-            if not self._fetcher.place(transfer, now_s):
-                error = self._fetcher.given_up(transfer, now_s)
-                if error is not None:
-                    raise error
-                transfer.part.close()
-                return now_s  # another entry has taken the place for which this one was handed out
-        due_s = await self._fetcher.go_on(transfer)
-        if due_s is not None:
-            transfer.part.close()
-        return due_s

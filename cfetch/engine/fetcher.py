@@ -7,7 +7,8 @@ straggler's fresh connection) happens within; where a try has to wait, the entry
 import asyncio
 
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, fetch, outcome_of
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, outcome_of
+from cfetch.engine.fetching import fetch
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
@@ -66,8 +67,15 @@ class Fetcher:
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (None), or until a try has to wait: from then on.
 
-        ``transfer`` has a place at its host. Raises SourceError (the file cannot be had) or LocalFault.
+        Raises SourceError (the file cannot be had) or LocalFault.
         """
+        if transfer.sources.place_bytes is None:
+            now_s = self._clock.now()
+            if not self.place(transfer, now_s):
+                given_up = self.given_up(transfer, now_s)
+                if given_up is not None:
+                    raise given_up
+                return now_s  # another entry has taken the place for which this one was handed out
         try:
             while True:
                 if (paced_s := self._hosts.paced_s(transfer.host)) > self._clock.now():
@@ -124,13 +132,16 @@ class Fetcher:
 
         Without one it has none afterwards; with one, the place it had may have been changed for another.
         """
-        self.leave(transfer, now_s)
+        sources = transfer.sources
+        if sources.place_bytes is not None:
+            self.leave(transfer, now_s)
         source = transfer.best_source(self._hosts, now_s, self._limits.max_attempts)
         if source is None:
             return False
-        transfer.move(source)
-        place_bytes = transfer.sources.place_bytes = transfer.wanted_bytes
-        self._hosts.take_place(transfer.host, place_bytes)
+        if source != sources.number:
+            transfer.move(source)
+        sources.place_bytes = transfer.wanted_bytes
+        self._hosts.take_place(sources.host, sources.place_bytes)
         return True
 
     def leave(self, transfer: Transfer, now_s: float) -> None:
@@ -242,7 +253,7 @@ class Fetcher:
             is_immune=helper is None
             and (
                 tries.has_one_failure_left(self._limits.max_attempts)
-                or self._policy.must_spare(transfer.host, tries.mitigations)
+                or (tries.mitigations > 0 and self._policy.must_spare(transfer.host, tries.mitigations))
             ),
         )
         attempt = Attempt(

@@ -12,7 +12,7 @@ from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import SourceError
-from cfetch.events import AttemptStarted, HostPaused, Listener, RescueGivenUp
+from cfetch.events import HostPaused, Listener, RescueGivenUp
 from cfetch.records import Outcome
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.cures import Cure
@@ -90,17 +90,6 @@ class Flights:
                     rescues=transfer.tries.mitigations,
                 )
             )
-        self._emit(
-            AttemptStarted(
-                t_s=attempt.start_s,
-                id=entry.id,
-                n=assignment.n,
-                path=entry.path,
-                host=assignment.host,
-                size_bytes=entry.size_bytes,
-                from_byte=attempt.from_byte,
-            )
-        )
         return cure
 
     def end(self, attempt: Attempt, outcome: Outcome, error: SourceError | None, now_s: float) -> None:

@@ -95,10 +95,12 @@ class Single:
         """Note that the entry's host may take one more."""
         self.schedule.reopen(transfer.queue)
 
+    def has_nothing_of(self, transfer: Transfer) -> bool:
+        """Call ``Volume.has_nothing_of``."""
+        return self._volume.has_nothing_of(transfer.entry)
+
     async def look_for(self, transfer: Transfer) -> Standing | None:
         """The file under the entry's name, vouched for; else adopt what a dead run has left."""
-        if self._volume.has_nothing_of(transfer.entry):
-            return None
         standing = await self._volume.verify_existing(transfer.entry)
         if standing is None:
             await self._volume.adopt_leftover(transfer.entry, transfer.part)

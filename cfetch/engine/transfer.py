@@ -72,8 +72,6 @@ class Sources:
         ``stays``: elsewhere the bytes that are there would be lost. ``one_try_left``: then the own URL of the
         entry is asked before any mirror, which may hold another version.
         """
-        if not self._mirrors:
-            return 0 if hosts.opens_s(self.host, now_s) <= now_s else None
 
         def cost(number: int) -> tuple[float, float, int]:
             at_home = number == self.number and (stays or self._is_owed)
@@ -236,11 +234,11 @@ class Transfer:
     """
 
     __slots__ = (
+        "_helpers",
         "access",
         "adopted_bytes",
         "attempts",
         "entry",
-        "helpers",
         "index",
         "moved",
         "part",
@@ -278,7 +276,14 @@ class Transfer:
         self.access = Access(entry)
         self.tries = Tries(now_s)
         self.waits = Waits(now_s)
-        self.helpers = Helpers()
+        self._helpers: Helpers | None = None
+
+    @property
+    def helpers(self) -> Helpers:
+        """Its helpers; most transfers never have one."""
+        if self._helpers is None:
+            self._helpers = Helpers()
+        return self._helpers
 
     @property
     def is_new(self) -> bool:
@@ -317,6 +322,8 @@ class Transfer:
 
     def best_source(self, hosts: Hosts, now_s: float, max_attempts: int) -> int | None:
         """Call ``Sources.best``."""
+        if not self.entry.mirrors:
+            return 0 if hosts.opens_s(self.sources.host, now_s) <= now_s else None
         stays = self.part.position > 0 and self.entry.digest is None
         one_try_left = self.tries.errors >= max_attempts - 1
         return self.sources.best(hosts, now_s, self.wanted_bytes, stays=stays, one_try_left=one_try_left)
@@ -327,8 +334,6 @@ class Transfer:
         An ETag speaks for the one URL that stated it (RFC 9110 8.8.3), so bytes of two sources are joined
         only under the manifest's hash.
         """
-        if source == self.sources.number:
-            return
         self.sources.move(source)
         self.access.move(source)
         if self.entry.digest is None:

@@ -118,11 +118,14 @@ class LiveCounts:
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
-        self.ended.of(event)
-        if isinstance(event, RetryScheduled):
+        if isinstance(event, EntryFinished):
+            self.ended.add(event.record)
+            if self._announced:
+                self._announced.pop(event.record.id, None)
+        elif isinstance(event, RetryScheduled):
             self._announced[event.id] += 1
-        elif self._announced and isinstance(event, EntryFinished):
-            self._announced.pop(event.record.id, None)
+        else:
+            self.ended.of(event)
 
     def adopt(self, size_bytes: int) -> None:
         """Count bytes of a dead run's that are gone on with."""

@@ -30,7 +30,6 @@ from cfetch.config.settings import Settings
 from cfetch.config.units import duration_text
 from cfetch.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
 from cfetch.events import (
-    AttemptStarted,
     Event,
     Listener,
     RunExplained,
@@ -139,8 +138,7 @@ class Frame:
 
         def emit(event: Event) -> None:
             try:
-                if not isinstance(event, AttemptStarted):  # there are as many as files, and nobody keeps them
-                    keep(event)
+                keep(event)
                 listener(event)
             except LocalFault as fault:  # the metrics file cannot grow any more
                 self._error = self._error or fault

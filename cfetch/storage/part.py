@@ -351,7 +351,8 @@ class Part:
         Raises LocalFault, Blocked.
         """
         self._file.check()
-        self._file.finish(self._notes.leave_out_mirror(self.validator), self.last_modified)
+        if not self._file.is_finished:
+            self._file.finish(self._notes.leave_out_mirror(self.validator), self.last_modified)
         self.check()  # other parts of its batch may have been published before the disk was given up
         self._file.publish()
 

@@ -275,6 +275,11 @@ class PartFile:
             self._volume.sources.note(self.fd, self._entry.path, Source(self.identity, validator))
         self.close()
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all that it has is in a file, and that is closed."""
+        return self._is_made and self.fd < 0
+
     def check(self) -> None:
         """Raises LocalFault if it cannot be published."""
         if self._is_discarded:  # its batch moved while this step waited for its turn

@@ -12,8 +12,10 @@ cut may.
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - else it is loaded at the first flush, when descriptors may be few
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +28,7 @@ from cfetch.storage.volume import BatchRecord, Ended
 
 GROUP_S = 0.2  # for which a file waits at most for others; four or five flushes a second
 WRITTEN_FILES = 64  # 3 ms of the event loop; what kill -9 costs at most beside the downloads under way
+NAMED_FILES = 128  # likewise: a group gets its names, and is told of, so many at a time
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
 MAX_PENDING_FILES = 4096  # some 3 KiB of memory each, of twice as many; only a slow disk reaches this
 MAX_PENDING_BYTES = 256 << 20  # bounds a flush; the kernel's own limit for unwritten pages is usually higher
@@ -99,7 +102,7 @@ class Publisher:
 
     async def run(self) -> None:
         """Publish group after group, until drained."""
-        named: list[_Pending] = []
+        named: deque[_Pending] = deque()
         while True:
             if not (self._unwritten or self._pending or named):
                 if self._draining:
@@ -125,40 +128,56 @@ class Publisher:
         self._work.set()
         self._full.set()
 
-    async def _publish_group(self, group: list[_Pending], named: list[_Pending]) -> list[_Pending]:
+    async def _publish_group(self, group: list[_Pending], named: deque[_Pending]) -> deque[_Pending]:
         """Flush and publish a group. The parts of the group before, ``named``, are then reported as done."""
+        errors: list[CfetchError | None] = []
         try:
             if self._durable:
                 await self._disk.beside(self._volume.flush)
-            while named:
-                await self._put_record(named[0])
-                named.pop(0).ended(None)
-            errors = await self._disk.call(
-                lambda: self._publish_all(group),
-                undo=lambda errors: self._undo(group, errors),
-            )
+            await self._tell(named)
+            for start in range(0, len(group), NAMED_FILES):
+                some = group[start : start + NAMED_FILES]
+                errors += await self._disk.call(
+                    partial(self._publish_all, some), undo=partial(self._undo, some)
+                )
+                await asyncio.sleep(0)
         except LocalFault as fault:  # the bytes may be lost although they were written: never publish them
-            for part in (part for pending in group for part in pending.parts):
-                part.discard()
-            for pending in named:
-                self._withdraw_pending(pending, fault)
-            for pending in group:
-                pending.ended(fault)
-            return []
+            self._disk.tidy(partial(self._undo, group[: len(errors)], errors))
+            self._give_up(group, named, fault)
+            return deque()
         for pending, error in zip(group, errors, strict=True):
             if error is not None:
                 self._end(pending, error)
-        fine = [pending for pending, error in zip(group, errors, strict=True) if error is None]
+        fine = deque(pending for pending, error in zip(group, errors, strict=True) if error is None)
         if self._durable:
             return fine
         for pending in fine:
             try:
-                await self._put_record(pending)
+                if pending.record is not None:
+                    await self._put_record(pending.record)
             except LocalFault as fault:
                 self._withdraw_pending(pending, fault)
             else:
                 pending.ended(None)
-        return []
+        return deque()
+
+    async def _tell(self, named: deque[_Pending]) -> None:
+        """Report the parts as done, whose names are flushed; those before a fault are taken out."""
+        while named:
+            for _ in range(min(len(named), NAMED_FILES)):
+                if named[0].record is not None:
+                    await self._put_record(named[0].record)
+                named.popleft().ended(None)
+            await asyncio.sleep(0)
+
+    def _give_up(self, group: Sequence[_Pending], named: Iterable[_Pending], fault: LocalFault) -> None:
+        """End a group, and what is left of the group before, with the fault of their flush."""
+        for part in (part for pending in group for part in pending.parts):
+            part.discard()
+        for pending in named:
+            self._withdraw_pending(pending, fault)
+        for pending in group:
+            pending.ended(fault)
 
     def _withdraw_pending(self, pending: _Pending, fault: LocalFault) -> None:
         """Take back the names that were not flushed, so that the batch may go elsewhere."""
@@ -172,15 +191,13 @@ class Publisher:
         for part in parts:
             part.discard()
 
-    async def _put_record(self, pending: _Pending) -> None:
-        record = pending.record
-        if record is not None:
-            text = msgspec.json.encode(record)
-            await self._disk.call(
-                lambda: self._volume.records.put(record.id, text),
-                undo=lambda _: self._volume.records.remove(record.id),
-            )
-            self._unflushed_records = True
+    async def _put_record(self, record: BatchRecord) -> None:
+        text = msgspec.json.encode(record)
+        await self._disk.call(
+            lambda: self._volume.records.put(record.id, text),
+            undo=lambda _: self._volume.records.remove(record.id),
+        )
+        self._unflushed_records = True
 
     def _publish_all(self, group: list[_Pending]) -> list[CfetchError | None]:
         """Give the parts of all of a group their names; what stood in the way of each. A step."""

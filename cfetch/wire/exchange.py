@@ -1,4 +1,4 @@
-"""One request and its reply on a connection of the pool, without the layers of aiohttp's session.
+"""One request and its reply on a kept connection, without the layers of aiohttp's session.
 
 llhttp reads the reply: the parser of Node.js, by way of httptools; aiohttp has the same one inside. It is
 given the leniencies that aiohttp gives it (many servers end lines with a bare LF). What llhttp leaves to its
@@ -9,10 +9,10 @@ reply; where something comes before the next request, it is closed.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 import aiohttp
-from aiohttp.connector import Connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
 
@@ -25,11 +25,14 @@ MAX_HEADERS = 128
 # The parser keeps no more than that.
 MAX_BARE_BYTES = 128 << 10
 LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller ones together
+_TEXT = ("utf-8", "surrogateescape")
 MANY_PIECES = 64  # each costs some 50 bytes besides its own: a chunk may have a single byte
 
 
 class PooledConnection(asyncio.BufferedProtocol):
-    """A connection that aiohttp's connector makes and keeps. ``used``: it has carried a whole reply.
+    """A connection that aiohttp's connector makes. ``used``: it has carried a whole reply.
+
+    ``keep`` takes it after a reply that leaves it usable, ``let_go`` closes it; both are set by the pool.
 
     ``coming_bytes`` have come of the present reply's body, or the last one's; ``carried_bytes`` before it.
 
@@ -47,8 +50,9 @@ class PooledConnection(asyncio.BufferedProtocol):
         "ahead_bytes",
         "carried_bytes",
         "coming_bytes",
+        "keep",
+        "let_go",
         "peer",
-        "should_close",
         "transport",
         "used",
     )
@@ -60,7 +64,8 @@ class PooledConnection(asyncio.BufferedProtocol):
         self._exchange: Exchange | None = None
         self._closed: asyncio.Future[None] | None = None
         self.transport: asyncio.Transport | None = None
-        self.should_close = True
+        self.keep: Callable[[PooledConnection], None] = PooledConnection.close
+        self.let_go: Callable[[], None] = self.close
         self.used = False
         self.carried_bytes = self.coming_bytes = 0
         self.peer: str | None = None
@@ -68,15 +73,23 @@ class PooledConnection(asyncio.BufferedProtocol):
     def begin(self, exchange: "Exchange") -> None:
         """Give what comes from now on to ``exchange``."""
         self._exchange = exchange
-        self.should_close = True
         self.carried_bytes += self.coming_bytes
         self.coming_bytes = 0
 
-    def end(self, *, should_close: bool) -> None:
-        """Take it from its exchange. From now on nothing may come."""
+    def end(self, exchange: "Exchange", *, is_usable: bool) -> None:
+        """Take it from ``exchange``, if that has it still. From now on nothing may come."""
+        if self._exchange is not exchange:
+            return
         self._exchange = None
-        self.should_close = should_close
-        self.used = not should_close or self.used
+        if is_usable:
+            self.used = True
+            self.keep(self)
+        else:
+            self.let_go()
+
+    def make_waiter(self) -> asyncio.Future[None]:
+        """Make a future for a reader that waits for what comes."""
+        return self._loop.create_future()
 
     def is_connected(self) -> bool:
         """Whether a request can be sent on it; the pool asks."""
@@ -132,7 +145,6 @@ class Exchange:
     __slots__ = (
         "_bare_bytes",
         "_buffered_bytes",
-        "_connection",
         "_error",
         "_fields",
         "_has_body",
@@ -150,26 +162,26 @@ class Exchange:
 
     place: SecretUrl  # set by the transport, which follows redirects
 
-    def __init__(self, connection: Connection, request: bytes, *, has_body: bool) -> None:
-        self._connection: Connection | None = connection
-        self._wire = cast("PooledConnection", connection.protocol)
+    def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
+        self._wire = wire
         self._has_body = has_body
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(
             lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
         self._parts: deque[bytes] = deque()
-        self._buffered_bytes = self._bare_bytes = self._fields = 0
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._buffered_bytes = self._bare_bytes = 0
         self._is_over = self._is_paused = self._keeps = False
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self.status = 0  # until the head has come
         self.headers: CIMultiDict[str] = CIMultiDict()
-        self._wire.begin(self)
-        if self._wire.transport is None:
+        wire.begin(self)
+        if wire.transport is None:
             self._fail(aiohttp.ServerDisconnectedError())
         else:
-            self._wire.transport.write(request)
+            wire.transport.write(request)
 
     @property
     def peer(self) -> str | None:
@@ -187,7 +199,7 @@ class Exchange:
             while not self.status:
                 if self._error is not None:
                     raise self._error
-                await self._wait()
+                await self._next_news()
         except BaseException:
             self.close()
             raise
@@ -203,7 +215,7 @@ class Exchange:
                 raise map_error(self._error, reading=True) from None
             if self._is_over:
                 return b""
-            await self._wait()
+            await self._next_news()
         return self._note_taken(self._take(most))
 
     def read_buffered(self) -> bytes:
@@ -225,7 +237,7 @@ class Exchange:
 
     def close(self) -> None:
         """Break the reply off, as ``Response`` says."""
-        if self._connection is not None:
+        if self._parser is not None:
             self._fail(aiohttp.ClientConnectionError())
 
     def _take(self, most: int) -> bytes:
@@ -248,16 +260,15 @@ class Exchange:
             small.appendleft(self._parts.pop())
         self._parts.append(b"".join(small))
 
-    async def _wait(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+    def _next_news(self) -> asyncio.Future[None]:
+        """Done when more has come, or nothing more will."""
+        self._waiter = self._wire.make_waiter()
+        return self._waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     # --- what comes from the connection
 
@@ -298,10 +309,7 @@ class Exchange:
         self._is_over, self._parser = True, None
         if self._is_paused:
             self._resume()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._wire.end(should_close=not self._keeps)
-            connection.release()
+        self._wire.end(self, is_usable=self._keeps)
 
     def _distrust(self, error: HttpParserError) -> None:
         """Fail, and drop what has come together with bytes that are no HTTP."""
@@ -310,10 +318,7 @@ class Exchange:
 
     def _fail(self, error: Exception) -> None:
         self._error, self._parser = error, None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._wire.end(should_close=True)
-            connection.close()
+        self._wire.end(self, is_usable=False)
         self._wake()
 
     def _resume(self) -> None:
@@ -330,27 +335,27 @@ class Exchange:
             self._keeps = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers count, but are not kept; what comes behind the reply is not either."""
-        self._fields += 1
-        if self._fields > MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or b"\0" in value:
+        """Keep a header. Trailers count, but are not read; what comes behind the reply is not either."""
+        fields = self._fields
+        if len(fields) == MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or b"\0" in value:
             raise ValueError
-        if not self.status:
-            text = value.rstrip(b" \t").decode("utf-8", "surrogateescape")
-            self.headers.add(name.decode("utf-8", "surrogateescape"), text)
+        fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Note the status, unless it is that of an interim reply."""
+        """Note status and headers, unless they are those of an interim reply."""
         if self._is_over or self._parser is None:
             return
         status = self._parser.get_status_code()
         if status < 100:
             raise ValueError
         if 100 <= status < 200 and status != 101:
-            self.headers.clear()
-            self._fields = 0
+            self._fields.clear()
             return
         self._keeps = self._parser.should_keep_alive()
         self.status = status
+        self.headers.extend(
+            [(name.decode(*_TEXT), value.rstrip(b" \t").decode(*_TEXT)) for name, value in self._fields]
+        )
         if not self._has_body:
             self._is_over = True
 

@@ -12,48 +12,36 @@ for over a link that is made, and signed, for this one request.
 
 import asyncio
 import re
-import socket
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 import aiohttp
 import yarl
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
+from aiohttp.abc import AbstractResolver
 
 from cfetch import __version__
 from cfetch.errors import Refused
 from cfetch.manifest.object_urls import is_object_url
 from cfetch.secret import SecretUrl
-from cfetch.wire.exchange import Exchange, PooledConnection
-from cfetch.wire.foreign_errors import is_unknown_name, make_proxy_refusal, map_error
+from cfetch.wire.connections import Pool
+from cfetch.wire.exchange import Exchange
+from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.targets import REDIRECTS, NotPublic, is_public, next_hop
+from cfetch.wire.targets import REDIRECTS, next_hop
 
 if TYPE_CHECKING:
     from cfetch.storage.object_source import ObjectLinks
 
-AHEAD_BYTES = 512 << 10  # per connection: twice what is read at once, so that no read pauses a fast stream
-HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
-UNKNOWN_NAME_S = 0.5  # a resolver that is just starting says so of every name, so it is asked once more
-AHEAD_S = (
-    0.25  # seconds that the kernel may read ahead under a limit; one connection can still use the whole limit
-)
-MIN_AHEAD_BYTES = 32 << 10  # less would make a window of a few packets
-MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
-MAX_ORIGINS = 1024  # of which what a request needs is kept; a plan of more hosts makes it anew
-_WANTS_FRESH: ContextVar[bool] = ContextVar("fresh", default=False)
-_ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
-_URL = re.compile(r"(https?)://([^/?#]+)([^#]*)", re.IGNORECASE)
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 OBJECT_REFUSALS = {  # of a link that is new, a refusal says something about the login, and not the link
     400: "the store does not accept the request; if its bucket is in another region, set AWS_REGION",
     401: "the store denies access; the login in the environment needs to read there",
     403: "the store denies access; the login in the environment needs to read there",
 }
+MAX_ORIGINS = 1024  # of which what a request needs is kept; a plan of more hosts makes it anew
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+# The server, what it is asked for, and a fragment, which is the reader's own affair.
+_URL = re.compile(r"(https?://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.IGNORECASE | re.DOTALL)
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
@@ -128,20 +116,11 @@ class HttpTransport:
         ``idle_s``: how long an idle connection is kept.
         """
         self._network = network
-        self._resolver = _Resolver(resolver or aiohttp.DefaultResolver())
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s
-        )
-        kept: dict[str, Any] = {"keepalive_timeout": idle_s} if keep_alive else {"force_close": True}
-        self._connector = _Connector(
-            AHEAD_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES,
-            limit=0,
-            ssl=True if network.tls is None else network.tls,
-            resolver=self._resolver,
-            ttl_dns_cache=60,
-            happy_eyeballs_delay=HAPPY_EYEBALLS_S,
-            socket_factory=_make_socket_factory(network),
-            **kept,
+        self._pool = Pool(
+            network,
+            resolver or aiohttp.DefaultResolver(),
+            connect_timeout_s=connect_timeout_s,
+            idle_s=idle_s if keep_alive else 0.0,
         )
         self._headers = OWN_HEADERS if keep_alive else {**OWN_HEADERS, "Connection": "close"}
         if network.user_agent is not None:
@@ -170,18 +149,28 @@ class HttpTransport:
         place = url
         while True:
             sent = secrets if own is None else own.add_cookies(url, secrets)
-            reply = await self._ask(fresh, method, url, {**headers, **sent} if sent else headers)
+            proxied = False
+            try:
+                origin, target = self._find_origin(url)
+                proxied = origin.is_proxied
+                all_headers = {**headers, **sent} if sent else headers
+                reply = await self._ask(origin, method, target, all_headers, fresh=fresh)
+            except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
+                raise map_error(error, proxied=proxied) from None
+            if proxied and reply.status == 407:
+                reply.close()
+                raise make_proxy_refusal(reply.status)
             if reply.status not in REDIRECTS:
                 reply.place = place
                 return reply
             seen.append(url)
             reply.close()
-            target = next_hop(url, reply.headers, seen)
-            if secrets and target.origin() != url.origin():
+            hop = next_hop(url, reply.headers, seen)
+            if secrets and hop.origin() != url.origin():
                 secrets = {}
-            if target.host() == place.host():
-                place = target
-            url = target
+            if hop.host() == place.host():
+                place = hop
+            url = hop
 
     async def _open_object(
         self,
@@ -204,35 +193,23 @@ class HttpTransport:
             raise Refused(f"HTTP {reply.status}: {why}", http_status=reply.status)
         return reply
 
-    async def _ask(self, fresh: bool, method: str, url: SecretUrl, headers: Mapping[str, str]) -> Exchange:
-        """Send one request, directly or through the proxy, and wait for the reply's head."""
-        proxied = bool(self._network.proxies) and self._network.proxy_for(url) is not None
-        try:
-            parts = _URL.match(url.reveal())
-            if parts is None:
-                raise ValueError
-            origin = self._find_origin(url, parts[1].lower(), parts[2])
-            reply = await self._exchange(origin, method, parts[3], headers, fresh)
-        except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
-            raise map_error(error, proxied=proxied) from None
-        if proxied and reply.status == 407:
-            reply.close()
-            raise make_proxy_refusal(reply.status)
-        return reply
-
-    async def _exchange(
-        self, origin: "_Origin", method: str, target: str, headers: Mapping[str, str], fresh: bool
+    async def _ask(
+        self, origin: "_Origin", method: str, target: str, headers: Mapping[str, str], *, fresh: bool
     ) -> Exchange:
-        """Make the request; once more where the server had closed the idle connection that it was sent on."""
-        if fresh:
-            self._connector.clear_dns_cache()
+        """Send one request, and wait for the reply's head.
+
+        It is sent once more where the server had closed the idle connection that it was sent on.
+        """
+        looks_up = fresh
         while True:
-            connection = await self._connect(origin, fresh)
+            connection = None if fresh else self._pool.take_idle(origin.url)
+            if connection is None:
+                connection = await self._pool.connect(origin.url, origin.request, looks_up=looks_up)
             try:
                 request = origin.make_request(method, target, headers)
                 reply = Exchange(connection, request, has_body=method != "HEAD")
             except Exception:
-                connection.close()
+                connection.let_go()
                 raise
             try:
                 await reply.wait_for_head()
@@ -243,30 +220,19 @@ class HttpTransport:
             else:
                 return reply
 
-    async def _connect(self, origin: "_Origin", fresh: bool) -> Connection:
-        """Take a connection of the pool, or make one; an unknown name is looked up twice."""
-        _WANTS_FRESH.set(fresh)
-        for last in (False, True):
-            try:
-                return await self._connector.connect(origin.request, [], self._timeout)
-            except TimeoutError:
-                raise aiohttp.ConnectionTimeoutError from None
-            except aiohttp.ClientConnectorDNSError as error:
-                if last or not is_unknown_name(error):
-                    raise
-            await asyncio.sleep(UNKNOWN_NAME_S)
-        raise AssertionError
-
-    def _find_origin(self, url: SecretUrl, scheme: str, authority: str) -> "_Origin":
-        """Find what all requests to a server share."""
-        key = f"{scheme}://{authority}"
-        origin = self._origins.get(key)
+    def _find_origin(self, url: SecretUrl) -> "tuple[_Origin, str]":
+        """Find what all requests to the URL's server share, and what it is asked for. Raises ValueError."""
+        parts = _URL.match(url.reveal())
+        if parts is None:
+            raise ValueError
+        server, target = parts.groups()
+        origin = self._origins.get(server)
         if origin is None:
             if len(self._origins) >= MAX_ORIGINS:
                 self._origins.clear()
             proxy = self._network.proxy_for(url) if self._network.proxies else None
-            origin = self._origins[key] = _Origin(key, proxy, self._headers)
-        return origin
+            origin = self._origins[server] = _Origin(server, proxy, self._headers)
+        return origin, target
 
     def _add_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
         """Add the user's login for the host of the entry's own URL, unless the manifest has one."""
@@ -277,31 +243,33 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Close connections and files, as ``Transport`` says."""
-        await self._connector.close()
-        await self._resolver.close()
+        await self._pool.close()
 
 
 class _Origin:
-    """What all requests to a server share.
+    """What all requests to a server share; ``url`` is its scheme and authority.
 
     ``request``: what aiohttp's connector asks for to make a connection. It is never sent.
     """
 
-    __slots__ = ("_lines", "_prefix", "request")
+    __slots__ = ("_lines", "_own_lines", "_prefix", "is_proxied", "request", "url")
 
-    def __init__(self, url: str, proxy: SecretUrl | None, headers: Mapping[str, str]) -> None:
+    def __init__(self, server: str, proxy: SecretUrl | None, headers: Mapping[str, str]) -> None:
+        scheme, _, authority = server.partition("://")
+        self.url = f"{scheme.lower()}://{authority}"
+        self.is_proxied = proxy is not None
         self.request = aiohttp.ClientRequest(
             "GET",
-            yarl.URL(url, encoded=True),
+            yarl.URL(self.url, encoded=True),
             headers=headers,
             proxy=None if proxy is None else yarl.URL(proxy.reveal(), encoded=True),
             loop=asyncio.get_running_loop(),
         )
         # A proxy is asked for the whole URL, without its login, since it may log it. A tunnel needs none.
-        scheme, _, authority = url.partition("://")
-        host = authority.rpartition("@")[2]
-        self._prefix = "" if proxy is None or self.request.is_ssl() else f"{scheme}://{host}"
+        is_plain = proxy is None or self.request.is_ssl()
+        self._prefix = "" if is_plain else f"{scheme.lower()}://{authority.rpartition('@')[2]}"
         self._lines: dict[str, str] = {}
+        self._own_lines = ""
 
     def make_request(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
         """Make the bytes of a request, once the connection is there. Raises ValueError: it cannot be sent.
@@ -311,91 +279,17 @@ class _Origin:
         if not self._lines:  # only now, as aiohttp's connector adds the login for a proxy
             own = self.request.headers
             self._lines = {name.lower(): f"{name}: {value}\r\n" for name, value in own.items()}
-        if " " in target or _CONTROLS.search(target):
-            raise ValueError
-        lines = self._lines
-        if headers:
-            lines = dict(lines)
-            for name, value in headers.items():
-                if _CONTROLS.search(name) or _CONTROLS.search(value.replace("\t", "")):
-                    raise ValueError
-                lines[name.lower()] = f"{name}: {value}\r\n"
+            self._own_lines = "".join(self._lines.values())
         path = target if target.startswith("/") else f"/{target}"
+        lines = self._replace_lines(headers) if headers else self._own_lines
         length = "Content-Length: 0\r\n" if method == "POST" else ""
-        text = f"{method} {self._prefix}{path} HTTP/1.1\r\n{''.join(lines.values())}{length}\r\n"
+        text = f"{method} {self._prefix}{path} HTTP/1.1\r\n{lines}{length}\r\n"
         return text.encode("utf-8", "surrogateescape")
 
-
-class _Connector(aiohttp.TCPConnector):
-    """Makes connections of our own kind, and leaves the pool alone where a task wants a fresh one.
-
-    The request for a tunnel (CONNECT) is aiohttp's own affair: the connection to the proxy is of its kind.
-    """
-
-    def __init__(self, ahead_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
-        super().__init__(**options)
-        self._ahead_bytes = ahead_bytes
-        self._factory = self._make_protocol  # type: ignore[assignment]
-        self._buffer = memoryview(bytearray(ahead_bytes // 2))
-
-    def _make_protocol(self) -> PooledConnection | ResponseHandler:
-        loop = asyncio.get_running_loop()
-        if _ASKS_FOR_TUNNEL.get():
-            return ResponseHandler(loop)
-        return PooledConnection(loop, self._buffer, self._ahead_bytes)
-
-    # aiohttp (3.14) has no public way to ask for a new connection, nor for one of another kind. Pinned by
-    # tests of the wire: how many connections a server sees, and tunnels.
-
-    async def _get(self, *args: Any) -> Connection | None:  # noqa: ANN401
-        return None if _WANTS_FRESH.get() else await super()._get(*args)
-
-    async def _create_proxy_connection(self, req: aiohttp.ClientRequest, *args: Any) -> Any:  # noqa: ANN401
-        _ASKS_FOR_TUNNEL.set(req.is_ssl())
-        try:
-            return await super()._create_proxy_connection(req, *args)
-        finally:
-            _ASKS_FOR_TUNNEL.set(False)
-
-    async def _start_tls_connection(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401
-        _ASKS_FOR_TUNNEL.set(False)  # the server is at its other end
-        return await super()._start_tls_connection(*args, **options)
-
-
-class _Resolver(AbstractResolver):
-    """Makes an answer without addresses an error: aiohttp (3.14) would fail an assertion of its own."""
-
-    def __init__(self, inner: AbstractResolver) -> None:
-        self._inner = inner
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        addresses = await self._inner.resolve(host, port, family)
-        if not addresses:
-            raise socket.gaierror(socket.EAI_NODATA, "no address")
-        return addresses
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
-def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
-    """Make the function that sees each address before it is connected to; None: no setting asks for one."""
-    if not network.public_only and network.limit_bps is None:
-        return None
-    limit_bps = network.limit_bps
-    ahead_bytes = (
-        None if limit_bps is None else min(max(int(limit_bps * AHEAD_S), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
-    )
-
-    def make_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
-        family, kind, protocol, _, where = address
-        if network.public_only and not is_public(where[0]):
-            raise NotPublic
-        made = socket.socket(family, kind, protocol)
-        if ahead_bytes is not None:  # before connecting: it bounds the window that is offered
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ahead_bytes)
-        return made
-
-    return make_socket
+    def _replace_lines(self, headers: Mapping[str, str]) -> str:
+        lines = dict(self._lines)
+        for name, value in headers.items():
+            if _CONTROLS.search(name) or _CONTROLS.search(value.replace("\t", "")):
+                raise ValueError
+            lines[name.lower()] = f"{name}: {value}\r\n"
+        return "".join(lines.values())

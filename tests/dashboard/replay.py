@@ -105,7 +105,7 @@ class Simulation:
 
     def step(self, t_s):
         while self.queue and len(self.active) < self.concurrency:
-            yield from self.start(self.queue.pop(), t_s, 1, 0)
+            self.start(self.queue.pop(), t_s, 1, 0)
         for id_ in list(self.active):
             attempt = self.active[id_]
             attempt["bytes"] = min(
@@ -133,15 +133,6 @@ class Simulation:
             "rate": self.random.uniform(0.1, 1.0) * MIB if slow else self.random.uniform(7, 17) * MIB,
             "doomed": self.random.random() < 0.02,
         }
-        yield ev.AttemptStarted(
-            t_s=t_s,
-            id=id_,
-            n=n,
-            path=self.path(id_),
-            host=self.host(id_),
-            size_bytes=self.size(id_),
-            from_byte=from_byte,
-        )
 
     def size(self, id_):
         return None if self.unknown else self.sizes[id_]
@@ -231,7 +222,7 @@ class Simulation:
             error_kind="throttled",
             error=error,
         )
-        yield from self.start(id_, t_s, attempt["n"] + 1, attempt["bytes"])
+        self.start(id_, t_s, attempt["n"] + 1, attempt["bytes"])
 
     def cancel(self, id_, t_s):
         attempt = self.active[id_]
@@ -263,7 +254,7 @@ class Simulation:
         if self.stragglers == 12 and not self.fallback:
             self.fallback = True
             yield ev.FallbackTriggered(t_s=t_s, stragglers=12, threshold=10)
-        yield from self.start(id_, t_s, attempt["n"] + 1, attempt["bytes"])
+        self.start(id_, t_s, attempt["n"] + 1, attempt["bytes"])
 
     def progress(self, t_s):
         return ev.Progress(

@@ -10,7 +10,6 @@ from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import FORMULA, Settings
 from cfetch.engine.pool import Pool
 from cfetch.events import (
-    AttemptStarted,
     EntryFinished,
     Event,
     Progress,
@@ -117,10 +116,6 @@ class Outcome:
     @property
     def cancelled(self):
         return self.of(StragglerCancelled)
-
-    @property
-    def started(self):
-        return self.of(AttemptStarted)
 
     @property
     def last_progress(self):

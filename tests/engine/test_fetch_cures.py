@@ -5,7 +5,8 @@ import random
 import pytest
 
 from cfetch.clock import RunClock, SystemClock
-from cfetch.engine.attempt import Assignment, Attempt, fetch
+from cfetch.engine.attempt import Assignment, Attempt
+from cfetch.engine.fetching import fetch
 from cfetch.errors import RangeRefused, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory

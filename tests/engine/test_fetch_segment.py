@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cfetch.clock import RunClock, SystemClock
-from cfetch.engine.attempt import Assignment, Attempt, BreakOff, fetch, salvage
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff
+from cfetch.engine.fetching import fetch, salvage
 from cfetch.errors import RangeRefused, Refused, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory

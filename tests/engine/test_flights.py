@@ -6,7 +6,7 @@ from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.errors import Straggling, Throttled
-from cfetch.events import AttemptStarted, Event, HostPaused, RescueGivenUp
+from cfetch.events import Event, HostPaused, RescueGivenUp
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.detector import Detector
 from cfetch.wire.retry import Limits
@@ -77,7 +77,7 @@ async def test_an_end_is_passed_on_to_all_who_learn_from_it(outcome, error, hear
     flights.end(begun, outcome, error, 2.0)
     assert policy.heard == [heard]
     assert [(record.outcome, record.bytes) for record in transfer.attempts] == [(outcome, 100_000)]
-    assert [type(event) for event in events] == [AttemptStarted] + [HostPaused] * (outcome == "error")
+    assert [type(event) for event in events] == [HostPaused] * (outcome == "error")
 
 
 async def test_the_short_rest_of_a_resumed_file_is_no_sample():

@@ -16,7 +16,7 @@ from cfetch.engine.schedule import Schedule
 from cfetch.engine.segments import Segments
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Transient
-from cfetch.events import AttemptStarted, EntryFinished, HostPaused, Progress, RetryScheduled
+from cfetch.events import EntryFinished, HostPaused, Progress, RetryScheduled
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
@@ -154,8 +154,8 @@ def test_every_range_is_asked_for_once_and_under_the_validator(tmp_path):
     for asked in others:
         assert re.fullmatch(r"bytes=\d+-\d+", asked.range)
         assert asked.if_range == '"v1"'
-    started = [event for event in outcome.events if isinstance(event, AttemptStarted)]
-    assert [event.n for event in started] == list(range(1, len(started) + 1))
+    tries = sorted(attempt.n for attempt in outcome.records["a"].attempts)
+    assert tries == list(range(1, len(outcome.transport.opens) + 1))
 
 
 def test_progress_counts_every_byte_once(tmp_path):

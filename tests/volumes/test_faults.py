@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.bench.origin import Origin
 from cfetch.errors import VolumeFault
-from cfetch.events import AttemptStarted, BatchCommitted, RunStopping, VolumePaused
+from cfetch.events import BatchCommitted, BatchPlaced, Progress, RunStopping, VolumePaused
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
 from tests.volumes.scene import KIB, Scene, named
@@ -123,7 +123,7 @@ async def test_a_volume_is_removed_in_the_middle(tmp_path):
         scene = Scene(tmp_path, origin.url, files)
 
         def listener(event):
-            if isinstance(event, AttemptStarted) and scene.to[1].exists():
+            if isinstance(event, Progress) and event.active and scene.to[1].exists():
                 shutil.rmtree(scene.to[1])
 
         found = await scene.run(listener)
@@ -139,7 +139,7 @@ async def test_a_volume_comes_back(tmp_path):
     files = named(30, 2, 20 * KIB)
     async with Origin(files, pace_bps=150.0 * KIB) as origin:
         scene = Scene(tmp_path, origin.url, files, volumes=2)
-        away, steps = tmp_path / "away", iter([AttemptStarted, VolumePaused])
+        away, steps = tmp_path / "away", iter([BatchPlaced, VolumePaused])
         waited_for: list[Any] = [next(steps)]
 
         def listener(event):

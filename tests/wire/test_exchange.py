@@ -32,6 +32,7 @@ class Wire:
         self.protocol = PooledConnection(asyncio.get_running_loop(), buffer, ahead_bytes)
         transport: Any = self
         self.protocol.connection_made(transport)
+        self.protocol.keep, self.protocol.let_go = self.keep, self.close
 
     def get_extra_info(self, name):
         return ("::1", 80, 0, 0)
@@ -48,8 +49,9 @@ class Wire:
     def resume_reading(self):
         self.calls.append("resume")
 
-    def release(self):
-        self.kept = not self.protocol.should_close
+    def keep(self, protocol):
+        assert protocol is self.protocol
+        self.kept = True
 
     def close(self):
         self.kept = False
@@ -60,8 +62,7 @@ class Wire:
         self.protocol.buffer_updated(len(data))
 
     def ask(self, *, has_body=True):
-        connection: Any = self
-        return Exchange(connection, b"GET", has_body=has_body)
+        return Exchange(self.protocol, b"GET", has_body=has_body)
 
 
 async def play(pieces, *, has_body=True, lost: Any = False):
@@ -309,7 +310,7 @@ async def test_who_stops_waiting_for_a_reply_leaves_no_connection(transport):
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert not transport._connector._acquired
+        assert not transport._pool._connector._acquired
         async with asyncio.timeout(60):
             while not server.ended:
                 await asyncio.sleep(0.001)

@@ -401,7 +401,7 @@ async def test_nobody_listens(transport):
 async def test_34_a_black_hole_is_left_after_the_time_out():
     """Connecting has its own limit."""
     made = HttpTransport(connect_timeout_s=0.05)
-    assert (made._timeout.sock_connect, made._timeout.total) == (0.05, None)
+    assert (made._pool._timeout.sock_connect, made._pool._timeout.total) == (0.05, None)
     await made.close()
 
 
@@ -483,7 +483,7 @@ async def test_every_foreign_error_is_caught_where_it_is_raised(transport, monke
             with pytest.raises(SourceError):
                 await response.read()
             with monkeypatch.context() as patched:
-                patched.setattr(transport._connector, "connect", Mock(side_effect=made(kind)))
+                patched.setattr(transport._pool._connector, "connect", Mock(side_effect=made(kind)))
                 with pytest.raises(SourceError):
                     await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
 
@@ -497,3 +497,24 @@ async def test_plans_of_many_hosts_keep_no_idle_connections(keep_alive, connecti
             await get(made, server.url)
         assert server.connections == connections
         await made.close()
+
+
+async def test_a_connection_that_has_waited_too_long_is_closed_and_not_asked(monkeypatch):
+    """A server may be about to close it; the one that has waited for less is asked."""
+    made = HttpTransport(connect_timeout_s=5.0, idle_s=60.0)
+    loop = asyncio.get_running_loop()
+    start_s, passed_s = loop.time(), 0.0
+    monkeypatch.setattr(made._pool, "_loop", Mock(wraps=loop, time=lambda: start_s + passed_s))
+    async with RawServer(reply(b"x")) as server:
+        await get(made, server.url)
+        passed_s = 60.0
+        await get(made, server.url)
+        assert server.connections == 1
+        passed_s = 120.5
+        await get(made, server.url)
+        assert server.connections == 2
+        passed_s = 181.0
+        made._pool._sweep()
+        assert not made._pool._idle
+        assert not made._pool._connector._acquired
+    await made.close()

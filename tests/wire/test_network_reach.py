@@ -14,8 +14,9 @@ from cfetch.errors import Refused, SourceError, Transient
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl
+from cfetch.wire.connections import UNKNOWN_NAME_S
 from cfetch.wire.foreign_errors import map_error
-from cfetch.wire.http import UNKNOWN_NAME_S, HttpTransport
+from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
 from tests.engine.test_pool_wire import fetched
 from tests.wire.raw_server import RawServer, reply, served
@@ -71,7 +72,7 @@ async def test_c58_public_only_holds_for_redirects_and_for_names_that_change(mon
         seen.append(address)
         return address == "127.0.0.1"
 
-    monkeypatch.setattr("cfetch.wire.http.is_public", only_the_first)
+    monkeypatch.setattr("cfetch.wire.connections.is_public", only_the_first)
     async with RawServer(reply(b"", "Location: http://[::1]:1/", status="302 x")) as server:
         with pytest.raises(Refused, match="not public"):
             await ask(

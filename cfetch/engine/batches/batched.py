@@ -174,6 +174,10 @@ class Batched:
         self.schedule.reopen(transfer.queue)
         self.schedule.reopen_shut()
 
+    def has_nothing_of(self, transfer: Transfer) -> bool:  # noqa: ARG002 - the port's
+        """False: what is there was looked up when its batch came to the volume."""
+        return False
+
     async def look_for(self, transfer: Transfer) -> Standing | None:
         """The file, vouched for, here or on another volume; else adopt what a dead run has left here.
 

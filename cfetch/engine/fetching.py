@@ -1,0 +1,289 @@
+"""One try at one entry: ask, judge the reply, stream the body into the part."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from cfetch.clock import RunClock
+from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
+from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
+from cfetch.manifest.entry import Digest
+from cfetch.secret import SecretUrl
+from cfetch.storage.volume import Sink
+from cfetch.straggler.cures import NO_CURE, Cure
+from cfetch.wire.http import Response, Transport
+from cfetch.wire.judge import Action, Asked, Verdict, judge
+from cfetch.wire.rate import Limiter
+from cfetch.wire.retry import make_throttled
+
+FIRST_BYTE = {"Range": "bytes=0-0"}
+NO_CONDITION: Mapping[str, str] = {}
+NO_END = (
+    "the server states no length and ends the body with the connection, so a cut body looks whole; "
+    "put the size or a hash into the manifest"
+)
+
+
+async def fetch(
+    attempt: Attempt,
+    part: Sink,
+    *,
+    url: SecretUrl,
+    secrets: Mapping[str, str],
+    digest: Digest | None,
+    transport: Transport,
+    clock: RunClock,
+    fresh: bool,
+    cure: Cure = NO_CURE,
+    limiter: Limiter | None = None,
+    unless: Mapping[str, str] = NO_CONDITION,
+) -> None:
+    """Bring ``part`` to its end, or raise what stands in the way.
+
+    ``unless``: headers under which the server says if the file in place is the same (RFC 9110, 13.1).
+
+    ``cure`` says how its host is best asked. A segment is asked for with its end. It returns early where the
+    segment has become shorter or is over, and where the server sends less than was asked for; in the end what
+    has not come is missing again.
+
+    Raises:
+        Unchanged: the file in place is the same.
+        RangeRefused: the reply cannot be joined to what is there. What stood in its way is forgotten.
+        SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
+        LocalFault: the disk is.
+    """
+    try:
+        if part.segment is not None and not part.segment.left_bytes:
+            return  # it was overtaken before it began
+        if attempt.assignment.entry.range_start is not None and not attempt.size_bytes:
+            return  # no request asks for an empty range
+        if cure.warms:
+            await _warm(transport, url, secrets, fresh=fresh)
+            fresh = False
+        has_more, chunk_bytes = True, cure.chunk_bytes
+        while has_more:
+            asked = _choose_range(attempt, part, chunk_bytes, NO_CONDITION if attempt.received else unless)
+            response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
+            if cure.retire_bytes:
+                response = await _spare(response, transport, url, asked, secrets, cure)
+            attempt.reply.response = response
+            attempt.reply.carried_bytes = response.carried_bytes
+            read = response.read if limiter is None else limiter.reader(response.read, url.host(), attempt)
+            has_more = await _take_reply(attempt, part, response, asked, digest, read, clock)
+            fresh = False
+            if not attempt.resumable:
+                chunk_bytes = 0  # nothing would prove that two replies are of one version
+    finally:
+        part.release_segment()
+
+
+async def _warm(transport: Transport, url: SecretUrl, secrets: Mapping[str, str], *, fresh: bool) -> None:
+    """Ask for one byte, so that the next request is not the first for its object."""
+    response = await transport.open(url, FIRST_BYTE, secrets, fresh=fresh)
+    try:
+        if response.status == 206:
+            await response.read()  # else the connection could not be used again
+    finally:
+        response.close()
+
+
+def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, unless: Mapping[str, str]) -> Asked:
+    """What to ask for next: the rest, or as much of it as the host is best asked for at a time."""
+    segment = part.segment
+    start, end = (part.position, None) if segment is None else (segment.position, segment.end)
+    known = attempt.size_bytes if end is None else end
+    if chunk_bytes and (attempt.received or known is None or known - start > chunk_bytes):
+        end = start + chunk_bytes if known is None else min(start + chunk_bytes, known)
+    return Asked(
+        from_byte=start,
+        end_byte=end,
+        size_bytes=attempt.size_bytes,
+        total_bytes=part.total_bytes,
+        validator=part.validator,
+        unless=unless,
+        refuses_pages=attempt.assignment.refuses_pages,
+        base=attempt.assignment.entry.range_start,
+        has_hash=attempt.assignment.entry.digest is not None,
+    )
+
+
+async def _spare(
+    response: Response,
+    transport: Transport,
+    url: SecretUrl,
+    asked: Asked,
+    secrets: Mapping[str, str],
+    cure: Cure,
+) -> Response:
+    """Ask again where the connection is worn out, and let one go that will be after this reply."""
+    if response.carried_bytes >= cure.retire_bytes:
+        response.close()
+        response = await transport.open(url, _range_of(asked), secrets, fresh=True)
+    end = asked.size_bytes if asked.end_byte is None else asked.end_byte
+    if response.carried_bytes + (end or 0) - asked.from_byte >= cure.retire_bytes:
+        response.retire()
+    return response
+
+
+async def _take_reply(
+    attempt: Attempt,
+    part: Sink,
+    response: Response,
+    asked: Asked,
+    digest: Digest | None,
+    read: Callable[[], Awaitable[bytes]],
+    clock: RunClock,
+) -> bool:
+    """Judge one reply and write its body as it comes; whether more is to be asked for."""
+    limit = None
+    try:
+        position, limit = _accept(attempt, response, part, asked, digest, clock)
+        if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
+            response.close()
+            return True
+        verdict = attempt.reply.verdict
+        if verdict is not None and verdict.skip_bytes is not None and verdict.body_bytes is not None:
+            read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+        while data := await read():
+            position += len(data)
+            if limit is not None and position > limit:
+                part.restart()
+                raise Refused(f"the server sends more than the {limit} bytes that were stated")
+            part.write(data)
+            attempt.note(clock.now(), len(data))
+            segment = part.segment  # others may help from now on
+            if segment is not None and not segment.left_bytes and position != limit:
+                response.close()
+                return False  # the rest is another's
+            if part.must_wait:
+                await _wait_for_volume(attempt, part, clock)
+    except BaseException:
+        try:
+            if attempt.reason is not None:
+                salvage(attempt, part, limit, clock.now())
+        finally:
+            response.close()
+        raise
+    return _check_end(attempt, part, asked, position, limit)
+
+
+def _cut(
+    response: Response, read: Callable[[], Awaitable[bytes]], skip_bytes: int, size_bytes: int
+) -> Callable[[], Awaitable[bytes]]:
+    """The way to read a range out of a whole object; behind the range the reply is broken off."""
+    skipped = taken = 0
+
+    async def read_range() -> bytes:
+        nonlocal skipped, taken
+        while taken < size_bytes and (data := await read()):
+            passed = min(len(data), skip_bytes - skipped)
+            skipped += passed
+            if wanted := data[passed : passed + size_bytes - taken]:
+                taken += len(wanted)
+                return wanted
+        response.close()
+        return b""
+
+    return read_range
+
+
+def _accept(
+    attempt: Attempt, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: RunClock
+) -> tuple[int, int | None]:
+    """Judge the reply and make ``part`` ready for it.
+
+    Returns where in the file its body begins, and where it ends, if that is known.
+    """
+    is_alone = part.segment is None and not attempt.received
+    if response.status == 200 and is_alone and asked.end_byte is not None:
+        asked = msgspec.structs.replace(asked, end_byte=None)  # nobody else brings the rest
+    verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
+    if verdict.action is Action.UNCHANGED:
+        raise Unchanged
+    if verdict.action is not Action.ACCEPT:
+        raise _error_of(verdict, response, part, clock)
+    if not verdict.framed and attempt.size_bytes is None and digest is None:
+        raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
+    if verdict.from_byte != asked.from_byte:
+        part.restart()
+        attempt.reply.has_news_of_size = True  # the server sends the whole file
+    if verdict.from_byte != asked.from_byte or not attempt.received:
+        attempt.from_byte = verdict.from_byte
+    part.validator = verdict.validator
+    part.last_modified = next(iter(response.headers.getall("Last-Modified", [])), None)
+    gives_ranges = verdict.skip_bytes is None
+    attempt.resumable = gives_ranges and (verdict.validator is not None or digest is not None)
+    part.total_bytes = verdict.total_bytes or part.total_bytes
+    if attempt.size_bytes is None and verdict.total_bytes is not None:
+        attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
+    if asked.end_byte is None or verdict.body_bytes is None:
+        return verdict.from_byte, attempt.size_bytes
+    return verdict.from_byte, verdict.from_byte + verdict.body_bytes
+
+
+async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> None:
+    """Wait for the volume, and do not count the time as the server's."""
+    attempt.hold(clock.now())
+    try:
+        await part.wait_for_room()
+    finally:
+        attempt.let_go(clock.now())
+
+
+def _range_of(asked: Asked) -> dict[str, str]:
+    """The headers of the request for the missing bytes."""
+    if not asked.is_range:
+        return {**asked.unless}
+    if asked.base is not None:
+        text = f"{asked.base + asked.from_byte}-{asked.base + asked.find_end() - 1}"
+    else:
+        text = f"{asked.from_byte}-{'' if asked.end_byte is None else asked.end_byte - 1}"
+    wanted = {"Range": f"bytes={text}", **asked.unless}
+    if asked.validator is not None:
+        wanted["If-Range"] = asked.validator
+    return wanted
+
+
+def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> None:
+    """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
+    segment = part.segment
+    position = part.position if segment is None else segment.position
+    data = attempt.reply.unread()
+    if data and (limit is None or position + len(data) <= limit):
+        part.write(data)
+        attempt.note(now_s, len(data))
+
+
+def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int | None) -> bool:
+    """Raise unless the body ended where it should; whether more is to be asked for.
+
+    Of a segment a server may send less than it was asked for, but no crumbs.
+    """
+    segment, size_bytes = part.segment, attempt.size_bytes
+    is_whole = segment is not None and not segment.left_bytes
+    if limit is not None and end < limit and not is_whole:
+        raise Transient(f"the body ended after {end} of {limit} bytes")
+    has_more = not is_whole if segment is not None else size_bytes is not None and end < size_bytes
+    if has_more and attempt.received < MIN_TAIL_BYTES:
+        raise Transient(f"the server sent only {attempt.received} bytes of what it was asked for")
+    if segment is not None and end != asked.end_byte:
+        return False  # another request may bring the rest
+    if has_more and end != asked.end_byte:  # it might go on so, a byte a request
+        raise Transient(f"the server sent a range up to byte {end} where byte {asked.end_byte} was asked for")
+    return has_more
+
+
+def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:
+    status, reason = response.status, verdict.reason
+    match verdict.action:
+        case Action.REFRESH:
+            return Expired(reason, http_status=status)
+        case Action.THROTTLE:
+            return make_throttled(reason, status, response.headers, clock.wall())
+        case Action.RETRY:
+            return Transient(reason, http_status=status)
+        case Action.REFUSE_RANGE:
+            part.restart()
+            return RangeRefused(reason, http_status=status)
+        case _:
+            return Refused(reason, http_status=status)

@@ -1,0 +1,203 @@
+"""The pool: connections that aiohttp's connector makes, kept from one request to the next.
+
+aiohttp (3.14) looks names up, connects, does TLS and asks proxies. Its own pool stays empty: it has no public
+way to ask for a new connection, and takes five calls and an object for each request. Here an idle connection
+waits in a queue of its origin, the one that has waited longest is asked first, and one that has waited
+too long is closed.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, cast
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+
+from cfetch.wire.exchange import PooledConnection
+from cfetch.wire.foreign_errors import is_unknown_name
+from cfetch.wire.network import Network
+from cfetch.wire.targets import NotPublic, is_public
+
+AHEAD_BYTES = 512 << 10  # per connection: twice what is read at once, so that no read pauses a fast stream
+HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
+UNKNOWN_NAME_S = 0.5  # a resolver that is just starting says so of every name, so it is asked once more
+AHEAD_S = (
+    0.25  # seconds that the kernel may read ahead under a limit; one connection can still use the whole limit
+)
+MIN_AHEAD_BYTES = 32 << 10  # less would make a window of a few packets
+MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
+_ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
+
+
+class Pool:
+    """Connections by origin, a text such as ``https://host:port``. Make it inside a running loop.
+
+    ``connect_timeout_s`` covers all of it: looking the name up, connecting, a proxy's tunnel, TLS.
+    ``idle_s``: how long an idle connection is kept; 0: none is.
+    """
+
+    def __init__(
+        self, network: Network, resolver: AbstractResolver, *, connect_timeout_s: float, idle_s: float
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._idle_s = idle_s
+        self._idle: dict[str, deque[tuple[PooledConnection, float]]] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._resolver = _Resolver(resolver)
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s
+        )
+        self._connector = _Connector(
+            AHEAD_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES,
+            limit=0,
+            ssl=True if network.tls is None else network.tls,
+            resolver=self._resolver,
+            ttl_dns_cache=60,
+            happy_eyeballs_delay=HAPPY_EYEBALLS_S,
+            socket_factory=_make_socket_factory(network),
+        )
+
+    def take_idle(self, origin: str) -> PooledConnection | None:
+        """Take a connection to ``origin`` that waits for its next request; None: there is none."""
+        idle = self._idle.get(origin)
+        while idle:
+            connection, since_s = idle.popleft()
+            if connection.is_connected() and self._loop.time() - since_s <= self._idle_s:
+                return connection
+            connection.let_go()
+        return None
+
+    async def connect(
+        self, origin: str, request: aiohttp.ClientRequest, *, looks_up: bool
+    ) -> PooledConnection:
+        """Make a connection for ``request``; an unknown name is looked up twice.
+
+        ``looks_up``: the name is looked up anew.
+        """
+        if looks_up:
+            self._connector.clear_dns_cache()
+        for last in (False, True):
+            try:
+                made = await self._connector.connect(request, [], self._timeout)
+            except TimeoutError:
+                raise aiohttp.ConnectionTimeoutError from None
+            except aiohttp.ClientConnectorDNSError as error:
+                if last or not is_unknown_name(error):
+                    raise
+            else:
+                connection = cast("PooledConnection", made.protocol)
+                connection.keep, connection.let_go = partial(self._keep, origin), made.close
+                return connection
+            await asyncio.sleep(UNKNOWN_NAME_S)
+        raise AssertionError
+
+    def _keep(self, origin: str, connection: PooledConnection) -> None:
+        """Let a connection wait for its next request."""
+        if self._is_closed or not self._idle_s:
+            connection.let_go()
+            return
+        idle = self._idle.get(origin)
+        if idle is None:
+            idle = self._idle[origin] = deque()
+        idle.append((connection, self._loop.time()))
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(self._idle_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what has waited too long, and look again while anything waits."""
+        oldest_s = self._loop.time() - self._idle_s
+        for origin, idle in list(self._idle.items()):
+            while idle and (idle[0][1] <= oldest_s or not idle[0][0].is_connected()):
+                idle.popleft()[0].let_go()
+            if not idle:
+                del self._idle[origin]
+        self._sweeping = self._loop.call_later(self._idle_s, self._sweep) if self._idle else None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._is_closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        await self._connector.close()
+        for idle in self._idle.values():
+            for connection, _ in idle:
+                connection.let_go()  # it is closed, and aiohttp is to know that nobody holds it
+        self._idle.clear()
+        await self._resolver.close()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Makes connections of our own kind.
+
+    The request for a tunnel (CONNECT) is aiohttp's own affair: the connection to the proxy is of its kind.
+    """
+
+    def __init__(self, ahead_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
+        super().__init__(**options)
+        self._ahead_bytes = ahead_bytes
+        self._factory = self._make_protocol  # type: ignore[assignment]
+        self._buffer = memoryview(bytearray(ahead_bytes // 2))
+
+    def _make_protocol(self) -> PooledConnection | ResponseHandler:
+        loop = asyncio.get_running_loop()
+        if _ASKS_FOR_TUNNEL.get():
+            return ResponseHandler(loop)
+        return PooledConnection(loop, self._buffer, self._ahead_bytes)
+
+    # aiohttp (3.14) has no public way to ask for a connection of another kind. Pinned by tests of tunnels.
+
+    async def _create_proxy_connection(self, req: aiohttp.ClientRequest, *args: Any) -> Any:  # noqa: ANN401
+        _ASKS_FOR_TUNNEL.set(req.is_ssl())
+        try:
+            return await super()._create_proxy_connection(req, *args)
+        finally:
+            _ASKS_FOR_TUNNEL.set(False)
+
+    async def _start_tls_connection(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+        _ASKS_FOR_TUNNEL.set(False)  # the server is at its other end
+        return await super()._start_tls_connection(*args, **options)
+
+
+class _Resolver(AbstractResolver):
+    """Makes an answer without addresses an error: aiohttp (3.14) would fail an assertion of its own."""
+
+    def __init__(self, inner: AbstractResolver) -> None:
+        self._inner = inner
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        addresses = await self._inner.resolve(host, port, family)
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NODATA, "no address")
+        return addresses
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
+    """Make the function that sees each address before it is connected to; None: no setting asks for one."""
+    if not network.public_only and network.limit_bps is None:
+        return None
+    limit_bps = network.limit_bps
+    ahead_bytes = (
+        None if limit_bps is None else min(max(int(limit_bps * AHEAD_S), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
+    )
+
+    def make_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
+        family, kind, protocol, _, where = address
+        if network.public_only and not is_public(where[0]):
+            raise NotPublic
+        made = socket.socket(family, kind, protocol)
+        if ahead_bytes is not None:  # before connecting: it bounds the window that is offered
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ahead_bytes)
+        return made
+
+    return make_socket

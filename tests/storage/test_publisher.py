@@ -1,13 +1,17 @@
 """Publishing in groups: what is flushed before what, and what happens when the disk says no."""
 
+import asyncio
 from contextlib import nullcontext
+from itertools import groupby
 from typing import Any
 
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import Blocked, LocalFault, VolumeFault
 from cfetch.storage import publisher as module
+from cfetch.storage.disk import InlineDisk
+from cfetch.storage.part import INLINE
 from cfetch.storage.publisher import Publisher
 
 
@@ -49,16 +53,17 @@ class Part:
     def discard(self):
         self.log.append(f"discard {self.name}")
 
+    def unpublish(self):
+        self.log.append(f"unpublish {self.name}")
 
-def commit(steps, *, durable=True, fails=(), log=None):
+
+def commit(steps, *, durable=True, fails=(), log=None, disk=INLINE):
     """Run ``steps(committer, part)``, drain, and tell in which order things happened."""
     log = [] if log is None else log
 
     async def main():
-        import asyncio
-
         volume: Any = Volume(log, fails)
-        committer = Publisher(volume, durable=durable)
+        committer = Publisher(volume, durable=durable, disk=disk)
         task = asyncio.create_task(committer.run())
 
         def add(name, **how):
@@ -160,6 +165,47 @@ def test_a_group_that_cannot_be_flushed_is_never_published():
     fault = "the disk is broken"
     assert log[-4:] == ["discard a", "discard b", f"ended a {fault}", f"ended b {fault}"]
     assert log.count("flush") == 1
+
+
+def test_others_have_the_loop_between_the_names_of_a_group(monkeypatch):
+    """Else a thousand names would hold up every download for tens of milliseconds."""
+    monkeypatch.setattr(module, "NAMED_FILES", 2)
+
+    class Log(list[str]):
+        def append(self, line):
+            super().append(line)
+            if line.startswith(("publish", "ended")):
+                asyncio.get_running_loop().call_soon(super().append, "others")
+
+    async def steps(committer, add):
+        for name in "abcde":
+            add(name)
+
+    log = commit(steps, log=Log())
+    work = [line.startswith(("publish", "ended")) for line in log if not line.startswith("fl")]
+    assert [len(list(lines)) for is_work, lines in groupby(work) if is_work] == [2, 2, 1] * 2
+
+
+def test_a_volume_that_fails_amid_a_group_keeps_none_of_its_names(monkeypatch):
+    """Those that were given before are taken back."""
+    monkeypatch.setattr(module, "NAMED_FILES", 1)
+
+    class Failing(InlineDisk):
+        calls = 0
+
+        async def call(self, step, undo=None):
+            self.calls += 1
+            if self.calls == 2:
+                raise VolumeFault("it does not answer")
+            return step()
+
+    log = commit(two, disk=Failing())
+    assert log.index("unpublish a") < log.index("discard a")
+    assert [line for line in log if line.startswith(("publish", "ended"))] == [
+        "publish a",
+        "ended a it does not answer",
+        "ended b it does not answer",
+    ]
 
 
 def test_c91_a_flush_of_names_may_fail_too():

@@ -13,6 +13,11 @@ Status = Literal["done", "skipped", "failed", "cancelled"]
 Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "moved"]
 
 
+def round_s(seconds: float) -> float:
+    """Seconds, rounded to microseconds, in a fifth of the time that ``round`` takes. Not below 0."""
+    return int(seconds * 1e6 + 0.5) / 1e6
+
+
 NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are no document: of another shape, not UTF-8, nested thousands deep."""
 

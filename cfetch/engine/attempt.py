@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cfetch.errors import Expired, SourceError
 from cfetch.manifest.entry import Entry
-from cfetch.records import AttemptRecord, Outcome
+from cfetch.records import AttemptRecord, Outcome, round_s
 from cfetch.secret import printable
 from cfetch.wire.http import Response
 from cfetch.wire.judge import Action, Verdict
@@ -304,9 +304,9 @@ class Attempt:
         assignment, response, grounds = self.assignment, self.reply.response, self.interruption.grounds
         return AttemptRecord(
             n=assignment.n,
-            start_s=round(self.start_s, 6),
-            first_byte_s=None if self.first_byte_s is None else round(self.first_byte_s, 6),
-            end_s=round(now_s, 6),
+            start_s=round_s(self.start_s),
+            first_byte_s=None if self.first_byte_s is None else round_s(self.first_byte_s),
+            end_s=round_s(now_s),
             from_byte=self.from_byte,
             bytes=self.received,
             http_status=None if response is None else response.status,
@@ -321,7 +321,7 @@ class Attempt:
             projected_s=None if grounds is None else grounds.projected_s,
             to_byte=self.to_byte,
             helper=self.is_helper,
-            held_s=round(self.held_s(now_s), 3) or None,
+            held_s=None if self._hold is None else round(self._hold.total_s(now_s), 3) or None,
         )
 
 

@@ -229,9 +229,9 @@ class _NewEntries:
     def __init__(
         self, sizes: Sequence[int], queue_of: Sequence[int], queues: int, *, backwards: bool
     ) -> None:
-        rank = _smallest_first if backwards else _largest_first
-        self._rank_of: Callable[[int], int] = lambda index: rank(sizes[index])
-        by_size = _order_by(self._rank_of, range(len(sizes))[:: -1 if backwards else 1])
+        self._sizes = sizes
+        self._rank = _smallest_first if backwards else _largest_first
+        by_size = _order_by(sizes, self._rank, range(len(sizes))[:: -1 if backwards else 1])
         self._next, self._end = _bounds(queue_of, queues)
         self._order = _deal_out(by_size, queue_of, self._next) if queues > 1 else by_size
         self._start = self._next[:]
@@ -247,8 +247,8 @@ class _NewEntries:
 
     def rank(self, queue: int) -> int:
         """The number by which queues are compared: the lowest comes first."""
-        index = self.first(queue)
-        return 0 if index is None else self._rank_of(index)
+        place = self._next[queue]
+        return 0 if place >= self._end[queue] else self._rank(self._sizes[self._order[place]])
 
     def pop(self, queue: int) -> None:
         """Note that the queue's next entry was handed out."""
@@ -342,35 +342,41 @@ class _PutBack(Generic[Waiting]):
             yield from queue
 
 
-def _order_by(rank_of: Callable[[int], int], indexes: range) -> "array[int]":
-    """Sort the indexes by rank, equals in the given order.
+def _order_by(sizes: Sequence[int], rank: Callable[[int], int], indexes: range) -> "array[int]":
+    """Sort the indexes by the ranks of their sizes, equals in the given order.
 
     Each belongs to one of many heaps between ranks that a sample has, and each heap is sorted by itself: all
     of them as Python's numbers would take forty bytes each. Indexes of a sampled rank are equal, and stay
     as they came. The heaps are counted first, so that their places are known.
     """
-    bounds = sorted({rank_of(index) for index in indexes[:: max(1, len(indexes) // SAMPLE)]})
+    bounds = sorted({rank(sizes[index]) for index in indexes[:: max(1, len(indexes) // SAMPLE)]})
     counts = [0] * (2 * len(bounds) + 1)
-    for heap in _list_heaps(rank_of, indexes, bounds):
+    for heap in _list_heaps(sizes, rank, indexes, bounds):
         counts[heap] += 1
     ends = list(accumulate(counts))
     places = [end - count for end, count in zip(ends, counts, strict=True)]
     order = array("I", [0]) * len(indexes)
-    for index, heap in zip(indexes, _list_heaps(rank_of, indexes, bounds), strict=True):
+    for index, heap in zip(indexes, _list_heaps(sizes, rank, indexes, bounds), strict=True):
         order[places[heap]] = index
         places[heap] += 1
     for end, count in zip(ends[::2], counts[::2], strict=True):
-        order[end - count : end] = array("I", sorted(order[end - count : end], key=rank_of))
+        order[end - count : end] = array(
+            "I", sorted(order[end - count : end], key=lambda index: rank(sizes[index]))
+        )
     return order
 
 
-def _list_heaps(rank_of: Callable[[int], int], indexes: range, bounds: Sequence[int]) -> Iterator[int]:
+def _list_heaps(
+    sizes: Sequence[int], rank: Callable[[int], int], indexes: range, bounds: Sequence[int]
+) -> Iterator[int]:
     """Number the heap of each index: odd numbers are of ranks in ``bounds``, even ones of those between."""
-    last_rank, heap = None, 0
-    for rank in map(rank_of, indexes):
-        if rank != last_rank:
-            place = bisect_left(bounds, rank)
-            last_rank, heap = rank, 2 * place + (place < len(bounds) and bounds[place] == rank)
+    last_bytes, heap = None, 0
+    for index in indexes:
+        if sizes[index] != last_bytes:
+            last_bytes = sizes[index]
+            own = rank(last_bytes)
+            place = bisect_left(bounds, own)
+            heap = 2 * place + (place < len(bounds) and bounds[place] == own)
         yield heap
 
 

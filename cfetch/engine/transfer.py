@@ -14,7 +14,7 @@ from msgspec import UNSET
 from cfetch.engine.hosts import Hosts
 from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling
 from cfetch.manifest.entry import Entry
-from cfetch.records import AttemptRecord, FileRecord, Status
+from cfetch.records import AttemptRecord, FileRecord, Status, round_s
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.volume import Part, Standing
 from cfetch.wire.refresh import Link
@@ -389,9 +389,9 @@ class Transfer:
             status=status,
             verified=self.verified,
             volume=volume,
-            queued_s=round(self.waits.queued_s, 6),
-            start_s=round(self.waits.start_s, 6),
-            end_s=round(now_s, 6),
+            queued_s=round_s(self.waits.queued_s),
+            start_s=round_s(self.waits.start_s),
+            end_s=round_s(now_s),
             rate_bps=round(fetched_bytes / max(elapsed_s, 0.001), 1),
             stragglers=self.mitigations,
             attempts=self.attempts,

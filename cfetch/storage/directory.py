@@ -247,8 +247,9 @@ class Directory:
         """Remove our directories if they are empty, and close the descriptors."""
         if self._is_forsaken:
             return
-        self._held.close()
         self.unstage()
+        self._is_forsaken = True  # a signal may end this in the middle, and then it is called again
+        self._held.close()
         path = self.staging.path or STATE_NAME
         while path:
             try:

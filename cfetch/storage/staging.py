@@ -103,10 +103,11 @@ class Staging:
 
     def close(self) -> None:
         """Nothing is written any more."""
-        for descriptor in (self.descriptor, self._attempts_fd):
+        descriptors = (self.descriptor, self._attempts_fd)
+        self.descriptor = self._attempts_fd = -1  # first, as a signal may end this in the middle
+        for descriptor in descriptors:
             if descriptor >= 0:
                 os.close(descriptor)
-        self.descriptor = self._attempts_fd = -1
 
     @property
     def epoch(self) -> str:

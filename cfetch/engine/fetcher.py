@@ -86,7 +86,7 @@ class Fetcher:
                 if error is None:
                     return None
                 delay_s = self._plan_retry(transfer, error)
-                if transfer.helpers.keys and delay_s > 0:  # the others go on meanwhile
+                if transfer.has_helpers and delay_s > 0:  # the others go on meanwhile
                     await self._clock.sleep(delay_s)
                     if transfer.helpers.has_won:
                         return None
@@ -95,7 +95,7 @@ class Fetcher:
                 if delay_s > 0 or not self.place(transfer, now_s):
                     return now_s + delay_s
         finally:
-            if transfer.helpers.keys or self._flights.is_shared(transfer.entry.id):
+            if transfer.has_helpers or self._flights.is_shared(transfer.entry.id):
                 self._segments.dismiss(transfer)
 
     async def _bring(self, transfer: Transfer) -> SourceError | None:

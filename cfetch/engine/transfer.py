@@ -286,6 +286,11 @@ class Transfer:
         return self._helpers
 
     @property
+    def has_helpers(self) -> bool:
+        """Whether others help with it now."""
+        return self._helpers is not None and bool(self._helpers.keys)
+
+    @property
     def is_new(self) -> bool:
         """Whether nobody has looked yet if the file is in place."""
         return self.adopted_bytes is None

@@ -251,19 +251,17 @@ def freeze_parts(
                 only=only,
             )
     faults, document = Faults(report if options.bad_rows == "skip" else None), Document()
-    begins: list[int] = []  # of each manifest, the id of its first entry
+    begins: list[int] = []  # of each manifest, the number of its first row
 
     def read() -> Iterator[Entry]:
-        first = entries = 0
+        first = 0
         for part in parts:
             faults.source = part.name
-            begins.append(entries)
+            begins.append(first)
             with part.open() as opened, open_decompressed(opened.file, part.name) as plain:
                 manifest = Source(plain, part.name, own_url=opened.own_url)
                 reading = Reading(manifest, None, base_url, options=options, first=first, faults=faults)
-                for entry in reading:
-                    entries += 1
-                    yield entry
+                yield from reading
             if first and reading.document.headers != document.headers:
                 faults.add(0, "its headers are not those of the manifests before it; give it by itself")
             document.headers = reading.document.headers
@@ -359,14 +357,13 @@ def _seal_entries(
     file = PlanFile(directory / FILE_NAME)
     files.append(file)
     for entry in entries:
-        if entry.id != len(file):  # rows before it were skipped: equal plans must have equal ids
-            entry = msgspec.structs.replace(entry, id=len(file))  # noqa: PLW2901 - the same entry
         file.append(entry)
         if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
             progress(len(file))
     file.seal()
     repeated = _find_repeats(file, faults, find_place)
-    if faults.total or not (repeated or only is not None):
+    # rows that were skipped had numbers too, and equal plans must have equal ids
+    if faults.total or not (repeated or only is not None or faults.skipped):
         return file, 0
     smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
     files.append(smaller)

@@ -19,7 +19,7 @@ CONTENT_LIMIT = (
     "1MiB"  # a column of bodies costs four times the processor time of files; see docs/data-source.md
 )
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
-NOT_HERE = {  # of a run's screen, its timeline or several volumes: a data source has none of them
+NOT_HERE = {  # of a run's screen, its files, its timeline or several volumes: a data source has none of them
     *(
         "batch_share",
         "color",
@@ -32,6 +32,7 @@ NOT_HERE = {  # of a run's screen, its timeline or several volumes: a data sourc
     ),
     *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),
     *("spark_master", "statement_host", "write_timeout"),
+    "bad_rows",  # nobody would see what was skipped
 }
 
 

@@ -33,6 +33,7 @@ NOT_HERE = {  # of a run's screen, its files, its timeline or several volumes: a
     *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),
     *("spark_master", "statement_host", "write_timeout"),
     "bad_rows",  # nobody would see what was skipped
+    "cookies",  # a file of one machine
 }
 
 
@@ -74,10 +75,13 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     settings = resolve(flags=flags, env=env).settings
     if len(settings.to) > 1 or is_object_store(settings.to[0]) or not settings.to[0].startswith("/"):
         raise ConfigError("option to must be one directory that all executors see, as an absolute path")
+    if (settings.header or settings.bearer_env) and not settings.header_host:
+        raise ConfigError("option header or bearer_env is given; say in header_host which hosts may have it")
+    wanted = {*NETWORK_ENV, settings.bearer_env}
     return Options(
         own={key: value for key, value in options.items() if key in {needed, *own}},
         settings=replace(settings, statement_host=None),  # tasks have no token for it
-        env={name: os.environ[name] for name in NETWORK_ENV if name in os.environ},
+        env={name: value for name, value in os.environ.items() if name in wanted},
         content_bytes=_read_content_limit(options),
     )
 

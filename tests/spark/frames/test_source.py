@@ -265,6 +265,7 @@ def options_of(path, to, **more):
         ({"manifest": "m", "to": "/x", "content": "ja"}, "content must be true or false"),
         ({"manifest": "m", "to": "/x", "content_limit": "much"}, "content_limit: not a size"),
         ({"manifest": "m", "to": "/x", "content_limit": "2GiB"}, "at most 1GiB"),
+        ({"manifest": "m", "to": "/x", "bearer_env": "T"}, "say in header_host which hosts may have it"),
         *(({"manifest": "m", "to": "/x", name: "1"}, f"{name} means nothing") for name in sorted(NOT_HERE)),
     ],
 )
@@ -279,6 +280,13 @@ def test_a_variable_of_the_environment_is_a_setting(tmp_path, monkeypatch):
     monkeypatch.setenv("CFETCH_MAX_ATTEMPTS", "7")
     assert options_of("m", tmp_path).settings.max_attempts == 7
     assert options_of("m", tmp_path, max_attempts="2").settings.max_attempts == 2
+
+
+def test_a_token_reaches_the_tasks(tmp_path, monkeypatch):
+    """By the one variable that is named."""
+    monkeypatch.setenv("TOKEN", "x")
+    assert options_of("m", tmp_path, bearer_env="TOKEN", header_host="h").env["TOKEN"] == "x"
+    assert "TOKEN" not in options_of("m", tmp_path).env
 
 
 def test_links_that_were_signed_anew_are_the_same_frame(tmp_path):

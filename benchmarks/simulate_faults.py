@@ -1,8 +1,9 @@
 """The transfer engine in simulated worlds of faults, crashes and power cuts, from seeds, on virtual time.
 
-Worlds draw segments, ranges that servers ignore, shift or refuse, rate limits, and runs of several processes:
-pools that share a destination and die together, each with its own directory for parts. The deaths of single
-processes, and the hub between them, are left to ``scripts/attack`` and the tests of their rooms.
+Worlds draw segments, entries that are byte ranges, ranges that servers ignore, shift or refuse, rate
+limits, and runs of several processes: pools that share a destination and die together, each with its own
+directory for parts. The deaths of single processes, and the hub between them, are left to
+``scripts/attack`` and the tests of their rooms.
 
 Prints what was lived through and what was broken, and for each broken seed the command that replays it. Ends
 with 1 if anything was. Usage::

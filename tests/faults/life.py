@@ -149,6 +149,7 @@ class _Life:
                 "rate limits": int(self.world.settings.rates.least_bps is not None),
                 "several processes": int(self.world.processes > 1),
                 "segments": int(self.world.settings.most_segments > 1),
+                "byte ranges": int(any(entry.range_start is not None for entry in self.world.entries)),
             }
         )
         self.log(f"--- run {number}: {ending}")

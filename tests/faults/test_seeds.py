@@ -34,7 +34,7 @@ from tests.faults.world import Ending, draw_world
 
 SEEDS = 150
 CHUNK = 15
-DRAWN = ("rate limits", "several processes", "segments")  # each chunk has runs of each
+DRAWN = ("rate limits", "several processes", "segments", "byte ranges")  # each chunk has runs of each
 MOST_SEEDS = 60  # within which a wrong engine must have been found out
 
 
@@ -144,6 +144,19 @@ def test_who_trusts_bodies_that_the_connection_ends_publishes_halves(monkeypatch
     everywhere(monkeypatch, judge, lambda *asked: msgspec.structs.replace(judge(*asked), framed=True))
     world = {"faults": ["cut", "reset"], "host": {"framing": "close"}}
     assert found_out("corruption", lambda seed: hostile(seed, **world))
+
+
+def test_who_takes_any_range_for_the_asked_one_publishes_other_bytes(monkeypatch):
+    """The number of bytes is right where a server begins elsewhere."""
+
+    def blind(status, headers, asked):
+        if asked.base is not None and status == 206 and headers.get("Content-Range"):
+            start = int(headers["Content-Range"].removeprefix("bytes ").partition("-")[0])
+            asked = msgspec.structs.replace(asked, base=start - asked.from_byte)
+        return judge(status, headers, asked)
+
+    everywhere(monkeypatch, judge, blind)
+    assert found_out("corruption", lambda seed: hostile(seed, faults=["wrong start"], endings=QUIET))
 
 
 def test_who_publishes_before_flushing_loses_files_to_a_power_cut(monkeypatch):

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import os
 import re
+from functools import lru_cache
 
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry
@@ -30,6 +31,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 SMALL_BYTES = 64 << 10  # of a body that may stay in memory; a larger one gains nothing by it
 
 
+@lru_cache(maxsize=256)  # files that were put on a server together have few dates
 def parse_http_date(text: str) -> int | None:
     """Seconds since 1970 of a date in HTTP's own form (RFC 9110, 5.6.7); None: it has another one.
 

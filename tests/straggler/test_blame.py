@@ -22,6 +22,13 @@ def test_one_among_many_is_to_blame_at_once():
     assert rule([suspect(7)], crowd([0.1] + [1.0] * 15), NOW).guilty == [7]
 
 
+@pytest.mark.parametrize(("witnesses", "guilty"), [(12, [0, 1, 2, 3]), (11, [])])
+def test_several_are_to_blame_at_once_where_a_quarter_is_slow(witnesses, guilty):
+    """Three witnesses for each; with fewer they have to stay slow for a while."""
+    suspects = [suspect(key) for key in range(4)]
+    assert rule(suspects, crowd([0.1] * 4 + [1.0] * witnesses), NOW).guilty == guilty
+
+
 def test_a_uniformly_slow_world_excuses_all():
     """Each is as fast as the network is."""
     suspects = [suspect(key, excuse=0.3) for key in range(16)]

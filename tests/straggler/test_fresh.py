@@ -58,6 +58,13 @@ def test_equal_sizes_are_told_apart_by_the_first_byte():
     assert fit.duration_s(MIB) == pytest.approx(0.2)
 
 
+def test_of_sizes_too_like_for_a_slope_the_largest_tells_the_bandwidth():
+    """The small ones came with their first byte, and tell none."""
+    small, large = Sample(MIB, 0.1, 0.1, 0.0), sample(3 * MIB)
+    fit = fresh([small, large] * 8).of("h")
+    assert 1 / fit.s_per_byte == pytest.approx(10 * MIB, rel=0.01)
+
+
 def test_small_bodies_that_come_with_their_first_byte_tell_no_bandwidth():
     """Else a large file would be expected at gigabytes a second; it is expected in proportion instead."""
     at_once = Sample(MIB, 0.1, 0.1, 0.0)

@@ -309,7 +309,7 @@ def test_who_is_dead_at_once(files, clock):
     pulse.first()
     beat = look(files, INSTANT, 0.0)
     gone = an_observer(clock, gone={"t"}).judge(INSTANT, 1, *beat)
-    assert (gone.is_live, gone.is_gone) == (False, True)
+    assert (gone.is_live, gone.is_gone, gone.is_certain) == (False, True, True)
     restarted = an_observer(clock, restarted={"t"}).judge(INSTANT, 1, beat[0], 180.1)
     assert (restarted.is_live, restarted.is_gone) == (False, False)
     pulse.end(released=True)

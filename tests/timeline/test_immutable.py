@@ -39,6 +39,16 @@ def inflight_and_dead(processes, *, proved=True):
     return instant, execution
 
 
+def test_a_plan_is_found_behind_others_on_the_timeline(processes):
+    """Behind one of another list, and one that is completed."""
+    table = processes.table("x")
+    start(table, processes.schedule(table, fingerprint="done"), on_lost=nobody).commit(files=2, size_bytes=20)
+    processes.schedule(table, fingerprint="other")
+    processes.time_s += 1.0
+    wanted = processes.schedule(table)
+    assert processes.schedule(processes.table("y")) == wanted
+
+
 def test_IA_of_many_exactly_one_runs(processes):  # noqa: N802
     """Eight at the same time, in threads: one gets it, the others are told who has."""
     instant = processes.schedule(processes.table("scheduler"))

@@ -20,7 +20,7 @@ from cfetch.bench.faults import Fault, fault_for
 from cfetch.bench.network import Network, connection_of
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
-from cfetch.bench.simulation.transport import LESS, usual_bps
+from cfetch.bench.simulation.transport import GOOD, usual_bps
 from cfetch.bench.spec import JournalEntry
 from cfetch.errors import LocalFault
 from cfetch.records import FileRecord
@@ -131,7 +131,7 @@ def find_slow_gets(scenario: Scenario, requests: Sequence[JournalEntry]) -> froz
     for request in requests:
         traits = connection_of(network, scenario.seed, request.host, request.number)
         is_changing = traits.wear is not None or traits.burst is not None  # the journal does not say when
-        if traits.is_bad or is_changing or traits.rate_bps < LESS * usual_bps(network, request.host):
+        if traits.is_bad or is_changing or traits.rate_bps < GOOD * usual_bps(network, request.host):
             bad.add((request.path, request.n))
     return frozenset(bad)
 

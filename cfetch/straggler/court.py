@@ -110,6 +110,7 @@ class Court:
         slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
         since_s = began_s if slow_from_start else max(began_s, self._watch.now_s - LATELY_S)
         confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
+        confirm_s = max(confirm_s, self._watch.dip_s(attempt.host))
         excuse = max(fresh_s / left_s, settle_s / age_s)
         is_free = seen.resumable and not attempt.immune
         crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2

@@ -25,6 +25,7 @@ GROWS = 1.15  # in slow start the rate doubles with each round trip; a crawling 
 GRAIN_S = 1e-6  # times are sums of tenths
 FAST, FALLEN = 0.75, 0.5  # of its own best rate: at it, and clearly below
 FALLEN_S = 0.2  # two checks
+DIP_S = 0.35  # shorter than that may be the two ends of the shortest window
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
 
@@ -45,6 +46,7 @@ class Evidence:
         self._free: list[int] = []
         self._was_held = False
         self._present: Floats | None = None
+        self.dips: list[tuple[int, float]] = []  # slots fast again since the last look, and after how long
         self._ring: Floats = np.zeros((DEPTH, 0))
         self._held: Floats = np.zeros((DEPTH, 0))
         # size, start, limit_s, limit_s_per_byte, guard_s, silent_s, pace_s, received, held, from
@@ -108,6 +110,8 @@ class Evidence:
         rate[now_s - facts[9] < INSTANT_S - GRAIN_S] = 0.0
         np.maximum(bests[0], rate, out=bests[0])
         is_fast = rate >= FAST * bests[0]
+        back = is_fast & (now_s - bests[2] >= DIP_S - GRAIN_S) & (bests[1] > 0)
+        self.dips = [(slot, now_s - float(bests[2, slot])) for slot in np.flatnonzero(back).tolist()]
         bests[1:, is_fast] = np.stack([facts[7], np.full_like(rate, now_s), rate])[:, is_fast]
 
     def falls(self) -> dict[int, Fall]:

@@ -7,6 +7,7 @@ is made anew if what is normal has changed.
 """
 
 import math
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, a
 REFIT_S = 0.5  # what is normal does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: what crawls is slower than four times
 LEAST_FLOW_S = 0.1  # since the first byte: a reader on the wire is given what has come every few milliseconds
+RECENT_DIPS = 8  # so many tell that it is a habit of the host's connections
+MOST_DIP_S = 1.5  # as lost packets cost; more is what stragglers are
 REFIT_EACH_S = 0.002  # among a thousand it is looked at less often: each costs some 10 µs
 
 
@@ -131,6 +134,7 @@ class Watch:
         self._evidence: Evidence | None = None
         self._refit_s = -math.inf
         self._supposes_sizes = False  # so far every attempt has a size that was stated
+        self._dips: dict[str, deque[float]] = {}  # by host, how long its last attempts were slow for a while
 
     def expect_change(self) -> None:
         """An attempt began or ended: the next look goes over all of them."""
@@ -158,6 +162,9 @@ class Watch:
         if self._supposes_sizes:
             self._correct_supposed_sizes(watched, live)
         self._evidence.observe(own_s, self._slots, received, [attempt.held_s(now_s) for attempt in watched])
+        for slot, lasted_s in self._evidence.dips:
+            if (attempt := self._watched.get(slot)) is not None:
+                self._dips.setdefault(attempt.host, deque(maxlen=RECENT_DIPS)).append(lasted_s)
         if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
             self._refit_s = own_s
             self._learn_from_running(own_s, watched, live)
@@ -231,6 +238,11 @@ class Watch:
         if attempt is None or attempt.slot is None or attempt.size_bytes is None or self._evidence is None:
             return None
         return self._evidence.remaining_s(attempt.slot)
+
+    def dip_s(self, host: str) -> float:
+        """Seconds for which attempts at ``host`` are slow now and then, and then fast again."""
+        dips = self._dips.get(host, ())
+        return min(max(dips), MOST_DIP_S) if len(dips) == RECENT_DIPS else 0.0
 
     def rest_s(self, attempt: JudgedAttempt) -> float:
         """Seconds that a watched attempt still needs at the rate of the last second."""

@@ -218,6 +218,17 @@ def test_a_check_that_follows_on_a_gap_flags_nobody():
     assert sorted(flagged[1] + flagged[2]) == [4, 5]
 
 
+@pytest.mark.parametrize(("dips", "flagged"), [(8, []), (0, [99])])
+def test_where_connections_pause_now_and_then_a_pause_is_no_offence(dips, flagged):
+    """Lost packets: 0.6 s of nearly nothing, and then the usual rate; nobody is cancelled in such a time."""
+    fast, slow = 4 * MIB, MIB // 8
+    policy = adaptive()
+    paused = [Stream(n, 64 * MIB, ((0, fast), (2, slow), (2.6, fast))) for n in range(dips)]
+    others = [Stream(100 + n, 64 * MIB, at(fast)) for n in range(16)]
+    last = Stream(99, 4 * MIB, ((0, slow), (6.7, fast)), start_s=6.0)
+    assert play(policy, [*paused, *others, last], 8.0).keys == flagged
+
+
 @pytest.mark.parametrize("slow", [1, 7, 16])
 def test_the_start_of_a_long_download_says_little(slow):
     """Files of twenty seconds crawl for one and a half: they are left alone, and nothing is told of it."""

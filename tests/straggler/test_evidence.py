@@ -37,6 +37,21 @@ def test_a_young_attempt_is_measured_from_its_first_byte():
     assert evidence.age_s(slot) == pytest.approx(1.0)
 
 
+def test_a_dip_is_told_when_it_is_over():
+    """A second at a twentieth, and what the shortest window adds; a rate that stays low is none."""
+    evidence, slot = watched(lambda t: 100 * (min(t, 2.0) + max(0.0, t - 3.0)) + 5, 3.3)
+    assert evidence.dips == [(slot, pytest.approx(1.3, abs=0.11))]
+    assert watched(lambda t: 100 * min(t, 2.0) + 5 * t, 9.0)[0].dips == []
+
+
+def test_a_piece_after_a_silence_is_no_slow_start():
+    """Pieces in a row that grow are."""
+    evidence, slot = watched(lambda t: 10 * int(t), 3.1)
+    assert not evidence.accelerates(slot)
+    evidence, slot = watched(lambda t: 2 ** (t * 2), 3.1)
+    assert evidence.accelerates(slot)
+
+
 def test_the_first_look_of_a_run_tells_a_rate():
     """Nothing had come when the first attempt began."""
     evidence = Evidence()

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Sequence
 
 from cfetch.bench.network import Network
-from cfetch.bench.simulation.transport import LESS, Exchange, SimTransport, usual_bps
+from cfetch.bench.simulation.transport import Exchange, SimTransport, usual_bps
 from cfetch.errors import Transient
 
+LESS = 0.25  # of the usual rate: what is slower is ended
 SPEED_TIME_S = 2.0
 RETRY_DELAY_S = 1.0
 MOST_RETRIES = 20

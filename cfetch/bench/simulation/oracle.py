@@ -29,10 +29,9 @@ from bisect import insort
 from collections.abc import Sequence
 
 from cfetch.bench.network import ConnectionTraits, Network, lasting_pace
-from cfetch.bench.simulation.transport import Connection, SimTransport, usual_bps
+from cfetch.bench.simulation.transport import GOOD, Connection, SimTransport, usual_bps
 from cfetch.errors import Transient
 
-GOOD = 0.5  # of its host's usual rate: a connection with less is passed over
 WORN = 0.75  # of its first rate: a connection that will bring less is left
 LEAST_ROUNDS = 4.0  # latencies that the smallest piece takes: a request costs one
 LEAST_PIECE_BYTES = 16 << 10

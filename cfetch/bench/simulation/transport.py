@@ -27,7 +27,7 @@ KEEP_ALIVE_S = 15.0  # as HttpTransport's
 BLANK = memoryview(mmap.mmap(-1, WINDOW_BYTES))  # no page of it is ever touched
 WHOLE = 1e-6  # what the fluid may lack of a byte that has come
 MOST_SKIPPED = 500  # connections that are looked at for one that suits
-LESS = 0.25  # a connection with a smaller share of its host's usual rate is slow by nature
+GOOD = 0.5  # a connection with a smaller share of its host's usual rate is slow by nature
 
 
 class _Headers(dict[str, str]):
@@ -493,7 +493,7 @@ class Exchange:
         if line.slow_after is not None and self._before + got >= line.slow_after:
             return True
         usual = usual_bps(network, self.connection.host)
-        return lasting_pace(line, self._before + got, got).rate_bps < LESS * usual
+        return lasting_pace(line, self._before + got, got).rate_bps < GOOD * usual
 
     def _got(self) -> float:
         if self._flow is None:

@@ -85,7 +85,9 @@ _SIGNATURES = (
 
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
 _TO_ENCODE = re.compile("[ \u00a0-\ud7ff\ue000-\U0010ffff]+")
-_SIGNED = re.compile(r"[?&][^=&#]*(?:sig|token|credential|policy|hmac|expires)[^=&#]*=", re.IGNORECASE)
+# In two steps, each of which looks at a character once: one pattern for both took the cube of the length.
+_KEY = re.compile(r"[?&]([^=&#?]*)=")
+_SIGNS = re.compile(r"sig|token|credential|policy|hmac|expires", re.IGNORECASE)
 
 
 class UrlError(ValueError):
@@ -185,7 +187,7 @@ def encode_url(text: str) -> str:
     A URL whose query looks signed stays as it is, for its signature is over one way to encode it. So do
     characters that no encoding mends, such as a control character.
     """
-    if _SIGNED.search(text):
+    if any(map(_SIGNS.search, _KEY.findall(text))):
         return text
     text = text.strip(" ")
     match = _PARTS.match(text)

@@ -28,7 +28,9 @@ def read_huggingface_tree(source: Source, document: Document, faults: Faults) ->
     if len(entries) == PAGE:
         document.notes.append(f"the tree has {PAGE} entries, as many as one answer holds: it may go on")
     listed = {str(entry.get("path")).rpartition("/")[0] for entry in entries}
-    closed = sum(entry.get("type") == "directory" and entry.get("path") not in listed for entry in entries)
+    closed = sum(
+        entry.get("type") == "directory" and str(entry.get("path")) not in listed for entry in entries
+    )
     if closed:
         document.notes.append(
             f"directories that are left out: {closed}; ask for the tree with ?recursive=true"

@@ -67,7 +67,9 @@ def test_c87_every_call_fails(tmp_path, url, children, durability):
 def check(tmp_path, url, children, durability, count):
     dice = random.Random(87)
     points = Scene(tmp_path, url, children, durability=durability).points()
-    points = sample([point for point in points if point.call in ERRORS], count, dice)
+    # libuv wakes its loop through a pipe, and aborts where that fails: no disk is at fault there.
+    points = [point for point in points if point.call in ERRORS and "<pipe:" not in point.line]
+    points = sample(points, count, dice)
     codes = [
         fail_and_finish(
             tmp_path / str(i),

@@ -59,7 +59,10 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("mirror", "string", "host asked, if another"),
         Column("n", "int", "counts from 1"),
         Column(
-            "outcome", "string", "done, straggler, stalled, error, expired, moved; lost in older versions"
+            "outcome",
+            "string",
+            "done, straggler, stalled, error, expired, moved; "
+            "lost: another request for the whole file ended first",
         ),
         Column("http_status", "int", "null: no reply"),
         Column("error", "string", "what went wrong"),

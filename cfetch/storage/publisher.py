@@ -70,8 +70,9 @@ class Publisher:
         unwritten, self._unwritten = self._unwritten, []
         waits = self._durable or not self._disk.is_prompt
         ready = [pending for pending in unwritten if not waits and pending.record is None]
-        for pending, error in zip(ready, self._publish_all(ready), strict=True):
-            self._end(pending, error)
+        if ready:  # else the directories, whose lock a hanging disk may hold, are not touched
+            for pending, error in zip(ready, self._publish_all(ready), strict=True):
+                self._end(pending, error)
         for pending in unwritten:
             if waits or pending.record is not None:
                 self._put_into_group(pending)

@@ -5,6 +5,7 @@ the plan; 130 and 143 signals; 141 the reader of stdout has gone; 70 a bug in cf
 on stderr, never a traceback.
 """
 
+import os
 import signal
 import sys
 import traceback
@@ -77,6 +78,7 @@ class _Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
+_OF_UNIX = ("fcntl", "resource", "termios")
 _VERBS = ("download", "get", "follow", "bench", "report", "tune", "verify")
 _GROUPS = ("manifest", "plan", "feed", "metrics")
 
@@ -99,8 +101,18 @@ def _verbs(word: str | None = None) -> None:
             app.command(cls=_Command, rich_help_panel=None, no_args_is_help=name != "bench")(verb)
 
 
+def refuse_platform(name: str) -> str | None:
+    """Why cfetch does not run on the platform of this ``os.name``; None where it does."""
+    if name == "posix":
+        return None
+    return "it runs on Linux and macOS, and not on Windows itself; install it in WSL (wsl --install)"
+
+
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    if (refusal := refuse_platform(os.name)) is not None:
+        print(f"cfetch: {refusal}", file=sys.stderr)
+        sys.exit(UsageError.exit_code)
     guard()
     word = next(iter(sys.argv[1:]), None)
     if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
@@ -138,6 +150,12 @@ def _print_places(bug: BaseException) -> None:
     if isinstance(bug, BaseExceptionGroup):
         for inner in bug.exceptions:
             _print_places(inner)
+        return
+    if isinstance(bug, ModuleNotFoundError) and bug.name in _OF_UNIX:
+        print(
+            f"cfetch: this platform lacks Python's module {bug.name}; run it on Linux or macOS",
+            file=sys.stderr,
+        )
         return
     print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
     for frame in traceback.extract_tb(bug.__traceback__):

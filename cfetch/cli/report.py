@@ -14,7 +14,9 @@ def report(
     metrics: Annotated[
         list[Path],
         typer.Argument(
-            help="Metrics files of one or several runs.", metavar="METRICS...", show_default=False
+            help="Metrics files of one or several runs, or directories with them.",
+            metavar="METRICS...",
+            show_default=False,
         ),
     ],
     json: JsonOption = False,
@@ -30,10 +32,10 @@ def report(
       cfetch report run.jsonl --json | jq .mitigations
     """
     from cfetch.report.analysis import analyse
-    from cfetch.report.metrics import read_metrics
+    from cfetch.report.metrics import expand_metrics, read_metrics
     from cfetch.secret import encode_json
 
-    document = analyse(read_metrics(metrics))
+    document = analyse(read_metrics(expand_metrics(metrics)))
     if json:
         sys.stdout.write(encode_json(document) + "\n")
         return

@@ -4,8 +4,10 @@ A result that cannot be written is an error with a name, whatever library was wr
 that has gone never ends a run; a stream that was closed by the caller is not taken by the next file opened.
 """
 
+import codecs
 import errno
 import io
+import json
 import os
 import select
 import sys
@@ -15,6 +17,20 @@ from cfetch.errors import LocalFault
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+
+_PLAIN = {"…": "...", "·": ".", "●": "*", "◌": "o"}
+_PLAIN |= {chr(code): "-" for code in range(0x2500, 0x2580)}  # lines
+_PLAIN |= {chr(code): "#" for code in range(0x2580, 0x25A0)}  # blocks
+_PLAIN |= dict.fromkeys("│┃", "|") | dict.fromkeys("▁▂▃", ".")
+ERRORS = "cfetch.plain"
+
+
+def _write_plainly(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that a terminal lacks: ASCII pictures, and for letters JSON's escapes."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(char) or json.dumps(char)[1:-1] for char in lacking), error.end
 
 
 class ReaderGone(Exception):
@@ -53,14 +69,15 @@ class _Messages(io.FileIO):
 
 def guard() -> None:
     """Replace this process's streams; those that a test or an embedding program has set stay."""
+    codecs.register_error(ERRORS, _write_plainly)
     for fd, wrong_way in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         _occupy(fd, wrong_way)  # a closed stream stays one: using it says "Bad file descriptor"
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _text(_Result(1, "w", closefd=False), sys.stdout)
+        sys.stdout = _text(_Result(1, "w", closefd=False), sys.stdout, is_line_buffered=False)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _text(_Messages(2, "w", closefd=False), sys.stderr, errors="backslashreplace")
+        sys.stderr = _text(_Messages(2, "w", closefd=False), sys.stderr, is_line_buffered=True)
 
 
 def settle() -> None:
@@ -80,11 +97,11 @@ def _occupy(fd: int, flags: int) -> None:
         os.open(os.devnull, flags)  # takes the lowest number that is free: this one
 
 
-def _text(raw: io.FileIO, like: TextIO | None, errors: str | None = None) -> TextIO:
-    """A text stream over ``raw`` that behaves as ``like`` did; ``like`` is None if it was closed."""
+def _text(raw: io.FileIO, like: TextIO | None, *, is_line_buffered: bool) -> TextIO:
+    """A text stream over ``raw`` in the encoding of ``like``, which is None if it was closed."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=like.encoding if like else "utf-8",
-        errors=errors or (like.errors if like else None),
-        line_buffering=raw.isatty() or errors is not None,
+        errors=ERRORS,
+        line_buffering=raw.isatty() or is_line_buffered,
     )

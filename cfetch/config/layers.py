@@ -84,7 +84,10 @@ def _lay_over(layer: _Layer, values: dict[str, Any], origins: dict[str, str], pr
             values[key] = _read(KINDS[key], raw)
             origins[key] = where
         except ValueError as error:
-            problems.append(f"{where}: {_name_value(key, raw)} {error}")
+            named = _name_value(key, raw)
+            problems.append(
+                f"{where}{named.removeprefix(key) if where[:2] == '--' else f': {named}'} {error}"
+            )
     if not properties:
         return
     first, _ = next(iter(properties.values()))

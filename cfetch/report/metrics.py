@@ -26,6 +26,7 @@ from cfetch.secret import printable
 
 FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
 GROUP_RECORDS = 64  # encoded at once, which takes half the time of one after the other
+_OF_A_DESTINATION = Path(".cfetch", "metrics")
 MAX_LINE_BYTES = 16 << 20  # fifty times the record of a file with a hundred attempts
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
 
@@ -183,6 +184,26 @@ class Run(NamedTuple):
     def files(self) -> Iterator[FileRecord]:
         """The records of entries; the others are passed over."""
         return (record for record in self.records if isinstance(record, FileRecord))
+
+
+def expand_metrics(paths: Iterable[Path]) -> list[Path]:
+    """Directories become the metrics files in them, or in their state directory if they are destinations.
+
+    Raises:
+        UsageError: a directory has none.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        own = path / _OF_A_DESTINATION
+        folder = own if own.is_dir() else path
+        within = sorted(file for file in folder.iterdir() if file.suffix in (".jsonl", ".json"))
+        if not within:
+            raise UsageError(f"{printable(str(path))}: there are no metrics in this directory")
+        files += within
+    return files
 
 
 def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:

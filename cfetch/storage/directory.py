@@ -11,7 +11,7 @@ import stat
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import Blocked, LocalFault, VolumeFault
 from cfetch.manifest.entry import SafePath
 from cfetch.secret import printable
 from cfetch.storage.batch_records import BatchRecords
@@ -57,6 +57,10 @@ class Directory:
             self.sources = Sources(root, self._held)
             self.records = BatchRecords(root, self._held, self.staging)
         except OSError as error:
+            if root.exists() and not root.is_dir():
+                raise VolumeFault(
+                    f"cannot use {root} as a destination: it is a file; name a directory"
+                ) from None
             raise volume_fault(error, f"cannot use {root} as a destination") from None
         try:
             os.close(self._held.open_below(STATE_NAME, mode=0o700))

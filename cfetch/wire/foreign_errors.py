@@ -23,7 +23,7 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
         Refused,
         "the server's TLS certificate is not accepted: {cause}",
     ),
-    (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed"),
+    (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed{plain}"),
     (aiohttp.ClientConnectorDNSError, Transient, "{name} could not be resolved"),
     (aiohttp.ConnectionTimeoutError, Transient, "connecting{through} took too long"),
     (aiohttp.ClientProxyConnectionError, Transient, "cannot connect to the proxy: {cause}"),
@@ -48,6 +48,7 @@ _CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbe
     64: "it is for another address",
 }
 
+_NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"}
 _UNKNOWN_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
 # What aiohappyeyeballs makes of several failures; only numbers and the kind of address are taken from it.
 _ONE_OF_SEVERAL = re.compile(r"\[Errno (\d{1,4})\](?: Connect call failed \('([0-9A-Fa-f.:]*))?", re.ASCII)
@@ -78,10 +79,17 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     words = {
         "name": "the proxy's name" if proxied else "the host's name",
         "through": " through the proxy" if proxied else "",
+        "plain": _explain_handshake(error),
         "part": "body" if reading else "reply",
         "peer": "proxy or the server" if proxied else "server",
     }
     return kind(text.format(cause=_find_cause(error), **words))
+
+
+def _explain_handshake(error: Exception) -> str:
+    inner = error.os_error if isinstance(error, aiohttp.ClientConnectorSSLError) else None
+    is_plain = isinstance(inner, ssl.SSLError) and inner.reason in _NO_TLS
+    return ": the server's port speaks no TLS; if it speaks plain HTTP, write http://" if is_plain else ""
 
 
 def is_unknown_name(error: Exception) -> bool:

@@ -86,7 +86,7 @@ def test_all_problems_are_told_at_once(config):
         lines[3]
         == "CFETCH_PADDING: padding is 'soon' but not a duration; write it like 500ms, 30s, 5m or 1h30m"
     )
-    assert lines[4] == "--quantile: quantile is '2' but must be above 0 and at most 1"
+    assert lines[4] == "--quantile is '2' but must be above 0 and at most 1"
 
 
 @pytest.mark.parametrize("variable", ["CFETCH_padding", "CFETCH_Padding"])

@@ -385,7 +385,7 @@ async def test_62_a_failed_handshake_may_work_next_time(transport):
         writer.write(b"220 another protocol\r\n")
 
     async with served(talk) as port:
-        with pytest.raises(Transient, match="TLS handshake failed"):
+        with pytest.raises(Transient, match="TLS handshake failed: the server's port speaks no TLS"):
             await get(transport, f"https://127.0.0.1:{port}/")
 
 

@@ -83,7 +83,7 @@ def test_c63_what_is_no_proxy_is_refused_without_quoting_it(text):
     """The value may be a password that slipped into the wrong place."""
     with pytest.raises(ConfigError) as caught:
         resolve(flags={"proxy": text + CANARY if text else ""}, env={})
-    assert str(caught.value).startswith("--proxy: proxy must be a ")
+    assert str(caught.value).startswith("--proxy must be a ")
     assert CANARY not in str(caught.value)
     if text:
         with pytest.raises(

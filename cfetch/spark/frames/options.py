@@ -1,6 +1,7 @@
 """The options of the data sources: a few of their own, and every setting that means something to a task."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -19,6 +20,7 @@ CONTENT_LIMIT = (
     "1MiB"  # a column of bodies costs four times the processor time of files; see docs/data-source.md
 )
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
+_FLAG = re.compile(r"^--([a-z-]+)", re.MULTILINE)
 NOT_HERE = {  # of a run's screen, its files, its timeline or several volumes: a data source has none of them
     *(
         "batch_share",
@@ -72,7 +74,10 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     if options[needed] == "-":
         raise ConfigError(f"option {needed} must name a file or a URL: a data source has no standard input")
     env = {key: value for key, value in os.environ.items() if key.startswith(ENV_PREFIX)}
-    settings = resolve(flags=flags, env=env).settings
+    try:
+        settings = resolve(flags=flags, env=env).settings
+    except ConfigError as error:  # it names flags, which a data source spells as keys
+        raise ConfigError(_FLAG.sub(lambda flag: f"option {flag[1].replace('-', '_')}", str(error))) from None
     if len(settings.to) > 1 or is_object_store(settings.to[0]) or not settings.to[0].startswith("/"):
         raise ConfigError("option to must be one directory that all executors see, as an absolute path")
     if (settings.header or settings.bearer_env) and not settings.header_host:

@@ -55,21 +55,28 @@ def download(
     manifest, *more = manifests
     from cfetch.app.download import prepare
     from cfetch.dashboard.open import reading_lines
-    from cfetch.report.plan_view import held_document
     from cfetch.secret import SecretUrl
 
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
     progress = reading_lines(shown, quiet=settings.quiet)
     with prepare(manifest, settings, more=more, env=os.environ, progress=progress) as prepared:
-        if settings.dry_run:
-            preview(prepared, settings)
-            return
-        try:
-            summary = run(prepared, resolved)
-        except Held as held:
-            if settings.json:
-                print_document(held_document(held))
-            raise
+        bring(prepared, resolved)
+
+
+def bring(prepared: "Prepared", resolved: Resolved) -> None:
+    """Run what is prepared, or preview it, print what ``--json`` asks for, and exit by the summary's code."""
+    from cfetch.report.plan_view import held_document
+
+    settings = resolved.settings
+    if settings.dry_run:
+        preview(prepared, settings)
+        return
+    try:
+        summary = run(prepared, resolved)
+    except Held as held:
+        if settings.json:
+            print_document(held_document(held))
+        raise
     assert summary is not None
     if settings.json:
         print_document(summary)

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.download import preview, print_document, run
+from cfetch.cli.download import bring
 from cfetch.cli.options import with_get
 from cfetch.config.layers import Resolved
-from cfetch.errors import Held
 
 Urls = Annotated[
     list[str],
@@ -56,21 +55,6 @@ def get(*, urls: Urls, output: Output = None, sha256: Sha256 = None, resolved: R
       cfetch get 's3://bucket/run-7/*.parquet' --to data/ --json
     """
     from cfetch.app.get import prepare_get
-    from cfetch.report.plan_view import held_document
 
-    settings = resolved.settings
-    with prepare_get(urls, settings, output=output, sha256=sha256, env=os.environ) as prepared:
-        if settings.dry_run:
-            preview(prepared, settings)
-            return
-        try:
-            summary = run(prepared, resolved)
-        except Held as held:
-            if settings.json:
-                print_document(held_document(held))
-            raise
-    assert summary is not None
-    if settings.json:
-        print_document(summary)
-    if summary.exit_code:
-        raise typer.Exit(summary.exit_code)
+    with prepare_get(urls, resolved.settings, output=output, sha256=sha256, env=os.environ) as prepared:
+        bring(prepared, resolved)

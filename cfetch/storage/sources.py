@@ -50,7 +50,7 @@ _FORM = b"\x01"
 _IDENTITY_BYTES, _SIZE_BYTES = 16, 6
 _HEAD_BYTES = 1 + _IDENTITY_BYTES + _SIZE_BYTES
 SUPERSEDED = Source("0" * 2 * _IDENTITY_BYTES)
-"""Of a file that is an older version, whatever its size."""
+"""The record of a file that is an older version, whatever its size."""
 
 
 class _Earlier(msgspec.Struct, forbid_unknown_fields=True):

@@ -20,8 +20,7 @@ The rules, in the order in which they are asked (RFC 9110 names in brackets):
    object has changed: REFUSE_RANGE.
 8. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
    ``framed=False``, and only a size or a hash of the manifest can vouch for it.
-
-8. A web page where something else was asked for, and neither size nor hash will tell: REFUSE. It is a login
+9. A web page where something else was asked for, and neither size nor hash will tell: REFUSE. It is a login
    page, a captive portal's, or an error told with status 200.
 
 Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two replies.
@@ -166,22 +165,21 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     if transfer and [value.strip().lower() for value in transfer] != ["chunked"]:
         return _refuse("the reply has a Transfer-Encoding that was not asked for")
     framed = length is not None or bool(transfer)
-    validator = etag if etag is not None and _STRONG_ETAG.fullmatch(etag) else None
     if encoding is not None and encoding.lower() != "identity":
         action = Action.REFUSE_RANGE if asked.is_range else Action.REFUSE
         return Verdict(action=action, reason="the reply is encoded although identity was asked for")
     if status == 206 and asked.base is not None:
-        return _judge_range(asked, asked.base, range_text, length, etag, validator, framed)
+        return _judge_range(asked, asked.base, range_text, length, etag, framed)
     if status == 206:
-        return _judge_partial(asked, range_text, length, etag, validator, framed)
+        return _judge_partial(asked, range_text, length, etag, framed)
     if asked.base is not None:
-        return _judge_object(asked, asked.base, length, validator, framed)
+        return _judge_object(asked, asked.base, length, etag, framed)
     if asked.end_byte is not None:
         return _refuse_range("the server sends the whole file where a part of it was asked for")
     if length is not None and asked.size_bytes is not None and length != asked.size_bytes:
         return _refuse(f"the server has {length} bytes where the manifest says {asked.size_bytes}")
     return Verdict(
-        action=Action.ACCEPT, body_bytes=length, total_bytes=length, validator=validator, framed=framed
+        action=Action.ACCEPT, body_bytes=length, total_bytes=length, validator=_strong(etag), framed=framed
     )
 
 
@@ -203,7 +201,6 @@ def _judge_partial(
     range_text: str | None,
     length: int | None,
     etag: str | None,
-    validator: str | None,
     framed: bool,
 ) -> Verdict:
     if not asked.is_range:
@@ -226,19 +223,7 @@ def _judge_partial(
     size_bytes = last + 1 if end is None else known if total is None else total
     if known is not None and size_bytes != known:
         return _refuse_range("the reply's Content-Range contradicts the manifest's size")
-    if asked.validator is not None and etag != asked.validator:
-        return _refuse_range("the file changed on the server between two tries")
-    body = last - first + 1
-    if length is not None and length != body:
-        return _refuse_range("Content-Length and Content-Range contradict each other")
-    return Verdict(
-        action=Action.ACCEPT,
-        from_byte=first,
-        body_bytes=body,
-        total_bytes=size_bytes,
-        validator=validator,
-        framed=framed,
-    )
+    return _accept_part(asked, last - first + 1, size_bytes, length, etag, framed)
 
 
 def _judge_range(
@@ -247,7 +232,6 @@ def _judge_range(
     range_text: str | None,
     length: int | None,
     etag: str | None,
-    validator: str | None,
     framed: bool,
 ) -> Verdict:
     """Judge a 206 to an entry that is a range of its object."""
@@ -263,24 +247,28 @@ def _judge_range(
         return _refuse_range(f"asked for byte {base + asked.from_byte}, got byte {first}")
     if last < first or last >= base + asked.find_end():
         return _refuse_range("the reply's Content-Range does not end where it was asked to")
+    return _accept_part(asked, last - first + 1, asked.size_bytes, length, etag, framed)
+
+
+def _accept_part(
+    asked: Asked, body_bytes: int, total_bytes: int | None, length: int | None, etag: str | None, framed: bool
+) -> Verdict:
+    """Accept a 206 whose range is right, if it is of the version and of the length that it must be."""
     if asked.validator is not None and etag != asked.validator:
         return _refuse_range("the file changed on the server between two tries")
-    body = last - first + 1
-    if length is not None and length != body:
+    if length is not None and length != body_bytes:
         return _refuse_range("Content-Length and Content-Range contradict each other")
     return Verdict(
         action=Action.ACCEPT,
         from_byte=asked.from_byte,
-        body_bytes=body,
-        total_bytes=asked.size_bytes,
-        validator=validator,
+        body_bytes=body_bytes,
+        total_bytes=total_bytes,
+        validator=_strong(etag),
         framed=framed,
     )
 
 
-def _judge_object(
-    asked: Asked, base: int, length: int | None, validator: str | None, framed: bool
-) -> Verdict:
+def _judge_object(asked: Asked, base: int, length: int | None, etag: str | None, framed: bool) -> Verdict:
     """Judge a 200 to an entry that is a range of its object."""
     assert asked.size_bytes is not None
     if asked.joins:
@@ -301,10 +289,14 @@ def _judge_object(
         action=Action.ACCEPT,
         body_bytes=asked.size_bytes,
         total_bytes=asked.size_bytes,
-        validator=validator,
+        validator=_strong(etag),
         framed=framed,
         skip_bytes=base,
     )
+
+
+def _strong(etag: str | None) -> str | None:
+    return etag if etag is not None and _STRONG_ETAG.fullmatch(etag) else None
 
 
 def _refuse_short(total_bytes: int, end: int) -> Verdict:

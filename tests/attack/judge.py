@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,11 @@ NOISE = (
     "Traceback", "Task exception was never", "Task was destroyed", "Exception ignored", "never awaited",
     "Unclosed ", "was never retrieved", "ResourceWarning",
 )  # fmt: skip
+# Python's own words where SIGINT reaches it before it has imported a line of ours.
+BEFORE_US = re.compile(
+    r"Fatal Python error: init_\w+: [^\n]*\nPython runtime state: [^\n]*\n"
+    r"Traceback [^\n]*\n(?:  File \"<(?:frozen [\w.]+|string)>\"[^\n]*\n|    [^\n]*\n)*KeyboardInterrupt\n"
+)
 GIVEN_UP = "was given up: its heartbeat could not be written"  # after a pause, or on a very busy machine
 SIGNALS = {"INT": {130, -2}, "TERM": {143, -15}, "KILL": {-9}}  # a shell sees 130 either way
 
@@ -50,7 +56,7 @@ class Judge:
             self.breach("hang", f"a run does not end: {shown}")
             return
         for noise in NOISE:
-            if noise in life.said + life.out:
+            if noise in BEFORE_US.sub("", life.said) + life.out:
                 self.breach("noise", f"{noise!r}: {life.said[-1500:]!r}")
         if CONTROLS & set(life.said + life.out):
             self.breach("controls", f"control characters: {shown}")

@@ -140,6 +140,18 @@ def life(code=0, out="", said="done", **more):
     return Life(code, out, said, 1.0, 1 << 20, **more)
 
 
+INTERRUPTED_BEFORE_US = """\
+Fatal Python error: init_import_site: Failed to import the site module
+Python runtime state: initialized
+Traceback (most recent call last):
+  File "<frozen importlib._bootstrap>", line 1176, in _find_and_load
+  File "<frozen site>", line 616, in <module>
+    main()
+  File "<string>", line 1, in <module>
+KeyboardInterrupt
+"""
+
+
 @pytest.mark.parametrize(
     ("bad", "kind"),
     [
@@ -151,6 +163,7 @@ def life(code=0, out="", said="done", **more):
         (life(-signal.SIGSEGV), "exit code"),
         (life(1, said=""), "exit code"),
         (life(said="Traceback (most recent call last)"), "noise"),
+        (life(said=INTERRUPTED_BEFORE_US.replace("frozen site", "/cfetch/cli.py")), "noise"),
         (life(said="Task exception was never retrieved"), "noise"),
         (life(said="HTTP 500 \x1b[2J"), "controls"),
         (life(said="http://h/?sig=CANARYQUERY"), "secret"),
@@ -165,6 +178,7 @@ def test_what_is_wrong_with_a_life_is_noticed(scene, bad, kind):
         life(1),
         life(130, signalled="INT"),
         life(-9, signalled="KILL"),
+        life(1, signalled="INT", said=INTERRUPTED_BEFORE_US),
         life(4, rival=True),
     ):
         judge.judge_life(good, calm=True)

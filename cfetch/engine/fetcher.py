@@ -123,9 +123,8 @@ class Fetcher:
         except LocalFault as met:
             fault = met
         finally:
-            self._segments.end_helper(
-                helper, fault, failed=error is not None and not isinstance(error, Straggling)
-            )
+            is_excused = isinstance(error, Straggling) and not helper.has_little
+            self._segments.end_helper(helper, fault, failed=error is not None and not is_excused)
 
     def place(self, transfer: Transfer, now_s: float) -> bool:
         """Take a place at the best of the transfer's sources that bears one more; whether there is one.

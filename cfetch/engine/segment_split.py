@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 MIN_SEGMENT_BYTES = 64 << 10  # the least that tells a rate; whether it is worth a request, the seconds say
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
+HARDLY_ANY = 1 / 4  # of a rest below the least segment: who keeps so little of it need not keep any
 CRUMBS = 2  # times the least segment: shares so small that it hardly matters who brings them
 SMALL_BYTES, SMALL_GAIN_S = 1 << 20, 0.5  # a small rest must gain more, or its end is many requests
 
@@ -110,4 +111,6 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
     if whole_s is None and left <= CRUMBS * (n + 1) * MIN_SEGMENT_BYTES:
         return Split(candidate.key, max(candidate.sure_bytes, 1), n)  # it may be far slower than they are
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * min(MIN_SEGMENT_BYTES, left // (n + 1)))
+    if left < MIN_SEGMENT_BYTES and keeps_bytes < HARDLY_ANY * left:
+        keeps_bytes = 1  # one request ends it; else what it keeps would crawl, and need a request of its own
     return Split(candidate.key, keeps_bytes, n)

@@ -41,6 +41,11 @@ class Helper(NamedTuple):
     second: Part | None = None
 
     @property
+    def has_little(self) -> bool:
+        """Whether it brings so little that no other is sent for a part of that."""
+        return self.place_bytes < MIN_SEGMENT_BYTES
+
+    @property
     def is_needed(self) -> bool:
         """Whether its bytes are still missing, and are to be had from its host."""
         if self.segment is None:
@@ -223,15 +228,16 @@ class Segments:
             return None
         if attempt.received >= MIN_SEGMENT_BYTES and age_s < MEASURED_S:
             return None
+        helper = self._helpers.get(attempt.key)
+        if helper is not None and helper.has_little:
+            return None  # where it crawls too, the policy ends it
         segment = self._segment_of(flight)
-        if segment is None:
-            left_bytes = planned_bytes = size_bytes - part.position
-        else:
-            left_bytes, planned_bytes = (
-                segment.left_bytes,
-                self._planned_end(segment, transfer) - segment.position,
-            )
-        if left_bytes <= 0:
+        left_bytes = size_bytes - part.position if segment is None else segment.left_bytes
+        planned_bytes = left_bytes
+        if part.ranges is not None and segment is not None:
+            start, end = part.ranges.find_untended(segment)
+            planned_bytes = end - start
+        if planned_bytes <= 0:
             return None
         return Candidate(
             key=attempt.key,
@@ -246,12 +252,6 @@ class Segments:
         helper = self._helpers.get(flight.attempt.key)
         return flight.transfer.part.segment if helper is None else helper.segment
 
-    def _planned_end(self, segment: Segment, transfer: Transfer) -> int:
-        """The end of ``segment`` once all attempts that were sent for a part of it have begun."""
-        helped = (self._helpers[key].segment for key in transfer.helpers.keys)
-        starts = [other.start for other in helped if other is not None]
-        return min((start for start in starts if segment.position < start < segment.end), default=segment.end)
-
     def _carry_out(self, split: Split) -> Iterator[Helper]:
         flight = self._flights.get(split.key)
         assert flight is not None  # no entry has begun to wait since it was chosen
@@ -263,7 +263,8 @@ class Segments:
         ranges = transfer.part.ranges or self._share(transfer, attempt.size_bytes)
         segment = self._segment_of(flight)
         assert segment is not None
-        start, end = segment.position + split.keeps_bytes, self._planned_end(segment, transfer)
+        start, end = ranges.find_untended(segment)
+        start += split.keeps_bytes
         if start >= end:  # another of its entry's attempts was helped by that already
             return
         piece = -(-(end - start) // min(split.fresh_attempts, free))

@@ -111,6 +111,21 @@ class HeldRanges:
             gaps.append((start, end))
         return gaps
 
+    def find_untended(self, segment: Segment) -> tuple[int, int]:
+        """The first bytes that only ``segment`` is to bring: not held, and no stream was sent for them since.
+
+        Both numbers are its position where there are none.
+        """
+        since = self.out[self.out.index(segment) + 1 :] if segment.left_bytes else []
+        away = sorted((other.position, other.end) for other in since)
+        for position, end in self.unheld(segment.position, segment.end):
+            start = position
+            for first, last in [*away, (end, end)]:
+                if start < min(first, end):
+                    return start, min(first, end)
+                start = max(start, last)
+        return segment.position, segment.position
+
     def take_first(self) -> Segment | None:
         """Take the first missing bytes for the entry's owner; what it had before is given back."""
         for segment in [segment for segment in self.out if segment.is_owners]:

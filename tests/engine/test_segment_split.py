@@ -90,10 +90,10 @@ def test_what_is_not_worth_a_stream_gets_none(one):
 
 def test_a_few_kilobytes_that_crawl_are_asked_for_elsewhere_too():
     """Only seconds count: 60 KiB at 1 KiB/s are worth one request, the same in 0.2 s are not."""
-    (split,) = choice(stream(left=60 << 10, remaining_s=60.0), idle=8)
-    assert split.fresh_attempts == 1
-    assert split.keeps_bytes < 1 << 10
+    assert choice(stream(left=60 << 10, remaining_s=60.0), idle=8) == [Split(0, 1, 1)]
     assert choice(stream(left=60 << 10, remaining_s=0.2), idle=8) == []
+    (halved,) = choice(stream(left=60 << 10, remaining_s=60.0), fresh_s=fresh(rate_bps=1 << 10))
+    assert halved.keeps_bytes > 20 << 10  # a fresh one is no faster: each brings a part
 
 
 @given(

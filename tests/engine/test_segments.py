@@ -363,3 +363,12 @@ async def test_who_is_held_back_by_our_own_side_is_not_helped(tmp_path):
     assert len(segments.assign(3)) == 3
     part.discard()
     volume.close()
+
+
+def test_a_tiny_file_that_drips_over_every_connection_is_no_storm(tmp_path):
+    """A byte or two a second, whoever asks: what is to come of 2 KiB is asked for as a whole, few times."""
+    drip = Reply(BODY[:2048], latency_s=0.2, at_s=tuple(0.4 * n for n in range(1, 50)))
+    entries = entries_for({"a": drip}, size=False)
+    outcome = run(tmp_path, {"a": drip}, entries, concurrency=16)
+    assert outcome.tree == {"a": BODY[:2048]}
+    assert 1 < len(outcome.transport.opens) < 8

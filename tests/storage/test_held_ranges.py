@@ -232,6 +232,25 @@ def test_a_stream_ends_where_another_has_begun():
     assert cuts == [(first, 50)]
 
 
+def test_what_nobody_else_was_sent_for():
+    """Bytes that are held are not asked for again, although the stream is on its way through them."""
+    ranges, _ = watched()
+    first = ranges.take_first()
+    ranges.advance(first, 10)
+    late = ranges.join(60, 100)
+    assert ranges.find_untended(first) == (10, 60)
+    middle = ranges.join(40, 60)
+    ranges.advance(middle, 20)
+    assert (ranges.find_untended(first), ranges.find_untended(late)) == ((10, 40), (60, 100))
+    ranges.give_back(middle)
+    ranges.advance(first, 50)
+    assert ranges.find_untended(first) == (60, 60)  # the late one is sent for the rest
+    ranges.give_back(late)
+    assert ranges.find_untended(first) == (60, 100)
+    ranges.give_back(first)
+    assert ranges.find_untended(first) == (60, 60)
+
+
 def test_a_stream_that_is_refused_costs_nothing():
     """The other brings all of it, and no byte is missing at any time."""
     ranges, over = watched()

@@ -36,7 +36,7 @@ from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
-from cfetch.run.header_hosts import aim_headers
+from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.open_manifest import (
     expand_manifests,
@@ -101,6 +101,7 @@ def prepare(
     by_spark = not more and _is_for_spark(manifest, settings)
     manifests, notes = ([manifest], []) if by_spark else expand_manifests([manifest, *more])
     manifest = manifests[0] if len(manifests) == 1 else f"a list of {len(manifests)} manifests"
+    settings = aim_repository_token(settings, manifests, env)
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         network = make_network(settings.network, env)
@@ -264,8 +265,9 @@ def prepare_planned(
         settings = _fit_descriptors(settings, len(destinations.roots))
         directory = destinations.state / "plans" / instant
         plan = load(stack, directory)
-        settings, network = _aim(settings, plan.frozen, env)
         origin = _read_origin(directory / ORIGIN_NAME)
+        settings = aim_repository_token(settings, [origin.manifest], env)
+        settings, network = _aim(settings, plan.frozen, env)
         volumes = _open_volumes(stack, settings)
         _check_room(plan.frozen, volumes)
         api = StatementApi(settings.statement_host, env, network, clock)

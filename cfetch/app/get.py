@@ -24,11 +24,13 @@ from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_path
 from cfetch.manifest.names import choose_path
-from cfetch.manifest.object_urls import is_object_url, parse_listing
+from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.reading import STANDARD, read_entries
+from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.urls import UrlError, last_segment, strip_signature
-from cfetch.run.header_hosts import aim_headers
+from cfetch.run.header_hosts import aim_headers, aim_repository_token
+from cfetch.run.listings import find_listing, list_rows
 from cfetch.run.open_manifest import fetch_to
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.network import Network, make_network
@@ -59,14 +61,16 @@ def prepare_get(
         LocalFault: as ``prepare_entries``.
     """
     clock = clock or SystemClock()
-    are_several = len(urls) > 1 or any(parse_listing(url) for url in urls)
+    are_several = len(urls) > 1 or any(find_listing(url) for url in urls)
     if are_several and (output is not None or sha256 not in (None, BESIDE)):
         option = "--output" if output is not None else "--sha256 HEX"
         raise UsageError(f"{option} is for one file; run `cfetch get` for each file by itself")
     if sha256 not in (None, BESIDE) and not _HEX.match(sha256 or ""):
         raise UsageError("--sha256 must be 64 hexadecimal digits, or beside to read URL.sha256")
     settings, name = _choose_place(settings, output)
-    entries = _make_entries(urls, name, settings.name_by)
+    settings = aim_repository_token(settings, urls, env)
+    files = _list_files(urls, clock, make_network(settings.network, env))
+    entries = _make_entries(files, name, settings.name_by)
     settings = aim_headers(settings, dict.fromkeys(entry.url.host() for entry in entries))
     if sha256 is not None:
         network = make_network(settings.network, env)
@@ -94,10 +98,10 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
     return replace(settings, to=(str(path.parent),)), path.name
 
 
-def _make_entries(urls: Sequence[str], name: str | None, name_by: str) -> list[Entry]:
+def _make_entries(files: Iterator[dict[str, object]], name: str | None, name_by: str) -> list[Entry]:
     """Check the URLs by the rules of a manifest's, and name their files. Raises UsageError."""
-    faults, document, entries = Faults(), Document(options=STANDARD), []
-    for index, fields in enumerate(_list_files(urls)):
+    faults, document, entries = Faults(), Document(options=STANDARD, hub=find_endpoint()), []
+    for index, fields in enumerate(files):
         path = fields.get("path", name)
         entry = check_row(Row(0, {**fields, "path": path or "unnamed"}), index, document, faults)
         if entry is not None:
@@ -107,18 +111,16 @@ def _make_entries(urls: Sequence[str], name: str | None, name_by: str) -> list[E
     return entries
 
 
-def _list_files(urls: Sequence[str]) -> Iterator[dict[str, object]]:
-    """The fields of each file; a prefix or a pattern of objects is listed. Raises UsageError."""
+def _list_files(urls: Sequence[str], clock: Clock, network: Network) -> Iterator[dict[str, object]]:
+    """The fields of each file; a prefix or a pattern is listed. Raises UsageError."""
     for url in urls:
-        listing = parse_listing(url)
+        listing = find_listing(url)
         if listing is None:
             yield {"url": url}
             continue
-        from cfetch.storage.object_source import list_objects
-
-        rows = list(list_objects(listing))
+        rows = list(list_rows(listing, clock, network))
         if not rows:
-            raise UsageError(f"no object is meant by {printable(url)}; correct the prefix or the pattern")
+            raise UsageError(f"no file is meant by {printable(url)}; correct the prefix or the pattern")
         yield from rows
 
 

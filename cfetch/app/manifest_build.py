@@ -24,7 +24,8 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD, check_base_url
 from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
-from cfetch.run.open_manifest import CONNECT_TIMEOUT_S, freeze_manifest
+from cfetch.run.listings import CONNECT_TIMEOUT_S
+from cfetch.run.open_manifest import freeze_manifest
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped

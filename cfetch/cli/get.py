@@ -12,7 +12,7 @@ from cfetch.config.layers import Resolved
 Urls = Annotated[
     list[str],
     typer.Argument(
-        help="The files' URLs: http(s)://, s3://, gs:// or az://, also a prefix.",
+        help="The files' URLs: http(s)://, s3://, gs://, az:// or hf://, also a prefix.",
         metavar="URL...",
         show_default=False,
     ),

@@ -62,8 +62,8 @@ def check(
     from cfetch.app.manifest_check import check as checked
     from cfetch.dashboard.open import reading_lines
     from cfetch.errors import ManifestError
+    from cfetch.run.header_hosts import make_list_network
     from cfetch.secret import encode_json
-    from cfetch.wire.network import make_network
 
     try:
         progress = reading_lines(manifest.partition("?")[0])
@@ -73,7 +73,7 @@ def check(
             options=settings.reading,
             allow_empty=settings.allow_empty,
             progress=progress,
-            network=make_network(settings.network, os.environ),
+            network=make_list_network(settings, manifest, os.environ),
         )
     except ManifestError as error:
         if json:
@@ -123,7 +123,7 @@ def convert(
     """
     from cfetch.app.manifest_check import convert as converted
     from cfetch.dashboard.open import reading_lines
-    from cfetch.wire.network import make_network
+    from cfetch.run.header_hosts import make_list_network
 
     progress = reading_lines(manifest.partition("?")[0])
     lost = converted(
@@ -135,7 +135,7 @@ def convert(
         allow_empty=settings.allow_empty,
         progress=progress,
         emit_line=_emit_line,
-        network=make_network(settings.network, os.environ),
+        network=make_list_network(settings, manifest, os.environ),
     )
     if lost:
         _emit_line(f"{to_format} has no place for some of it; left out: {'; '.join(lost)}")
@@ -148,7 +148,8 @@ def build(
     source: Annotated[
         str,
         typer.Argument(
-            help="A directory, or a list of URLs (a path, an http(s) URL, or - for standard input).",
+            help="A directory, a list of URLs (a path, an http(s) URL, or - for standard input), or a prefix "
+            "like hf://datasets/owner/name/.",
             metavar="SOURCE",
             show_default=False,
         ),
@@ -173,7 +174,7 @@ def build(
     """
     from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.dashboard.bar import progress_bar
-    from cfetch.wire.network import make_network
+    from cfetch.run.header_hosts import make_list_network
 
     if source != "-" and Path(source).is_dir():
         with progress_bar("hashing") as advance:
@@ -187,7 +188,7 @@ def build(
             options=settings.reading,
             allow_empty=settings.allow_empty,
             probing=probe,
-            network=make_network(settings.network, os.environ),
+            network=make_list_network(settings, source, os.environ),
             advance=advance,
             emit_line=_emit_line,
         )

@@ -141,7 +141,7 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for reading a manifest, and --config, to ``command(…, settings)``."""
-    return _with_settings_of(command, (*_PANELS["Manifest"], *_PANELS["Network"]))
+    return _with_settings_of(command, (*_PANELS["Manifest"], *_PANELS["Network"], *_PANELS["Who asks"]))
 
 
 def with_timeline(command: Callable[..., None]) -> Callable[..., None]:

@@ -60,7 +60,7 @@ def verify(
     from cfetch.app.verify import open_verification
     from cfetch.dashboard.bar import progress_bar
     from cfetch.dashboard.open import reading_lines
-    from cfetch.wire.network import make_network
+    from cfetch.run.header_hosts import make_list_network
 
     directories = _directories(to or ["."])
     progress = reading_lines(manifest.partition("?")[0])
@@ -72,7 +72,7 @@ def verify(
         allow_empty=settings.allow_empty,
         progress=progress,
         emit_line=lambda line: print(f"cfetch: {line}", file=sys.stderr),
-        network=make_network(settings.network, os.environ),
+        network=make_list_network(settings, manifest, os.environ),
     ) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes
         with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:

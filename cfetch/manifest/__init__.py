@@ -12,7 +12,9 @@ Read in this order::
     rows.py                      a row to an entry: the one place where rows become trusted
     columns.py  names.py         which column of a foreign table is what; paths that no row states
     fields.py  strict_json.py    one check for each key; JSON without traps
-    urls.py  object_urls.py  digests.py    URLs and hashes as a manifest may state them
+    urls.py  object_urls.py      URLs as a manifest may state them; objects of a store
+    repository_urls.py  repository_hub.py    hf://: files of repositories, and where those are
+    digests.py                   hashes as a manifest may state them
     entry.py                     ``Entry`` and ``SafePath``, as types that only a check can make
     faults.py  reading.py        the faults, collected; all of this as one walk
     plan.py  collisions.py       ``freeze``: the checks that need all entries

@@ -55,8 +55,11 @@ def parse_listing(text: str) -> Listing | None:
     In a pattern ``*`` and ``?`` stay within one component, and ``**`` does not.
     """
     parts = split_object_url(text)
-    if parts is None:
-        return None
+    return None if parts is None else make_listing(parts)
+
+
+def make_listing(parts: ObjectUrl) -> Listing | None:
+    """The same of a URL that has been taken apart."""
     if not parts.key or parts.key.endswith("/"):
         return Listing(parts.store, parts.key, re.compile(r".+", re.DOTALL))
     magic = _MAGIC.search(parts.key)

@@ -16,6 +16,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.detection import reader_for
 from cfetch.manifest.object_urls import split_object_url
+from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
@@ -54,6 +55,7 @@ class Reading:
             given_base_url=None if base_url is None else check_base_url(base_url),
             own_url=source.own_url,
             options=options,
+            hub=find_endpoint(),
         )
         self._skips = options.bad_rows == "skip"
         self.rows = self._first = first

@@ -15,8 +15,9 @@ from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_headers, check_path
 from cfetch.manifest.names import choose_path, name_range
+from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
 from cfetch.manifest.strict_json import kind_of, quoted_key
-from cfetch.manifest.urls import UrlError, encode_url, last_segment, resolve_url
+from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
 from cfetch.secret import SecretUrl
 
 KEYS = ("url", *CHECKS, "mirrors")
@@ -45,8 +46,8 @@ class Document:
     ``given_base_url`` is the caller's and outweighs the document's own, ``own_url`` is where the document was
     had and counts if there is no other. ``look_ahead`` finds a ``base_url`` that stands behind the entries.
     ``options`` are a person's for a list of any kind; without them rows state the native keys, and URLs are
-    not encoded. ``notes`` are for that person. ``is_faulty``: what it states for all entries has a fault, and
-    so none of them may be taken.
+    not encoded. ``hub`` has the repositories that ``hf://`` means. ``notes`` are for that person.
+    ``is_faulty``: what it states for all entries has a fault, and so none of them may be taken.
     """
 
     base_url: str | None = None
@@ -55,6 +56,7 @@ class Document:
     given_base_url: str | None = None
     own_url: str | None = None
     options: ReadingOptions | None = None
+    hub: str = HUGGING_FACE
     notes: list[str] = field(default_factory=list)
     is_faulty: bool = False
 
@@ -140,6 +142,8 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
 def _check_url(value: object, document: Document | None) -> str:
     if type(value) is not str:
         raise FieldError(f"it must be a string, not {kind_of(value)}")
+    if document is not None and document.options is not None and is_repository_url(value):
+        return find_repository_link(value, document.hub)
     find_base = document.base if document else _find_no_base
     try:
         return resolve_url(value, find_base)

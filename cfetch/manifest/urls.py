@@ -10,6 +10,7 @@ from ipaddress import IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
 from cfetch.manifest.object_urls import find_key_fault, is_object_url, split_object_url
+from cfetch.manifest.repository_urls import make_link, split_repository_url
 
 _ABSOLUTE = re.compile(
     r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
@@ -30,7 +31,6 @@ _REASONS = tuple(
         ),
         (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
         (r"abfss?://", "its scheme is not http or https; write az://container/path"),
-        (r"hf://", "its scheme is not http or https; docs/recipes.md has the address of a repository's list"),
         (r"(?![Hh][Tt][Tt][Pp][Ss]?:)", "its scheme is not http or https"),
         (r"[^:]+:(?!//[^/?#:])", "it has no host"),
         (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
@@ -121,11 +121,24 @@ def _check_object(text: str) -> str:
     parts = split_object_url(text)
     if parts is None:
         raise UrlError("its bucket has no valid name, or its key holds control characters")
-    if parts.key.endswith("/") or not parts.key:
-        raise UrlError("it is a prefix and names no object; give a prefix to cfetch download, not in a list")
-    if (fault := find_key_fault(parts.key)) is not None:
-        raise UrlError(f"it {fault}")
+    _check_key(parts.key)
     return text
+
+
+def find_repository_link(text: str, endpoint: str) -> str:
+    """The address of a file in a repository. Raises UrlError: ``text`` names none."""
+    parts = split_repository_url(text)
+    if parts is None:
+        raise UrlError("it names no repository, like hf://datasets/owner/name@revision/path")
+    _check_key(parts.key)
+    return make_link(parts, endpoint)
+
+
+def _check_key(key: str) -> None:
+    if key.endswith("/") or not key:
+        raise UrlError("it is a prefix and names no object; give a prefix to cfetch download, not in a list")
+    if (fault := find_key_fault(key)) is not None:
+        raise UrlError(f"it {fault}")
 
 
 def host_of(url: str) -> str:

@@ -3,6 +3,7 @@
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          the destinations opened, staged in, and made into volumes for the engine
     open_manifest.py    a manifest by its name: a path, a URL, standard input
+    listings.py         what a prefix or a pattern means: objects of a store, files of a repository
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written
     failed_manifest.py  what failed, as a manifest

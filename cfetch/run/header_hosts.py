@@ -1,11 +1,17 @@
-"""Who gets the user's own headers and token: hosts that the user names, else the only host of the files."""
+"""Who gets the user's own headers and token: hosts that the user names, else the only host of the files.
 
-from collections.abc import Collection
+Of a Hugging Face repository the list itself may need the token, so its hub is named before there are files.
+"""
+
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
-from cfetch.secret import printable
+from cfetch.manifest.repository_hub import find_endpoint
+from cfetch.manifest.repository_urls import is_repository_url
+from cfetch.secret import SecretUrl, printable
+from cfetch.wire.network import Network, make_network
 
 _NAMED = 3  # hosts that an error quotes
 
@@ -32,3 +38,21 @@ def aim_headers(settings: Settings, hosts: Collection[str], *, more: int = 0) ->
             "HOST, once for each, or '*' for all. Nothing was downloaded"
         )
     return replace(settings, header_host=tuple(hosts))
+
+
+def aim_repository_token(settings: Settings, sources: Collection[str], env: Mapping[str, str]) -> Settings:
+    """Name the hub of ``hf://`` sources as the host for the login: the one given, else the token in HF_TOKEN.
+
+    Where hosts are named, they are all that get a login. Raises UsageError: the endpoint is wrong.
+    """
+    if settings.header_host or not any(map(is_repository_url, sources)):
+        return settings
+    hub = (SecretUrl(find_endpoint()).host(),)
+    if settings.header or settings.bearer_env:
+        return replace(settings, header_host=hub) if all(map(is_repository_url, sources)) else settings
+    return replace(settings, bearer_env="HF_TOKEN", header_host=hub) if env.get("HF_TOKEN") else settings
+
+
+def make_list_network(settings: Settings, source: str, env: Mapping[str, str]) -> Network:
+    """The network for commands that only read the list ``source``. Raises UsageError."""
+    return make_network(aim_repository_token(settings, [source], env).network, env)

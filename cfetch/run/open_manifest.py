@@ -12,19 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import msgspec
+
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
-from cfetch.manifest.object_urls import Listing, is_object_url, parse_listing, split_object_url
+from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
 from cfetch.manifest.plan import Opened, Plan, freeze
 from cfetch.manifest.reading import STANDARD
+from cfetch.manifest.repository_hub import find_endpoint
+from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
+from cfetch.run.listings import CONNECT_TIMEOUT_S, find_listing, list_rows
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, fetch_document
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import DIRECT, Network
-
-CONNECT_TIMEOUT_S = 10.0
 
 
 def is_url(manifest: str) -> bool:
@@ -34,7 +37,7 @@ def is_url(manifest: str) -> bool:
 
 def is_elsewhere(manifest: str) -> bool:
     """Whether no file of this machine is meant: a document of a server or store, or a listing of objects."""
-    return is_url(manifest) or is_object_url(manifest)
+    return is_url(manifest) or is_object_url(manifest) or is_repository_url(manifest)
 
 
 def shown_name(manifest: str) -> str:
@@ -61,18 +64,17 @@ def open_manifest(
     own_url = None
     with tempfile.TemporaryFile() as spool:
         try:
-            listing = None
+            clock, listing = clock or SystemClock(), None
             if manifest == "-":
                 shutil.copyfileobj(sys.stdin.buffer, spool)
             elif (listing := _find_listing(manifest)) is None:
-                place = asyncio.run(fetch_to(spool, SecretUrl(manifest), clock or SystemClock(), network))
+                place = asyncio.run(fetch_to(spool, _find_document(manifest), clock, network))
                 own_url = place.reveal()
                 if is_object_url(manifest):
                     own_url = manifest[: manifest.rindex("/") + 1]
             else:
-                from cfetch.storage.object_source import write_rows
-
-                spool.writelines(write_rows(listing))
+                rows = list_rows(listing, clock, network)
+                spool.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
             if listing is None:
                 _refuse_empty(spool, manifest)
         except SourceError as error:
@@ -88,7 +90,17 @@ def _find_listing(manifest: str) -> Listing | None:
     """The listing that a URL of objects means; None for a manifest by itself. Raises UsageError."""
     if is_object_url(manifest) and split_object_url(manifest) is None:
         raise UsageError(f"{shown_name(manifest)} is no URL of a bucket, like s3://bucket/prefix/")
-    return parse_listing(manifest)
+    if is_repository_url(manifest) and split_repository_url(manifest) is None:
+        raise UsageError(
+            f"{shown_name(manifest)} is no URL of a repository, like hf://datasets/owner/name@revision/"
+        )
+    return find_listing(manifest)
+
+
+def _find_document(manifest: str) -> SecretUrl:
+    """Where the manifest itself can be had."""
+    file = split_repository_url(manifest)
+    return SecretUrl(manifest if file is None else make_link(file, find_endpoint()))
 
 
 def _refuse_empty(file: BinaryIO, manifest: str) -> None:

@@ -4,7 +4,6 @@ A link is signed for one request, so that none expires on the way, however long 
 endpoint and the like come from the environment, as they do for destinations.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -130,9 +129,3 @@ def _explain_fault(url: str, error: Exception, what: str) -> SourceError:
     else:
         why = "it reports an error; check its variables in the environment, or try again later"
     return Refused(f"{shown} did not {what}: {why}")
-
-
-def write_rows(listing: Listing) -> Iterator[bytes]:
-    """The rows of ``list_objects`` as a manifest in JSON Lines."""
-    for row in list_objects(listing):
-        yield json.dumps(row, ensure_ascii=False).encode() + b"\n"

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.secret import SecretUrl
 from tests.conditions.runner import call, secrets_in
 from tests.engine.drive import tree
 from tests.wire.raw_server import RecordingServer, reply
@@ -78,24 +77,20 @@ def line_of(title, start):
     return next(line for line in recipe(title).splitlines() if line.startswith(start))
 
 
-async def test_hugging_face(here):
+async def test_hugging_face(here, monkeypatch):
     """The tree and each file are asked for with the token, the storage without."""
     bearer = f"Authorization: Bearer {TOKEN}\r\n"
-    tree_of = [{"type": "file", "path": "d/a.bin", "size": len(BODY), "oid": "0"}]
+    tree_of = [{"type": "file", "path": "data/a.parquet", "size": len(BODY), "oid": "0"}]
     async with Host({"/blob?sig=1": reply(BODY)}) as storage, Host({}, bearer) as hub:
         hub.paths = {
-            "/api/datasets/OWNER/NAME/tree/main?recursive=true": reply(json.dumps(tree_of).encode()),
-            "/datasets/OWNER/NAME/resolve/main/d/a.bin": reply(
+            "/api/datasets/OWNER/NAME/tree/main/data?recursive=true": reply(json.dumps(tree_of).encode()),
+            "/datasets/OWNER/NAME/resolve/main/data/a.parquet": reply(
                 b"", f"Location: {storage.url}blob?sig=1", status="302 Found"
             ),
         }
-        host = SecretUrl(hub.url).host()
-        await follow_recipe(
-            line_of("Hugging Face", "cfetch download"),
-            url=("https://huggingface.co/", hub.url),
-            host=("huggingface.co", host),
-        )
-    assert tree(here / "data") == {"d/a.bin": BODY}
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        await follow_recipe(line_of("Hugging Face", "cfetch download"))
+    assert tree(here / "data") == {"a.parquet": BODY}
 
 
 async def test_earthdata(here):

@@ -228,6 +228,12 @@ PLAIN = [
     Sample("empty file", "urls.txt", b""),
     Sample("comments only", "urls.txt", _text("# nothing")),
     Sample(
+        "hf:// files of repositories",
+        "urls.txt",
+        _text("hf://datasets/o/n@v1/data/0.parquet"),
+        ("0.parquet",),
+    ),
+    Sample(
         "s3://, gs:// and az:// objects",
         "urls.txt",
         _text("s3://bucket/a b%41.bin", "az://c/x/ü?.bin"),
@@ -753,7 +759,7 @@ NO_LISTS = [
         b"d8:announce20:http://t.example/ann4:infod6:lengthi5eee",
         refusal="it is a torrent",
     ),
-    Sample("magnet:, doi:, hf:// links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="scheme"),
+    Sample("magnet: and doi: links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="scheme"),
     Sample(
         "UTF-16 (saved by a spreadsheet)",
         "urls.csv",

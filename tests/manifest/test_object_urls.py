@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.config.reading import ReadingOptions
+from cfetch.errors import UsageError
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.names import choose_path
 from cfetch.manifest.object_urls import parse_listing, split_object_url
 from cfetch.manifest.reading import check_base_url
+from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.urls import strip_signature
 
@@ -40,7 +42,6 @@ def test_a_key_is_taken_to_the_letter(key):
         ("gs://bucket/a//b", "an empty, '.' or '..' component"),
         ("az://c/../b", "an empty, '.' or '..' component"),
         ("s3://bucket/a\x07", "control characters"),
-        ("hf://datasets/a", "recipes.md"),
         ("abfss://c@acc.dfs.core.windows.net/a", "write az://container/path"),
     ],
 )
@@ -81,3 +82,44 @@ def test_prefixes_and_patterns(url, prefix, matching, others):
 def test_a_key_without_signs_is_one_object(key):
     """Unless it is empty or ends in a slash."""
     assert (parse_listing(f"s3://b/{key}") is None) is not (not key or key.endswith("/"))
+
+
+@pytest.mark.parametrize(
+    ("url", "link"),
+    [
+        ("hf://o/n/a b.bin", "o/n/resolve/main/a%20b.bin"),
+        ("hf://models/o/n@v1.0/d/a.bin", "o/n/resolve/v1.0/d/a.bin"),
+        (
+            "hf://datasets/o/n@refs/convert/parquet/d/0.parquet",
+            "datasets/o/n/resolve/refs%2Fconvert%2Fparquet/d/0.parquet",
+        ),
+        ("hf://datasets/o/n@~parquet/0.parquet", "datasets/o/n/resolve/~parquet/0.parquet"),
+        ("hf://spaces/o/n@a%2Fb/app.py", "spaces/o/n/resolve/a%2Fb/app.py"),
+    ],
+)
+def test_a_file_of_a_repository_stands_for_its_address(url, link):
+    """By the rules of its hub's own tools; a feed's entry may not name one."""
+    assert checked(url, options=ReadingOptions(), hub="http://h:80/hub") == f"http://h:80/hub/{link}"
+    assert "its scheme is not http or https" in checked("hf://o/n/a")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("hf://datasets/a", "it names no repository"),
+        ("hf://buckets/o/n/a", "it names no repository"),
+        ("hf://datasets/o/n", "names no object"),
+        ("hf://datasets/o/n/../a", "an empty, '.' or '..' component"),
+    ],
+)
+def test_what_names_no_file_of_a_repository(url, message):
+    """The fault says which part is wrong."""
+    assert message in checked(url, options=ReadingOptions())
+
+
+@pytest.mark.parametrize("address", ["huggingface.co", "https://user@h", "https://h/a//b", "https://h?x"])
+def test_a_hub_is_an_address(address, monkeypatch):
+    """What the environment says is no part of a URL before it is one."""
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    with pytest.raises(UsageError, match="HF_ENDPOINT is"):
+        find_endpoint()

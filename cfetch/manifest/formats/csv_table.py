@@ -20,7 +20,7 @@ from cfetch.manifest.strict_json import Misfit, decode_text
 DELIMITERS = ",\t;|"
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
-_URL = re.compile(r"(?:https?|s3|gs|az)://[!-~]", re.IGNORECASE)
+_URL = re.compile(r"(?:https?|s3|gs|az|hf)://[!-~]", re.IGNORECASE)
 
 
 def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:

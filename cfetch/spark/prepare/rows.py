@@ -25,6 +25,7 @@ from cfetch.manifest.formats.parquet_pages import read_row_groups
 from cfetch.manifest.formats.parquet_table import read_parquet
 from cfetch.manifest.plan_file import identity_of
 from cfetch.manifest.reading import STANDARD
+from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import host_of
@@ -244,7 +245,9 @@ def _check_entries(
     with opened as file, open_decompressed(file, printable(unit.path)) as plain:
         groups = None if unit.groups is None else range(*unit.groups)
         part = Source(plain, unit.path, begin=unit.begin, end=unit.end, line=unit.line, row_groups=groups)
-        document = Document(base_url=unit.base_url, given_base_url=base_url, options=options)
+        document = Document(
+            base_url=unit.base_url, given_base_url=base_url, options=options, hub=find_endpoint()
+        )
         for index, row in enumerate(
             reader_for(part, unit.format, options)(part, document, faults), unit.first
         ):

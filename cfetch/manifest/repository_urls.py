@@ -1,0 +1,61 @@
+"""URLs of files in Hugging Face repositories: ``hf://datasets/OWNER/NAME@REVISION/PATH``.
+
+They are as Hugging Face's own tools write them. A model's repository has no word before its owner, or
+``models/``. Without a revision it is ``main``. A path stands there as it is. An ``endpoint`` is a hub's
+address, without a slash at its end.
+"""
+
+import re
+from urllib.parse import quote, unquote
+
+from cfetch.manifest.object_urls import Listing, ObjectUrl, make_listing
+
+SCHEME = "hf://"
+HUGGING_FACE = "https://huggingface.co"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+_FILE = re.compile(
+    r"(?P<store>hf://(?:(?P<kind>models|datasets|spaces)/)?(?!(?:models|datasets|spaces|kernels|buckets)/)"
+    rf"(?P<name>{_NAME}/{_NAME})"
+    r"(?:@(?P<revision>refs/(?:convert/[\w.-]+|pr/\d+)|[^/\x00-\x20\x7f]+))?)"
+    r"(?:/(?P<key>[^\x00-\x1f\x7f\ud800-\udfff]*))?\Z",
+    re.ASCII,
+)
+
+
+def is_repository_url(text: str) -> bool:
+    """Whether it has the scheme; it may be wrong in all other ways."""
+    return text.startswith(SCHEME)
+
+
+def split_repository_url(text: str) -> ObjectUrl | None:
+    """Take a URL apart, into the repository's own and a path; None if it is none."""
+    match = _FILE.match(text)
+    return None if match is None else ObjectUrl(match["store"], match["key"] or "")
+
+
+def parse_repository_listing(text: str) -> Listing | None:
+    """Read a repository, a directory (its URL ends in a slash) or a pattern; None for a single file."""
+    parts = split_repository_url(text)
+    return None if parts is None else make_listing(parts)
+
+
+def make_link(url: ObjectUrl, endpoint: str) -> str:
+    """The address at which the file can be had."""
+    kind, name, revision = _take_apart(url.store)
+    stem = name if kind == "models" else f"{kind}/{name}"
+    return f"{endpoint}/{stem}/resolve/{revision}/{quote(url.key)}"
+
+
+def make_tree_address(listing: Listing, endpoint: str) -> str:
+    """The address of the list of files below the prefix, without a query."""
+    kind, name, revision = _take_apart(listing.store)
+    below = quote(listing.prefix.rstrip("/"), safe="")
+    return f"{endpoint}/api/{kind}/{name}/tree/{revision}{'/' if below else ''}{below}"
+
+
+def _take_apart(store: str) -> tuple[str, str, str]:
+    """Kind, name and revision, the last one as it stands in an address."""
+    match = _FILE.match(store)
+    assert match is not None
+    revision = unquote(match["revision"] or "main")
+    return match["kind"] or "models", match["name"], quote(revision, safe="")

@@ -1,0 +1,143 @@
+"""What a prefix or a pattern means: the objects of a store, or the files of a Hugging Face repository.
+
+A repository is listed by the tree API of its hub, a page at a time; the address of the next page is in the
+``Link`` header. Only the cursor is taken from there, so the login is never sent to another host than the hub.
+"""
+
+import asyncio
+import random
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.errors import SourceError, UsageError
+from cfetch.manifest.object_urls import Listing, ObjectUrl, parse_listing
+from cfetch.manifest.repository_hub import find_endpoint
+from cfetch.manifest.repository_urls import (
+    is_repository_url,
+    make_link,
+    make_tree_address,
+    parse_repository_listing,
+)
+from cfetch.records import NOT_DECODED
+from cfetch.secret import SecretUrl, printable
+from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
+from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.network import Network
+
+CONNECT_TIMEOUT_S = 10.0
+_REFUSALS = frozenset({401, 403, 404})
+_NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b')
+_CAUSES = {  # of the header X-Error-Code
+    "GatedRepo": "access to it has to be asked for on its page; then set HF_TOKEN",
+    "RevisionNotFound": "it has no such revision",
+    "EntryNotFound": "it has no such directory",
+}
+
+
+class _Large(msgspec.Struct):
+    oid: str
+    size: int
+
+
+class _Listed(msgspec.Struct):
+    """An entry of a tree. ``lfs``: of a large file, whose ``oid`` there is its SHA-256."""
+
+    type: str
+    path: str
+    size: int | None = None
+    lfs: _Large | None = None
+
+
+_PAGE = msgspec.json.Decoder(list[_Listed])
+
+
+def find_listing(text: str) -> Listing | None:
+    """The listing that a URL means; None for all else."""
+    return parse_repository_listing(text) if is_repository_url(text) else parse_listing(text)
+
+
+def list_rows(listing: Listing, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
+    """The files as rows of a manifest: ``url``, ``path`` below the prefix, ``size``; a stated hash.
+
+    Raises:
+        UsageError: a library is not installed, or the store or hub says no.
+    """
+    if is_repository_url(listing.store):
+        return _list_repository(listing, clock, network)
+    from cfetch.storage.object_source import list_objects
+
+    return list_objects(listing)
+
+
+def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
+    endpoint = find_endpoint()
+    with asyncio.Runner() as runner:
+        transport = runner.run(_make_transport(network))
+        try:
+            address, seen = make_tree_address(listing, endpoint), set[str]()
+            query: str | None = "recursive=true"
+            while query is not None:
+                if query in seen:  # to end here would look like the end of the list
+                    raise UsageError(f"cannot list {printable(listing.store)}: its pages go in a circle")
+                seen.add(query)
+                answer = runner.run(_ask_page(listing, SecretUrl(f"{address}?{query}"), transport, clock))
+                yield from _read_page(listing, answer.body, endpoint)
+                query = _find_next(answer)
+        finally:
+            runner.run(transport.close())
+
+
+async def _make_transport(network: Network) -> HttpTransport:
+    return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+
+
+async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, clock: Clock) -> Answer:
+    """Raises UsageError."""
+    shown = printable(listing.store)
+    try:
+        answer = await ask(
+            url,
+            transport=transport,
+            clock=clock,
+            jitter=random.random,
+            expected=_REFUSALS,
+            max_bytes=MAX_REPLY_BYTES,
+        )
+    except SourceError as error:
+        raise UsageError(f"cannot list {shown}: {error}") from None
+    if answer.status not in _REFUSALS:
+        return answer
+    code = next(iter(answer.headers.getall("X-Error-Code", [])), "")
+    why = _CAUSES.get(
+        code, "there is no such repository, or it is private: set HF_TOKEN, or correct the name"
+    )
+    raise UsageError(f"cannot list {shown}: HTTP {answer.status}: {why}")
+
+
+def _read_page(listing: Listing, body: bytes, endpoint: str) -> Iterator[dict[str, object]]:
+    try:
+        entries = _PAGE.decode(body)
+    except NOT_DECODED:
+        raise UsageError(f"cannot list {printable(listing.store)}: the answer is no list of files") from None
+    for entry in entries:
+        rest = entry.path.removeprefix(listing.prefix)
+        if entry.type != "file" or not entry.path.startswith(listing.prefix):
+            continue
+        if not listing.pattern.match(rest):
+            continue
+        link = make_link(ObjectUrl(listing.store, entry.path), endpoint)
+        row: dict[str, object] = {"url": link, "path": rest}
+        if entry.lfs is None:
+            yield {**row, "size": entry.size}
+        else:
+            yield {**row, "size": entry.lfs.size, "sha256": entry.lfs.oid}
+
+
+def _find_next(answer: Answer) -> str | None:
+    """The query of the next page's address; None: this page is the last one."""
+    match = _NEXT.search(", ".join(answer.headers.getall("Link", [])))
+    return None if match is None else urlsplit(match[1]).query

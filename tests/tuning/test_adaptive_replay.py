@@ -178,7 +178,7 @@ def test_runs_under_the_adaptive_policy_are_tuned_for_it(tmp_path):
     paths = [
         write(
             tmp_path / f"{seed}.jsonl",
-            shorten(lay_out(waves(seed, 165.0)), 0.2),
+            shorten(lay_out(waves(seed, 165.0)), 0.06),
             mitigation=False,
             segments=1,
         )
@@ -207,7 +207,7 @@ def run_command(*arguments):
 def test_what_makes_no_difference_is_left_alone(tmp_path):
     """Nothing is written, and the command says why."""
     paths = [
-        write(tmp_path / f"{seed}.jsonl", shorten(lay_out(waves(seed, USUAL_S + 5), rescued), 0.2))
+        write(tmp_path / f"{seed}.jsonl", shorten(lay_out(waves(seed, USUAL_S + 5), rescued), 0.06))
         for seed in range(5)
     ]
     out = tmp_path / "tuned.yaml"

@@ -28,7 +28,7 @@ WORDS = {
     "bagit_blanks": "it is not a line of fetch.txt",
     "json_keys": "more than 100 keys",
     "statement_links": "the reply is longer than",
-    "whole_document": "url: it must be a string, not null",
+    "whole_document": "files[0] must be an object, not an integer",
     "longer_document": "longer than 16777216 characters",
     "unclosed_links": "",
     "unclosed_locations": "",

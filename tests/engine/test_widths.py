@@ -57,8 +57,8 @@ def test_a_server_that_limits_each_connection_gets_more_of_them(tmp_path):
 
 
 def test_idle_workers_start_when_a_host_gets_more_places(tmp_path):
-    """Not only when the next file ends: these take minutes."""
-    server = Server(8, lambda n: 300.0)
+    """Not only when the next file ends: these take more than a minute."""
+    server = Server(8, lambda n: 100.0)
     outcome = run(tmp_path, server, concurrency=2, max_concurrency=8)
     starts = [t for t, _ in server.widths]
     assert starts[:2] == [0.0, 0.0]
@@ -83,7 +83,7 @@ def test_a_run_that_computes_all_the_time_starts_no_more(tmp_path):
 
 def test_a_full_link_keeps_its_width(tmp_path):
     """More at a time bring nothing: what is tried is taken back."""
-    server = Server(1000, lambda n: n / 16)
+    server = Server(500, lambda n: n / 16)
     outcome = run(tmp_path, server, max_concurrency=64)
     assert outcome.of(WidthChanged) == []
     assert max(n for _, n in server.widths) == 32
@@ -92,7 +92,7 @@ def test_a_full_link_keeps_its_width(tmp_path):
 
 def test_a_host_that_throttles_is_not_searched(tmp_path):
     """It refuses the 17th: it gets no more than it bears, but for a trial now and then."""
-    server = Server(1500, lambda n: 1.0, lambda n: 429 if n > 16 else 200)
+    server = Server(800, lambda n: 1.0, lambda n: 429 if n > 16 else 200)
     outcome = run(tmp_path, server, max_concurrency=64, max_attempts=20)
     assert set(outcome.statuses) == {"done"}
     assert outcome.of(WidthChanged) == []

@@ -399,13 +399,13 @@ def test_the_record_tells_the_whole_story(tmp_path):
 
 
 def test_samples_are_bounded_however_long_a_try_takes(tmp_path):
-    """A thousand pieces over a thousand seconds leave at most 32 samples, in order."""
-    slow = Reply(body=BODY, at_s=tuple(float(i) for i in range(1, 1001)))
+    """Three hundred pieces over three hundred seconds leave at most 32 samples, in order."""
+    slow = Reply(body=BODY, at_s=tuple(float(i) for i in range(1, 301)))
     outcome = one(tmp_path, slow, stall_timeout=60.0, segments=1)
     samples = outcome.records["a"].attempts[0].samples
     assert 8 <= len(samples) <= 32
     assert samples == sorted(samples)
-    assert samples[-1][0] > 500
+    assert samples[-1][0] > 150
 
 
 def test_entries_for_gives_ids_in_order():

@@ -47,6 +47,7 @@ from cfetch.run.open_manifest import (
 )
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.result_files import find_metrics_path, refuse_wanted_place
+from cfetch.run.threads import prove_threads
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
@@ -393,7 +394,9 @@ class Prepared:
             Held: another live run has this plan.
             UsageError: it is removable and had its one attempt.
             LocalFault: the timeline, the metrics or the parts cannot be written.
+            ConfigError: the system does not permit what a run needs.
         """
+        prove_threads(len(self._volumes.roots))
         with self._table() as table:
             knowledge, note = self._earlier_runs()
             outside = Surroundings(

@@ -77,7 +77,9 @@ def _of_slow_file(tail: Tail, setup: Setup) -> _Words:
 
 
 def _of_large_file(tail: Tail, setup: Setup) -> _Words:
-    why = f"it is {size(tail.size_bytes)}, and {tail.idle_places:.0f} places were idle"
+    why = f"{tail.idle_places:.0f} places were idle"
+    if tail.size_bytes is not None:
+        why = f"it is {size(tail.size_bytes)}, and {why}"
     if setup.policy == "adaptive":
         return _Words(
             _last_file(tail), why, "more connections for one file: --segments, if its server has ranges"

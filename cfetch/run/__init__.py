@@ -12,6 +12,7 @@
     host_baseline.py    what earlier runs have learned about hosts: read before, merged after
     frame.py            what goes on round every engine, and the port that an engine keeps
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop
+    threads.py          the threads that a run needs: proved before it begins
     collector.py        garbage in cycles is looked for seldom meanwhile
     signals.py          the first signal ends a run in good order, the second ends the process
 

@@ -8,6 +8,7 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 
 from cfetch.manifest.digests import Hash, new_hash
@@ -44,7 +45,8 @@ class RunningHash:
             self._hash_pieces()
         elif self._taken_bytes - self._handed >= HANDED_BYTES:
             self._handed = self._taken_bytes
-            _threads().submit(self._hash_pieces)
+            with suppress(RuntimeError):  # the system starts no more threads: the loop hashes when it must
+                _threads().submit(self._hash_pieces)
 
     def hexdigest(self) -> str:
         """Hash what a thread has not come to, and return the digest of all bytes so far."""

@@ -1,5 +1,6 @@
 """What set the end of a run, for ends that were made up, and the words for it."""
 
+import msgspec
 import pytest
 
 from cfetch.records import EventRecord, Tail
@@ -81,6 +82,8 @@ def test_a_large_file_alone():
     assert what == "the last 12s were one file at 1.0 MiB/s: a/99"
     assert why == "it is 22.0 MiB, and 3 places were idle"
     assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[-1]
+    unknown = msgspec.structs.replace(tail, size_bytes=None)
+    assert explain_tail(unknown, Setup("adaptive", {}))[1] == "3 places were idle"
 
 
 def test_few_large_files_that_begin_together_did_not_wait_for_a_place():

@@ -16,24 +16,31 @@ BODY = random.Random(1).randbytes(LARGE_BYTES + 12_345)
 
 
 class NoThreads:
-    """Takes work, and never does it; or at once, if ``works``."""
+    """Takes work, and never does it; or at once, if ``works``. If it ``fails``, no thread can be started."""
 
-    def __init__(self, works=False):
+    def __init__(self, works=False, fails=False):
         self.works = works
+        self.fails = fails
         self.handed = 0
 
     def submit(self, work):
         self.handed += 1
+        if self.fails:
+            raise RuntimeError("can't start new thread")
         if self.works:
             work()
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 4096, 256 << 10, 3 << 20])
-@pytest.mark.parametrize("works", [None, False, True], ids=["threads", "late", "at once"])
-def test_the_digest_is_that_of_all_bytes_in_order(monkeypatch, piece_bytes, works):
-    """However they come, and however late the threads are."""
-    if works is not None:
-        monkeypatch.setattr(running_hash, "_threads", lambda: NoThreads(works))
+@pytest.mark.parametrize(
+    "threads",
+    [None, NoThreads(), NoThreads(works=True), NoThreads(fails=True)],
+    ids=["threads", "late", "at once", "none"],
+)
+def test_the_digest_is_that_of_all_bytes_in_order(monkeypatch, piece_bytes, threads):
+    """However they come, and however late the threads are, or if there are none."""
+    if threads is not None:
+        monkeypatch.setattr(running_hash, "_threads", lambda: threads)
     body = BODY[:100_000] if piece_bytes == 1 else BODY
     running = RunningHash(hashlib.sha256())
     for start in range(0, len(body), piece_bytes):

@@ -1,0 +1,38 @@
+"""Proves at a run's start that the system lets it have the threads that it will need.
+
+Some of them are started by libraries that end the whole process where that fails (libuv calls abort). The
+limit is the user's (``ulimit -u``) or a container's (``pids``).
+"""
+
+import threading
+from contextlib import suppress
+
+from cfetch.errors import ConfigError
+
+OTHERS = 10  # 4 that resolve names, 4 that hash, 2 that write heartbeats
+PER_VOLUME = 2  # one that writes, and one that looks whether the first hangs
+
+
+def prove_threads(volumes: int) -> None:
+    """Start as many threads at once as a run to ``volumes`` needs, and let them go.
+
+    Raises:
+        ConfigError: the system starts fewer.
+    """
+    count, over = OTHERS + PER_VOLUME * volumes, threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        with suppress(RuntimeError):
+            while len(started) < count:
+                thread = threading.Thread(target=over.wait, daemon=True)
+                thread.start()
+                started.append(thread)
+    finally:
+        over.set()
+        for thread in started:
+            thread.join()
+    if len(started) < count:
+        raise ConfigError(
+            f"a run needs {count} threads, and the system starts only {len(started)}; raise the limit of "
+            "the user (ulimit -u) or of the container (pids). Nothing was downloaded"
+        )

@@ -274,3 +274,16 @@ def test_a_place_that_was_given_up_is_tried_again():
         server.width.yield_place(0.0, 8)
     assert server.run(9).width.places == 8
     assert server.run(120).width.places == 16
+
+
+def test_a_place_that_was_given_up_comes_back_only_where_it_is_worth_it():
+    """Also to a host that had fewer because that was faster: it bears them, but serves no more."""
+    server = Server(16, 16, lambda n: 4 * MIB * n * min(1.0, (8 / n) ** 2))
+    server.left_s = 60.0
+    relieved = server.run(9).width.places
+    server.rate = lambda n: 24 * MIB
+    while server.width.places > 6:
+        server.width.yield_place(server.now_s, 6)
+    server.run(120)
+    assert relieved < 11
+    assert server.width.places < 8

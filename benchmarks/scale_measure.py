@@ -20,7 +20,7 @@ import msgspec
 
 from cfetch.events import EntryFinished, fan_out
 from cfetch.hub.receipts import Account, Receipt, ReceiptReader, leave_receipt
-from cfetch.manifest.plan import freeze
+from cfetch.manifest.freezing import freeze
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally

@@ -26,7 +26,8 @@ from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
-from cfetch.manifest.plan import Opened, Part, Plan, freeze_entries, freeze_parts
+from cfetch.manifest.freezing import Opened, Part, freeze_entries, freeze_parts
+from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.source import FetchChunk
 from cfetch.records import NOT_DECODED, Summary
@@ -307,8 +308,11 @@ def _check_room(plan: Frozen, volumes: Volumes) -> None:
     free = volumes.free_bytes()
     if free is None or plan.total_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
         return
-    sizes = ((entry.size_bytes or 0, entry.path) for entry in plan.entries())
-    missing_bytes = sum(size for size, path in sizes if volumes.existing(path) != size)
+    missing_bytes = sum(
+        entry.size_bytes or 0
+        for entry in plan.entries()
+        if volumes.existing(entry.path) != (entry.file_bytes or 0)
+    )
     if missing_bytes > free_bytes:
         raise LocalFault(
             f"the plan needs {missing_bytes:,} more bytes, and {_join_roots(volumes.roots)} has room for "

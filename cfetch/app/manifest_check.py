@@ -11,7 +11,7 @@ from cfetch.errors import UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
-from cfetch.manifest.writing import TARGETS, check_ranges, list_left_out, survey
+from cfetch.manifest.writing import TARGETS, check_parts, list_left_out, survey
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.secret import printable
 from cfetch.storage.files import open_output
@@ -116,7 +116,7 @@ def convert(
         network=network,
     ) as plan:
         contents = survey(_entries(plan), plan.headers)
-        check_ranges(contents, target, to_format)
+        check_parts(contents, target, to_format)
         with open_output(output, private=contents.has_secrets) as out:
             target.write(_entries(plan), contents, out)
         return list_left_out(contents, target)

@@ -188,20 +188,27 @@ class Verification:
         if size_bytes is None:
             message = "a directory, a symlink or a special file stands there"
             return self._report("not regular", entry.path, message, volume_index)
-        if entry.size_bytes is not None and size_bytes != entry.size_bytes:
+        if entry.file_bytes is not None and size_bytes != entry.file_bytes:
             return self._report_wrong_size(entry, size_bytes, volume_index)
         if entry.digest is None or self.quick:
             return "none" if entry.size_bytes is None else "size"
-        digits, size_bytes = tree.hash_of(entry.path, entry.digest.algorithm, read)
+        start_byte, most_bytes, what = 0, None, "its"
+        if entry.piece is not None:
+            start_byte, most_bytes = entry.piece.start_byte, entry.size_bytes
+            what = f"of its {most_bytes:,} bytes from byte {start_byte:,} on, the"
+        algorithm = entry.digest.algorithm
+        digits, size_bytes = tree.hash_of(
+            entry.path, algorithm, read, start_byte=start_byte, most_bytes=most_bytes
+        )
         if digits == entry.digest.hex:
-            return entry.digest.algorithm
+            return algorithm
         if entry.size_bytes is not None and size_bytes != entry.size_bytes:  # it changed meanwhile
-            return self._report_wrong_size(entry, size_bytes, volume_index)
-        message = f"its {entry.digest.algorithm} is {digits}, and {entry.digest.hex} in the manifest"
+            return self._report_wrong_size(entry, start_byte + size_bytes, volume_index)
+        message = f"{what} {algorithm} is {digits}, and {entry.digest.hex} in the manifest"
         return self._report("wrong hash", entry.path, message, volume_index)
 
     def _report_wrong_size(self, entry: Entry, size_bytes: int, volume_index: int) -> Difference:
-        message = f"it has {size_bytes} bytes, and {entry.size_bytes} in the manifest"
+        message = f"it has {size_bytes} bytes, and {entry.file_bytes} in the manifest"
         return self._report("wrong size", entry.path, message, volume_index)
 
     def _report_missing(self, entry: Entry) -> Difference:

@@ -17,7 +17,9 @@ Read in this order::
     digests.py                   hashes as a manifest may state them
     entry.py                     ``Entry`` and ``SafePath``, as types that only a check can make
     faults.py  reading.py        the faults, collected; all of this as one walk
-    plan.py  collisions.py       ``freeze``: the checks that need all entries
+    freezing.py                  ``freeze``: the checks that need all entries
+    collisions.py  assembly.py   which entries want one place; pieces that make one file
+    plan.py                      the frozen manifest
     entries.py                   two ports: what an engine and what a use case ask of a frozen manifest
     plan_file.py                 the entries sealed in a file; 7 bytes an entry stay in memory
     writing.py                   manifests written, in our formats and in other tools'
@@ -38,7 +40,8 @@ Where to change: a key is a check in ``fields.py`` and a field of ``Entry``; a f
 
 from cfetch.manifest.entry import Digest, Entry, SafePath, UnsafePathError, collision_key, safe_path
 from cfetch.manifest.formats.sql_statement import parse_chunk_links
-from cfetch.manifest.plan import Plan, freeze
+from cfetch.manifest.freezing import freeze
+from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import FetchChunk
 

@@ -160,6 +160,8 @@ class Collision(NamedTuple):
 def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:
     """Entries that may want one place, in their order, and the first one that lies beneath it.
 
+    Pieces of one file do not collide with each other.
+
     Yields the position of each that only repeats an earlier one, and the collisions.
     """
     by_path: dict[str, Entry] = {}
@@ -167,6 +169,8 @@ def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[
         outer = next(iter(by_path.values()), entry)
         other = by_path.setdefault(entry.path, entry)
         if other is not entry:
+            if entry.piece is not None and other.piece is not None:
+                continue
             if _is_repeated(entry, other):
                 yield position
             else:
@@ -187,9 +191,10 @@ def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[
 
 
 def _is_repeated(entry: Entry, other: Entry) -> bool:
-    same_bytes = (entry.size_bytes, entry.range_start, entry.digest) == (
+    same_bytes = (entry.size_bytes, entry.range_start, entry.digest, entry.piece) == (
         other.size_bytes,
         other.range_start,
         other.digest,
+        other.piece,
     )
     return same_bytes and entry.url == other.url

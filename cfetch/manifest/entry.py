@@ -75,14 +75,28 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hex: str
 
 
+class Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The place of an entry that is a piece of a file, from ``start_byte`` on.
+
+    The file has ``file_bytes``, and ``source`` is a hash of what all of its pieces are made of. Until all
+    entries of the manifest are known, ``start_byte`` is what the row states, and -1 where it states nothing.
+    """
+
+    start_byte: int
+    file_bytes: int = 0
+    source: str = ""
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """One file of a manifest, validated.
+    """One file of a manifest, validated, or a piece of one.
 
     ``id`` is its index in the manifest, the only identity; ``offset`` is its position in the result (bytes or
     rows) and two entries may share one. ``size_bytes`` None is unknown. ``expires_at`` is seconds since 1970.
 
     ``range_start``: the file is a range of what its URL names, ``size_bytes`` (known then) from this byte on;
     None: it is all of it. Two ranges of one URL are two files.
+
+    ``piece``: the entry is a piece of the file at ``path``, which has other entries too.
     """
 
     id: int
@@ -98,6 +112,12 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     line: int = 0
     chunk: int | None = None  # index of a result chunk, for entries of a SQL statement's reply
     range_start: int | None = None
+    piece: Piece | None = None
+
+    @property
+    def file_bytes(self) -> int | None:
+        """The size of the file at ``path``; None: it is not known."""
+        return self.size_bytes if self.piece is None else self.piece.file_bytes
 
     @property
     def position(self) -> int:

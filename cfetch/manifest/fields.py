@@ -79,6 +79,13 @@ def check_headers(value: object) -> Headers:
     return tuple((name, SecretText(text)) for name, text in value.items())
 
 
+def check_flag(value: object) -> bool:
+    """``true`` or ``false``."""
+    if type(value) is not bool:
+        raise FieldError(f"it must be true or false, not {kind_of(value)}")
+    return value
+
+
 def _check_string(value: object) -> str:
     if type(value) is not str:
         raise FieldError(f"it must be a string, not {kind_of(value)}")
@@ -137,8 +144,10 @@ CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
     "expires_at": ("expires_at", _check_expiry),
     "batch": ("batch", _check_batch),
     "headers": ("headers", check_headers),
+    "assemble": ("assemble", check_flag),
 }
 """A manifest's key -> the entry's field, and its check. ``url`` and ``mirrors`` need the base too.
 
-Of several hashes the strongest stays. ``length`` is no field: ``rows.py`` makes a range of it and ``offset``.
+Of several hashes the strongest stays. ``length`` and ``assemble`` are no fields: ``rows.py`` makes a range of
+the one with ``offset``, and a piece of the other.
 """

@@ -88,11 +88,13 @@ class RangeSigns:
     def __init__(self) -> None:
         self._offsets: dict[str, int] = {}
         self._rows = 0
-        self._has_ranges = False
+        self._has_ranges = self._has_ranged_pieces = False
 
     def add(self, entry: Entry) -> None:
         """Look at one entry."""
-        if entry.range_start is not None:
+        if entry.piece is not None:
+            self._has_ranged_pieces = self._has_ranged_pieces or entry.range_start is not None
+        elif entry.range_start is not None:
             self._has_ranges = True
         elif entry.offset is not None:
             first = self._offsets.setdefault(entry.url.value, entry.offset)
@@ -105,6 +107,11 @@ class RangeSigns:
             notes.append(
                 "offset and length together are read as byte ranges: each such row is a file of length bytes "
                 "of its URL"
+            )
+        if self._has_ranged_pieces:
+            notes.append(
+                "pieces with offset and length are byte ranges of their URLs, and follow the piece before "
+                "them; where offset is the place in the file, state size in place of length"
             )
         if self._rows:
             notes.append(

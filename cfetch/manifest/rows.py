@@ -9,11 +9,12 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from cfetch.config.reading import ReadingOptions
+from cfetch.manifest.assembly import name_batch
 from cfetch.manifest.columns import Columns
 from cfetch.manifest.digests import choose_stronger, needs_library
-from cfetch.manifest.entry import Digest, Entry
+from cfetch.manifest.entry import Digest, Entry, Piece
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_headers, check_path
+from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
 from cfetch.manifest.names import choose_path, name_range
 from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
 from cfetch.manifest.strict_json import kind_of, quoted_key
@@ -23,7 +24,7 @@ from cfetch.secret import SecretUrl
 KEYS = ("url", *CHECKS, "mirrors")
 """What an entry may state in every format: the keys of JSON, the columns of tables."""
 
-HEADER_KEYS = ("version", "base_url", "headers")
+HEADER_KEYS = ("version", "base_url", "headers", "assemble")
 """What a document may state for all of its entries."""
 
 MAX_FIELDS = 100  # keys of one entry; for each that nobody knows, what may be meant is looked for
@@ -46,8 +47,9 @@ class Document:
     ``given_base_url`` is the caller's and outweighs the document's own, ``own_url`` is where the document was
     had and counts if there is no other. ``look_ahead`` finds a ``base_url`` that stands behind the entries.
     ``options`` are a person's for a list of any kind; without them rows state the native keys, and URLs are
-    not encoded. ``hub`` has the repositories that ``hf://`` means. ``notes`` are for that person.
-    ``is_faulty``: what it states for all entries has a fault, and so none of them may be taken.
+    not encoded. ``hub`` has the repositories that ``hf://`` means. ``assemble``: rows that do not say
+    otherwise are pieces of files. ``notes`` are for that person. ``is_faulty``: what it states
+    for all entries has a fault, and so none of them may be taken.
     """
 
     base_url: str | None = None
@@ -57,6 +59,7 @@ class Document:
     own_url: str | None = None
     options: ReadingOptions | None = None
     hub: str = HUGGING_FACE
+    assemble: bool = False
     notes: list[str] = field(default_factory=list)
     is_faulty: bool = False
 
@@ -88,6 +91,8 @@ class Document:
                 return
             elif key == "base_url":
                 self.base_url = _check_url(value, None)
+            elif key == "assemble":
+                self.assemble = check_flag(value)
             else:
                 self.headers = check_headers(value)
         except (FieldError, UrlError) as error:
@@ -131,6 +136,8 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
             faults.add(row.line, f"{label}{key}: {error}")
     if "length" in fields and faults.total == before:
         _take_range(values, label, row.line, faults)
+    if values.pop("assemble", document.assemble) and faults.total == before:
+        _take_piece(values, label, row.line, faults)
     _require_url_and_path(values, fields, index, label, row.line, document, faults)
     if "digest" in values and (missing := needs_library(values["digest"].algorithm)):
         faults.add(row.line, label + missing)
@@ -181,6 +188,16 @@ def _take_range(values: dict[str, Any], label: str, line: int, faults: Faults) -
         values["range_start"], values["size_bytes"] = start, length_bytes
         return
     faults.add(line, label + text)
+
+
+def _take_piece(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
+    """Make the row a piece of the file at its path. The pieces of one file are published together."""
+    for key, field_name in (("path", "path"), ("size", "size_bytes")):
+        if field_name not in values:
+            faults.add(line, f"{label}{key}: it is missing; a piece of a file states path and size")
+            return
+    values["piece"] = Piece(values.get("offset", -1))
+    values.setdefault("batch", name_batch(values["path"]))
 
 
 def _require_url_and_path(

@@ -15,6 +15,7 @@ from typing import NamedTuple, TextIO
 import msgspec
 
 from cfetch.errors import UsageError
+from cfetch.manifest.assembly import name_batch
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.formats.aria2_input import CHECKSUM_TYPES
@@ -82,8 +83,13 @@ def list_left_out(contents: Survey, target: Target) -> list[str]:
     return lost
 
 
-def check_ranges(contents: Survey, target: Target, name: str) -> None:
-    """Raises UsageError: ``target`` would ask for whole files where entries are ranges of them."""
+def check_parts(contents: Survey, target: Target, name: str) -> None:
+    """Raises UsageError: ``target`` would make other files, for want of a place for ranges or pieces."""
+    if contents.stated["assemble"] and "assemble" not in target.holds:
+        raise UsageError(
+            f"{_count_files(contents.stated['assemble'])} are pieces of others, and {name} "
+            "has no place for that; use json, jsonl or csv"
+        )
     if contents.stated["length"] and "url" in target.holds and "length" not in target.holds:
         raise UsageError(
             f"{_count_files(contents.stated['length'])} are byte ranges of their URLs, and {name} has no "
@@ -112,13 +118,15 @@ def _make_fields(entry: Entry, headers: Headers) -> dict[str, object]:
         fields["offset"], fields["length"] = entry.range_start, entry.size_bytes
     elif entry.size_bytes is not None:
         fields["size"] = entry.size_bytes
-    if entry.offset is not None:
+    if entry.offset is not None and entry.range_start is None:
         fields["offset"] = entry.offset
+    if entry.piece is not None:
+        fields["assemble"] = True
     if entry.digest is not None:
         fields[entry.digest.algorithm] = entry.digest.hex
     if entry.expires_at is not None:
         fields["expires_at"] = _format_moment(entry.expires_at)
-    if entry.batch is not None:
+    if entry.batch is not None and not (entry.piece and entry.batch == name_batch(entry.path)):
         fields["batch"] = entry.batch
     merged = _merge_headers(headers, entry.headers)
     if merged:
@@ -174,7 +182,7 @@ def _write_csv(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
 
 
 def _encode_cell(value: object) -> object:
-    return json.dumps(value) if isinstance(value, dict | list) else value
+    return json.dumps(value) if isinstance(value, dict | list | bool) else value
 
 
 def _write_urls(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from cfetch.clock import Clock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ConfigError
-from cfetch.manifest.plan import Plan, freeze
+from cfetch.manifest.freezing import freeze
+from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
 from cfetch.run.open_manifest import is_url
 from cfetch.secret import SecretText, SecretUrl

@@ -17,8 +17,9 @@ import msgspec
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
+from cfetch.manifest.freezing import Opened, freeze
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
-from cfetch.manifest.plan import Opened, Plan, freeze
+from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url

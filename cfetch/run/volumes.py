@@ -158,7 +158,8 @@ class Volumes:
 
 def _has_size(volume: Directory, entry: Entry) -> bool:
     with suppress(Blocked):
-        return entry.size_bytes is not None and volume.existing(entry.path) == entry.size_bytes
+        is_file = entry.size_bytes is not None and entry.piece is None
+        return is_file and volume.existing(entry.path) == entry.size_bytes
     return False
 
 

@@ -8,7 +8,7 @@ Read in this order::
 
     volume.py             the ports: ``Volume``, ``Part``, ``Sink``
     part.py               one entry's bytes: running hash, verification
-    part_file.py          the file of a part, step by step
+    part_file.py  joining.py    the file of a part, step by step; one file out of several parts
     running_hash.py       the hash of a large one, beside the event loop
     held_ranges.py        which bytes are held while several segments are brought (pure)
     resume.py             what a part of an earlier run is good for: its name and its note (pure)

@@ -13,9 +13,10 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
+from cfetch.storage.joining import join_pieces
 from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
-from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, part_name, read_note
+from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, owner_of, part_name, read_note
 from cfetch.storage.staging import Leftover, boot_id
 from cfetch.storage.standing import StandingFiles, vouch
 from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_changed
@@ -65,12 +66,15 @@ class DirectoryVolume:
     async def verify_existing(self, entry: Entry) -> Standing | None:
         """Verify by hash if the manifest has one.
 
-        Else by size, and by the link it came from if that is known; without a size by that link alone.
+        Else by size, and by the link it came from if that is known; without a size by that link alone. The
+        answer is the same for all pieces of a file.
         """
         size_bytes = await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
-        if size_bytes is None or entry.size_bytes not in (size_bytes, None) or self._existing == "refetch":
+        if size_bytes is None or entry.file_bytes not in (size_bytes, None) or self._existing == "refetch":
             return None
-        if entry.digest is None:
+        if entry.piece is not None and self._existing == "check":  # no server could tell of the whole file
+            return None
+        if entry.digest is None or entry.piece is not None:
             source = await self._disk.call(lambda: self._volume.sources.find(entry.path))
             verified = vouch(source, entry, size_bytes)
             if verified is None or self._existing == "trust":
@@ -116,7 +120,8 @@ class DirectoryVolume:
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish in a group with others, if the files are to be durable."""
-        self._publisher.add(cast("Sequence[Part]", parts), ended, record)
+        files = join_pieces(self._volume, cast("Sequence[Part]", parts))
+        self._publisher.add(files, ended, record)
 
     def remove_older(self, path: SafePath) -> None:
         """Remove it soon. A file that cannot be removed stays, and `cfetch verify` names it."""
@@ -130,7 +135,7 @@ class DirectoryVolume:
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
         """Take the files back soon. A file that cannot be removed stays, and no record vouches for it."""
         self._disk.tidy(lambda: self._volume.records.remove(batch))
-        self._publisher.withdraw(cast("Sequence[Part]", parts))
+        self._publisher.withdraw(join_pieces(self._volume, cast("Sequence[Part]", parts)))
 
     async def run(self) -> None:
         """Call ``Publisher.run``, then look whether its batches stand; a disk that hangs cannot be asked."""
@@ -200,7 +205,7 @@ def _look_for_batch(
             blocked[position] = error
             continue
         if size_bytes is not None:
-            (standing if entry.size_bytes in (size_bytes, None) else other).append(position)
+            (standing if entry.file_bytes in (size_bytes, None) else other).append(position)
     return volume.Holding(directory.records.has(batch), begun, standing, blocked, other)
 
 
@@ -270,7 +275,7 @@ class Salvage:
         if not self._candidates:
             return []
         name = part_name(entry, boot_id())
-        candidates = self._candidates.pop(entry.path, []) + self._candidates.pop(name, [])
+        candidates = self._candidates.pop(owner_of(entry), []) + self._candidates.pop(name, [])
         return sorted(candidates, key=_held_bytes)
 
 

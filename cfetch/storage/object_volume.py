@@ -312,6 +312,8 @@ def _record_of(batch: str) -> str:
 
 
 def _obstacle(store: ObjectStore, entry: Entry) -> Blocked | None:
+    if entry.piece is not None:
+        return Blocked("files are assembled of pieces in directories only; give a directory as --to")
     if store.key_bytes(entry.path) <= MAX_KEY_BYTES:
         return None
     return Blocked(f"its name, with the prefix, is longer than the {MAX_KEY_BYTES} bytes of a key")

@@ -106,8 +106,9 @@ def _new_hash(entry: Entry) -> Hash | None:
 class Part:
     """One entry's bytes on their way. What touches the file are steps that ``disk`` carries out, in order.
 
-    ``position`` is the number of bytes held; the hash covers exactly those. ``validator`` is the strong ETag
-    under which they came: only bytes of the same ETag may follow them.
+    ``entry`` is whose they are, ``file`` where they are. ``position`` is the number of bytes held; the hash
+    covers exactly those. ``validator`` is the strong ETag under which they came: only bytes of the same ETag
+    may follow them.
 
     A part whose entry has a hash needs nothing but its name to be gone on with by a later run; another one
     gets a note once it is ``WORTH_KEEPING_BYTES`` long (``resume``).
@@ -120,14 +121,14 @@ class Part:
 
     __slots__ = (
         "_disk",
-        "_entry",
-        "_file",
         "_hash",
         "_hashed",
         "_is_over",
         "_line",
         "_notes",
         "_volume",
+        "entry",
+        "file",
         "last_modified",
         "position",
         "ranges",
@@ -149,13 +150,11 @@ class Part:
         self._volume = volume
         self._disk = disk
         self._line = disk.line
-        self._entry = entry
-        self._file = PartFile(
-            volume, entry, raises=disk is INLINE, is_second=is_second, keeps_time=keeps_time
-        )
-        self._notes = PartNotes(entry, self._file, disk)
+        self.entry = entry
+        self.file = PartFile(volume, entry, raises=disk is INLINE, is_second=is_second, keeps_time=keeps_time)
+        self._notes = PartNotes(entry, self.file, disk)
         self._is_over = False  # nothing more is to be written
-        self._hash = _new_hash(self._entry)
+        self._hash = _new_hash(self.entry)
         self._hashed = 0  # in ranges: the number of bytes that the hash has seen
         self.ranges: HeldRanges | None = None
         self.segment: Segment | None = None  # in ranges: the segment that its owner brings
@@ -171,7 +170,7 @@ class Part:
             self.write_at(self.segment, data)
             return
         self.check()
-        self._disk.do(self._file.append, data, size_bytes=len(data))
+        self._disk.do(self.file.append, data, size_bytes=len(data))
         if self._hash is not None:
             self._hash.update(data)
         self.position += len(data)
@@ -186,7 +185,7 @@ class Part:
             return
         for start, end in ranges.unheld(offset, min(offset + len(data), segment.end)):
             piece = data[start - offset : end - offset]
-            self._disk.do(self._file.write_at, start, piece, size_bytes=len(piece))
+            self._disk.do(self.file.write_at, start, piece, size_bytes=len(piece))
             self._notes.unnoted_bytes += len(piece)
             if self._hash is not None and start == self._hashed:
                 self._hash.update(piece)
@@ -198,7 +197,7 @@ class Part:
 
     def check(self) -> None:
         """Raises LocalFault if it cannot come to a good end any more."""
-        fault = self._file.fault or self._line.fault
+        fault = self.file.fault or self._line.fault
         if fault is not None:
             raise fault
 
@@ -214,8 +213,8 @@ class Part:
 
     def can_split(self, size_bytes: int) -> bool:
         """Whether bytes are missing whose fit a strong ETag or the manifest's hash will prove."""
-        may_join = self.validator is not None or self._entry.digest is not None
-        is_well = self._file.fault is None and self._line.fault is None and not self._is_over
+        may_join = self.validator is not None or self.entry.digest is not None
+        is_well = self.file.fault is None and self._line.fault is None and not self._is_over
         return may_join and is_well and self.ranges is None and self.position < size_bytes
 
     def split_into_ranges(self, size_bytes: int) -> HeldRanges:
@@ -226,7 +225,7 @@ class Part:
         assert self.can_split(size_bytes)
         ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
         note = self._notes.encode_ranges(ranges, self.validator)
-        self._disk.do(self._file.split_into_ranges, note)
+        self._disk.do(self.file.split_into_ranges, note)
         self._notes.is_noted = note is not None
         self._hashed = self.position
         self.total_bytes = size_bytes
@@ -241,8 +240,8 @@ class Part:
 
     def open_second(self) -> "Part":
         """Implements ``volume.Part.open_second``."""
-        keeps_time = self._file.keeps_time
-        return Part(self._volume, self._entry, self._disk, is_second=True, keeps_time=keeps_time)
+        keeps_time = self.file.keeps_time
+        return Part(self._volume, self.entry, self._disk, is_second=True, keeps_time=keeps_time)
 
     def release_segment(self) -> None:
         """Implements ``volume.Sink.release_segment``."""
@@ -257,7 +256,7 @@ class Part:
         self.ranges.forget(segment)
         self.position = self.ranges.held_bytes
         if segment.start < self._hashed:
-            self._hash, self._hashed = _new_hash(self._entry), 0
+            self._hash, self._hashed = _new_hash(self.entry), 0
         self._notes.note_ranges(self.ranges, self.validator)
 
     async def hash_rest(self) -> None:
@@ -265,16 +264,16 @@ class Part:
         if self.ranges is None or self._hash is None or self._hashed == self.position:
             return
         seen, running = self._hashed, self._hash.copy()
-        descriptor = await self._disk.call(lambda: self._file.reader(seen), undo=os.close)
-        await _read_and_close(descriptor, running, self._entry.path, self._disk)
+        descriptor = await self._disk.call(lambda: self.file.reader(seen), undo=os.close)
+        await _read_and_close(descriptor, running, self.entry.path, self._disk)
         self._hash, self._hashed = running, self.position
 
     async def adopt(self, leftover: Leftover, note: Note | None) -> None:
         """Go on with a dead run's part that ``fits``. Raises LocalFault."""
-        if not await self._disk.call(lambda: self._file.take_over(leftover)):
+        if not await self._disk.call(lambda: self.file.take_over(leftover)):
             return
         self._notes.is_noted = bool(leftover.note)
-        if note is not None and note.identity == self._file.identity:
+        if note is not None and note.identity == self.file.identity:
             self.validator = note.validator
         if note is not None and note.held and note.total_bytes:
             self.ranges = HeldRanges(note.total_bytes, note.held)
@@ -283,8 +282,8 @@ class Part:
                 await self.hash_rest()
             return
         if self._hash is not None:
-            await _read_and_close(os.dup(self._file.fd), self._hash, self._entry.path, self._disk)
-        self.position = await self._disk.call(self._file.end)
+            await _read_and_close(os.dup(self.file.fd), self._hash, self.entry.path, self._disk)
+        self.position = await self._disk.call(self.file.end)
 
     def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""
@@ -298,10 +297,10 @@ class Part:
             return
         self._leave_ranges()
         self._notes.is_noted = False
-        self._disk.do(self._file.empty)
+        self._disk.do(self.file.empty)
         self.position = 0
         self.validator = None
-        self._hash = _new_hash(self._entry)
+        self._hash = _new_hash(self.entry)
 
     def _leave_ranges(self) -> None:
         ranges, self.ranges, self.segment = self.ranges, None, None
@@ -322,7 +321,7 @@ class Part:
         if ranges is not None:
             self._leave_ranges()
             self._notes.is_noted = False
-            self._disk.do(self._file.join_ranges)
+            self._disk.do(self.file.join_ranges)
         return proof
 
     def close(self) -> None:
@@ -330,12 +329,12 @@ class Part:
 
         Raises LocalFault: a network file system may tell now that it is full.
         """
-        self._disk.do(self._file.close)
+        self._disk.do(self.file.close)
 
     @property
     def is_in_memory(self) -> bool:
         """Whether all of it waits for ``finish`` to be written; never of a part that a thread writes."""
-        return self._disk.is_prompt and self._file.is_in_memory
+        return self._disk.is_prompt and self.file.is_in_memory
 
     def finish(self) -> None:
         """Note that the part is whole and verified. Raises LocalFault.
@@ -343,31 +342,31 @@ class Part:
         Unless a hash vouches for it, its source is noted on the file: see ``Sources.note``.
         """
         self.check()
-        self._disk.do(self._file.finish, self._notes.leave_out_mirror(self.validator), self.last_modified)
+        self._disk.do(self.file.finish, self._notes.leave_out_mirror(self.validator), self.last_modified)
 
     def publish(self) -> None:
         """Give the verified part its final name. A step: called where the disk carries steps out.
 
         Raises LocalFault, Blocked.
         """
-        self._file.check()
-        if not self._file.is_finished:
-            self._file.finish(self._notes.leave_out_mirror(self.validator), self.last_modified)
+        self.file.check()
+        if not self.file.is_finished:
+            self.file.finish(self._notes.leave_out_mirror(self.validator), self.last_modified)
         self.check()  # other parts of its batch may have been published before the disk was given up
-        self._file.publish()
+        self.file.publish()
 
     def unpublish(self) -> None:
         """Take the final name away again. A step; raises LocalFault."""
-        self._file.unpublish()
+        self.file.unpublish()
 
     def keep_leftover(self, *, whole: bool = False) -> int:
         """Keep what a later run can go on with and remove the rest; the number of bytes kept.
 
         ``whole``: verified, so its size and its name are proof enough on this boot.
         """
-        is_proved = self._entry.digest is not None and self.position > WORTH_KEEPING_BYTES
-        has_skipped = self._file.fault is not None and self._disk is not INLINE
-        lost = self._file.lost or has_skipped or self._volume.lost_writes
+        is_proved = self.entry.digest is not None and self.position > WORTH_KEEPING_BYTES
+        has_skipped = self.file.fault is not None and self._disk is not INLINE
+        lost = self.file.lost or has_skipped or self._volume.lost_writes
         if lost or not (self._notes.is_noted or is_proved or whole):
             self.discard()
             return 0
@@ -386,7 +385,7 @@ class Part:
         """
         self._is_over = True
         self._leave_ranges()
-        self._disk.tidy(self._file.remove)
+        self._disk.tidy(self.file.remove)
 
 
 class SegmentSink:

@@ -273,7 +273,7 @@ class PartFile:
         if self.fd >= 0 and changed_s is not None:
             with contextlib.suppress(OSError):  # a file system without it has a file without it
                 os.utime(self.fd, (changed_s, changed_s))
-        if self.fd >= 0 and self._entry.digest is None:
+        if self.fd >= 0 and self._entry.digest is None and self._entry.piece is None:
             self._volume.sources.note(self.fd, self._entry.path, Source(self.identity, validator))
         self.close()
 

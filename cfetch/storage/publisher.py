@@ -23,6 +23,7 @@ import msgspec
 from cfetch.errors import Blocked, CfetchError, LocalFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
+from cfetch.storage.joining import JoinedFile, Publishable
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.volume import BatchRecord, Ended
 
@@ -35,7 +36,7 @@ MAX_PENDING_BYTES = 256 << 20  # bounds a flush; the kernel's own limit for unwr
 
 
 class _Pending(NamedTuple):
-    parts: tuple[Part, ...]
+    parts: tuple[Publishable, ...]
     ended: Ended
     record: BatchRecord | None
 
@@ -57,7 +58,7 @@ class Publisher:
         self._room = asyncio.Event()
         self._draining = False
 
-    def add(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def add(self, parts: Sequence[Publishable], ended: Ended, record: BatchRecord | None = None) -> None:
         """Take over verified parts: all of them are published, or none; then the record is written."""
         self._unwritten.append(_Pending(tuple(parts), ended, record))
         self._work.set()
@@ -131,6 +132,7 @@ class Publisher:
 
     async def _publish_group(self, group: list[_Pending], named: deque[_Pending]) -> deque[_Pending]:
         """Flush and publish a group. The parts of the group before, ``named``, are then reported as done."""
+        group = [pending for pending in group if await self._join(pending)]
         errors: list[CfetchError | None] = []
         try:
             if self._durable:
@@ -162,6 +164,22 @@ class Publisher:
                 pending.ended(None)
         return deque()
 
+    async def _join(self, pending: _Pending) -> bool:
+        """Make the files that were brought in pieces; False: it could not be done, and that has been told."""
+        joined = [part for part in pending.parts if isinstance(part, JoinedFile)]
+        try:
+            for file in joined:
+                await self._disk.beside(file.join)
+        except (Blocked, LocalFault) as error:
+            for file in joined:
+                file.keep_pieces()
+            for part in pending.parts:
+                if isinstance(part, Part):
+                    part.keep_leftover(whole=True)
+            pending.ended(error)
+            return False
+        return True
+
     async def _tell(self, named: deque[_Pending]) -> None:
         """Report the parts as done, whose names are flushed; those before a fault are taken out."""
         while named:
@@ -186,7 +204,7 @@ class Publisher:
             self.withdraw(pending.parts)
         pending.ended(fault)
 
-    def withdraw(self, parts: Sequence[Part]) -> None:
+    def withdraw(self, parts: Sequence[Publishable]) -> None:
         """Remove their names and files, soon."""
         self._disk.tidy(lambda: self._unpublish(parts))
         for part in parts:
@@ -207,7 +225,7 @@ class Publisher:
 
     def _publish_parts(self, pending: _Pending) -> CfetchError | None:
         """Give all parts their names, or none, as one step. Returns what stood in the way."""
-        done: list[Part] = []
+        done: list[Publishable] = []
         for part in pending.parts:
             try:
                 part.publish()
@@ -223,7 +241,7 @@ class Publisher:
             if error is None:
                 self._unpublish(pending.parts)
 
-    def _unpublish(self, parts: Iterable[Part]) -> None:
+    def _unpublish(self, parts: Iterable[Publishable]) -> None:
         """Take names back; a step. A file that cannot be removed stays, without a record."""
         for part in parts:
             try:

@@ -46,7 +46,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The note beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted.
 
     Beside one that is in ranges: ``held``, pairs of first byte and end, of the file's ``total_bytes``.
-    ``check`` is of all else: a digit that the disk has changed would publish zeros in place of bytes.
+    ``path`` is its ``owner_of``. ``check`` is of all else: a digit that the disk has changed would publish
+    zeros in place of bytes.
     """
 
     schema: str = "cfetch.part/1"
@@ -88,6 +89,11 @@ def _spell_origin(scheme: str, authority: str) -> str:
     return f"{scheme}://{authority.removesuffix(default_port)}".lower()
 
 
+def owner_of(entry: Entry) -> str:
+    """What a part is of: the entry's path, and the place of a piece, as others have its path too."""
+    return entry.path if entry.piece is None else f"{entry.path}\0{entry.piece.start_byte}"
+
+
 def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
     """The name of every part of ``entry``, in this run and others; 33 characters.
 
@@ -99,7 +105,7 @@ def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
         kind, proof = PROVED_BY_HASH, f"{entry.digest.algorithm}:{entry.digest.hex}"
     else:
         kind, proof = PROVED_BY_SIZE, f"{link or identity_of(entry)} {boot_id}"
-    text = f"{entry.path}\0{entry.size_bytes}\0{proof}"
+    text = f"{owner_of(entry)}\0{entry.size_bytes}\0{proof}"
     return kind + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -130,7 +136,7 @@ def note_for(
 ) -> Note:
     """The note for a part of ``entry`` whose bytes came under ``validator``."""
     return Note(
-        path=entry.path,
+        path=owner_of(entry),
         size_bytes=entry.size_bytes,
         digest=f"{entry.digest.algorithm}:{entry.digest.hex}" if entry.digest else None,
         identity=identity_of(entry),

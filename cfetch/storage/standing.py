@@ -55,8 +55,12 @@ def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
     """What vouches for a file of ``size_bytes`` that came from ``source``, as far as that is known.
 
     A file of the stated size needs no record, as another tool may have put it there. Where no size is
-    stated, only the record tells that the file is the entry's, and whole.
+    stated, only the record tells that the file is the entry's, and whole. Of a file made of pieces, only the
+    record tells that all of them are the manifest's.
     """
+    if entry.piece is not None:
+        is_joined = source is not None and source.identity == entry.piece.source
+        return BY_SIZE if is_joined and size_bytes == entry.piece.file_bytes else None
     if entry.size_bytes is None:
         is_known = source is not None and source.size_bytes == size_bytes
         return BY_RECORD if is_known and _came_from_its_link(source, entry) else None
@@ -74,11 +78,11 @@ def _came_from_its_link(source: Source | None, entry: Entry) -> bool:
 
 
 def _look_at(directory: Directory, descriptor: int, entry: Entry) -> str | None:
-    if entry.digest is not None:
+    if entry.digest is not None and entry.piece is None:
         return None
     with suppress(OSError):
         leaf = entry.path.rpartition("/")[2].encode()
         status = os.stat(leaf, dir_fd=descriptor, follow_symlinks=False)
-        if entry.size_bytes in (status.st_size, None) and stat.S_ISREG(status.st_mode):
+        if entry.file_bytes in (status.st_size, None) and stat.S_ISREG(status.st_mode):
             return vouch(directory.sources.read(entry.path), entry, status.st_size)
     return None

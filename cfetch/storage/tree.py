@@ -59,8 +59,18 @@ class ReadOnlyTree:
             os.close(parent)
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
-    def hash_of(self, path: str, algorithm: str, read: Callable[[int], None]) -> tuple[str, int]:
+    def hash_of(
+        self,
+        path: str,
+        algorithm: str,
+        read: Callable[[int], None],
+        *,
+        start_byte: int = 0,
+        most_bytes: int | None = None,
+    ) -> tuple[str, int]:
         """The hex digest of a file and the number of bytes it is of; ``read`` is told each number read.
+
+        ``start_byte``: of what follows, ``most_bytes`` at most.
 
         Raises:
             OSError: it cannot be read.
@@ -68,7 +78,10 @@ class ReadOnlyTree:
         running, size_bytes = new_hash(algorithm), 0
         descriptor = self.open_file(path)
         try:
-            while data := os.read(descriptor, READ_BYTES):
+            os.lseek(descriptor, start_byte, os.SEEK_SET)
+            while data := os.read(
+                descriptor, READ_BYTES if most_bytes is None else min(READ_BYTES, most_bytes - size_bytes)
+            ):
                 running.update(data)
                 size_bytes += len(data)
                 read(len(data))

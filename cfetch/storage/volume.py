@@ -44,6 +44,7 @@ def batch_id(entries: Iterable[Entry]) -> str:
     texts = sorted(
         f"{entry.path}\0{entry.size_bytes}\0{entry.digest}\0{strip_signature(entry.url.value)}"
         + ("" if entry.range_start is None else f"\0{entry.range_start}")
+        + ("" if entry.piece is None else f"\0{entry.piece.start_byte}")
         for entry in entries
     )
     running = hashlib.blake2b(digest_size=16)

@@ -80,7 +80,8 @@ class ManifestRefresher:
     def _find(self, entry: Entry) -> Link | None:
         if self._latest is None:
             return None
-        index = self._latest.find(entry.path)
+        start = None if entry.piece is None else entry.piece.start_byte
+        index = self._latest.find(entry.path, start)
         if index is None:
             return None
         latest = self._latest.entry(index)

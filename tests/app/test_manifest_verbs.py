@@ -14,6 +14,7 @@ import threading
 from array import array
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from multidict import CIMultiDict
@@ -276,7 +277,7 @@ def test_leaving_a_build_ends_its_threads(tmp_path):
         def walk(self):
             yield from (Found("a", is_file=True), Found("b", is_file=True))
 
-        def hash_of(self, path, algorithm, read):
+        def hash_of(self, path, algorithm, read, **_range: Any):
             if path == "b":
                 begun.set()
                 try:

@@ -254,10 +254,10 @@ def test_unreadable(tree, manifest, monkeypatch):
     """A file that the disk does not give is told with the system's words, and the rest is still looked at."""
     real = ReadOnlyTree.hash_of
 
-    def failing(self, path, algorithm, read):
+    def failing(self, path, algorithm, read, **part):
         if path == "a.bin":
             raise OSError(5, "Input/output error")
-        return real(self, path, algorithm, read)
+        return real(self, path, algorithm, read, **part)
 
     monkeypatch.setattr(ReadOnlyTree, "hash_of", failing)
     with open_verification(manifest, [tree]) as comparison:

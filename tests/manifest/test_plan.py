@@ -12,7 +12,8 @@ import pytest
 from cfetch.errors import LocalFault, ManifestError
 from cfetch.manifest import freeze
 from cfetch.manifest.collisions import PathIndex
-from cfetch.manifest.plan import freeze_entries, load_plan
+from cfetch.manifest.freezing import freeze_entries
+from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES
 
 SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object

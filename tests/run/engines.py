@@ -11,7 +11,7 @@ from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Held
 from cfetch.events import EntryFinished, Event, Progress, RetryScheduled, RunFinished, RunStarted, RunStopping
-from cfetch.manifest.plan import freeze_entries
+from cfetch.manifest.freezing import freeze_entries
 from cfetch.report.metrics import MetricsFile
 from cfetch.run.frame import Engine, Frame
 from tests.engine.drive import entry_of, tree

@@ -11,7 +11,7 @@ from cfetch.bench.content import Synthetic, pieces
 from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
 from cfetch.hub.receipts import ReceiptReader
-from cfetch.manifest.plan import freeze
+from cfetch.manifest.freezing import freeze
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.task import RunSpec, Share, attempts_directory
 

@@ -12,7 +12,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished
 from cfetch.hub.receipts import STOP_NAME, Receipt, leave_receipt
-from cfetch.manifest.plan import freeze
+from cfetch.manifest.freezing import freeze
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
 from cfetch.shares.task import ShareOutcome, TaskCopy, attempts_directory, bring_share, divide_limits

@@ -143,7 +143,7 @@ def test_87_a_full_disk_names_cause_and_remedy(volume, monkeypatch):
     part = part_of(volume, "deep/name")
     part.write(b"x")
     full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, part._file.fd)
+    os.dup2(full, part.file.fd)
     os.close(full)
     with pytest.raises(
         LocalFault, match=r"cannot write deep/name: No space left on device \(free some space"

@@ -162,7 +162,7 @@ def _value(column: str, cell: str) -> object:
         return int(cell) if _NUMBER.match(cell) else Misfit("a cell that is not all digits")
     if column == "expires_at" and _DECIMAL.match(cell):
         return float(cell)
-    return json_cell(cell) if column in ("headers", "mirrors") else cell
+    return json_cell(cell) if column in ("headers", "mirrors", "assemble") else cell
 
 
 def json_cell(cell: str) -> object:

@@ -14,7 +14,7 @@ import msgspec
 
 from cfetch.manifest.collisions import Collision, compare_entries
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.plan import places
+from cfetch.manifest.freezing import places
 from cfetch.secret import printable
 from cfetch.spark.prepare.rows import Rejects, drop_rows, open_rejects
 from cfetch.spark.share_files import file_name

@@ -1,0 +1,108 @@
+"""Entries that are pieces of one file: where each of them goes, and that they make the file without a gap.
+
+A piece states its place by ``offset``; without it, it follows the piece before it in the manifest. The pieces
+of a file are one batch, so nothing of the file is published before all of it is there. Pure.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.manifest.entry import Entry, Piece
+from cfetch.manifest.fields import MAX_BATCH_CHARS, MAX_INT
+from cfetch.manifest.urls import strip_signature
+from cfetch.secret import printable
+
+_DIGEST_CHARS = 16
+
+
+class Misfit(NamedTuple):
+    """Two pieces that do not fit together; one of them twice, if it does not fit by itself."""
+
+    first: Entry
+    second: Entry
+    what: str
+    remedy: str
+
+    def message(self, places: str) -> str:
+        """What is wrong, with where the two stand."""
+        return f"{self.what}: {places}; {self.remedy}"
+
+
+def name_batch(path: str) -> str:
+    """The name of the batch that the pieces of the file at ``path`` are, if they state none."""
+    if len(path) <= MAX_BATCH_CHARS:
+        return path
+    digits = hashlib.sha256(path.encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{digits}…{path[_DIGEST_CHARS + 1 - MAX_BATCH_CHARS :]}"
+
+
+def place_pieces(pieces: Sequence[Entry]) -> list[Piece] | Misfit:
+    """The places of the pieces of one file, in the order of these; or what does not fit."""
+    starts, end = [], 0
+    for entry in pieces:
+        assert entry.piece is not None
+        starts.append(end if entry.piece.start_byte < 0 else entry.piece.start_byte)
+        end = starts[-1] + (entry.size_bytes or 0)
+    order = sorted(range(len(pieces)), key=lambda number: (starts[number], pieces[number].size_bytes))
+    placed = [(starts[number], pieces[number]) for number in order]
+    if misfit := _find_gap(placed) or _find_other_batch(pieces):
+        return misfit
+    file_bytes = sum(entry.size_bytes or 0 for entry in pieces)
+    source = _hash_sources([entry for _, entry in placed]) if len(pieces) > 1 else ""
+    return [Piece(start, file_bytes, source) for start in starts]
+
+
+def put_in_place(entry: Entry, piece: Piece) -> Entry:
+    """The entry with its place in the file; the only piece of a file is a file like any other."""
+    if piece.source:
+        return msgspec.structs.replace(entry, piece=piece, offset=piece.start_byte)
+    batch = None if entry.batch == name_batch(entry.path) else entry.batch
+    return msgspec.structs.replace(entry, piece=None, batch=batch)
+
+
+def _find_other_batch(pieces: Sequence[Entry]) -> Misfit | None:
+    """Two pieces that are not of one batch."""
+    first = pieces[0]
+    for entry in pieces:
+        if entry.batch != first.batch:
+            what = f"two pieces of {printable(first.path)!r} state different batches"
+            return Misfit(first, entry, what, "state one for both")
+    return None
+
+
+def _find_gap(placed: Sequence[tuple[int, Entry]]) -> Misfit | None:
+    """The first place at which pieces, with their first bytes and in this order, leave a gap or overlap."""
+    start, first = placed[0]
+    shown = printable(first.path)
+    if start:
+        what = f"the first piece of {shown!r} begins at byte {start:,}"
+        return Misfit(first, first, what, "add the piece before it, or correct its offset")
+    for (begin, entry), (next_begin, after) in pairwise(placed):
+        end = begin + (entry.size_bytes or 0)
+        if end != next_begin:
+            what = "overlap" if end > next_begin else "leave a gap"
+            return Misfit(
+                entry,
+                after,
+                f"two pieces of {shown!r} {what}, as one ends at byte {end:,} and the next begins at byte "
+                f"{next_begin:,}",
+                "correct offset or size",
+            )
+    start, last = placed[-1]
+    if start + (last.size_bytes or 0) > MAX_INT:
+        what = f"the pieces of {shown!r} have more than {MAX_INT} bytes together"
+        return Misfit(first, last, what, "correct their sizes")
+    return None
+
+
+def _hash_sources(placed: Sequence[Entry]) -> str:
+    """The same for the same pieces from the same sources, however links are signed; 32 hex digits."""
+    running = hashlib.sha256()
+    for entry in placed:
+        stated = (strip_signature(entry.url.value), entry.range_start, entry.size_bytes, entry.digest)
+        running.update(msgspec.json.encode(stated) + b"\n")
+    return running.hexdigest()[:32]

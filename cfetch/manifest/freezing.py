@@ -1,0 +1,338 @@
+"""Freezes manifests: they are validated as a whole and sealed in a file.
+
+``freeze`` reads every row of a manifest once, ``freeze_parts`` those of several; ``freeze_entries`` takes
+entries that were checked where they came from. The rules that need all entries are checked at the end, in
+all three: no two entries for one file unless they are pieces of it and fit together, none that only case or
+Unicode form keeps apart, none that is a file where another needs a directory.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from cfetch.config.reading import ReadingOptions
+from cfetch.manifest.assembly import Misfit, place_pieces, put_in_place
+from cfetch.manifest.collisions import compare_entries
+from cfetch.manifest.compressed import open_decompressed
+from cfetch.manifest.entry import Entry, Piece
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.plan import FILE_NAME, About, Plan
+from cfetch.manifest.plan_file import PlanFile
+from cfetch.manifest.reading import STANDARD, Reading
+from cfetch.manifest.rows import Document
+from cfetch.manifest.source import FetchChunk, Source
+
+PROGRESS_ENTRIES = 10_000  # about a tenth of a second
+
+
+def freeze(
+    source: BinaryIO,
+    *,
+    name: str,
+    format: str | None = None,  # noqa: A002 - the command line's word
+    directory: Path,
+    fetch_chunk: FetchChunk | None = None,
+    progress: Callable[[int], None] | None = None,
+    base_url: str | None = None,
+    own_url: str | None = None,
+    options: ReadingOptions = STANDARD,
+    report: Callable[[int, str], None] | None = None,
+    only: Container[str] | None = None,
+) -> Plan:
+    """Validate a manifest and seal it in ``directory``.
+
+    Args:
+        source: a seekable binary file.
+        name: what messages call it; without secrets.
+        format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
+        directory: exists, and holds no other plan.
+        fetch_chunk: asks for further links of a SQL statement.
+        progress: is told the number of entries read so far, every ``PROGRESS_ENTRIES``.
+        base_url: what relative URLs are joined to; outweighs the document's own.
+        own_url: where the manifest was had; what relative URLs are joined to if nothing else is stated.
+        options: which columns are what, how files are named, and whether faulty rows are skipped.
+        report: gets the line and the reason of each fault, if such rows are skipped.
+        only: the paths of the entries that the plan is to have; they keep their ids. None is all.
+
+    Raises:
+        ManifestError: with all faults; nothing is left in ``directory``.
+        UsageError: an unknown ``format``, an invalid ``base_url``, a library that the format needs.
+        LocalFault: ``source`` cannot be read or ``directory`` not be written.
+    """
+    with open_decompressed(source, name) as plain:
+        manifest = Source(plain, name, fetch_chunk, own_url=own_url)
+        reading = Reading(manifest, format, base_url, options=options, report=report)
+        return _freeze(
+            reading,
+            reading.faults,
+            reading.document,
+            name=name,
+            directory=directory,
+            progress=progress,
+            only=only,
+        )
+
+
+class Opened(NamedTuple):
+    """A manifest as a seekable binary file; ``own_url`` is where it was had, if from a server."""
+
+    file: BinaryIO
+    own_url: str | None = None
+
+
+class Part(NamedTuple):
+    """One of several manifests, by its name for messages."""
+
+    name: str
+    open: Callable[[], AbstractContextManager[Opened]]
+
+
+def freeze_parts(
+    parts: Sequence[Part],
+    *,
+    name: str,
+    directory: Path,
+    fetch_chunk: FetchChunk | None = None,
+    progress: Callable[[int], None] | None = None,
+    base_url: str | None = None,
+    options: ReadingOptions = STANDARD,
+    report: Callable[[int, str], None] | None = None,
+    only: Container[str] | None = None,
+) -> Plan:
+    """Validate manifests as if they stood one behind the other. Arguments and errors as ``freeze``.
+
+    ``fetch_chunk`` is for a manifest that is alone.
+    """
+    if len(parts) == 1:
+        [part] = parts
+        with part.open() as opened:
+            return freeze(
+                opened.file,
+                name=name,
+                directory=directory,
+                fetch_chunk=fetch_chunk,
+                progress=progress,
+                base_url=base_url,
+                own_url=opened.own_url,
+                options=options,
+                report=report,
+                only=only,
+            )
+    several = _Several(parts, base_url, options, report)
+    return _freeze(
+        several.read(),
+        several.faults,
+        several.document,
+        name=name,
+        directory=directory,
+        progress=progress,
+        only=only,
+        find_place=several.find_place,
+    )
+
+
+class _Several:
+    """Manifests that are read one behind the other; ``faults`` and ``document`` are of all of them."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        base_url: str | None,
+        options: ReadingOptions,
+        report: Callable[[int, str], None] | None,
+    ) -> None:
+        self._parts = parts
+        self._base_url = base_url
+        self._options = options
+        self._begins: list[int] = []  # of each manifest, the number of its first row
+        self.faults = Faults(report if options.bad_rows == "skip" else None)
+        self.document = Document()
+
+    def read(self) -> Iterator[Entry]:
+        """The entries of all; their ids go on from one manifest to the next."""
+        first, document = 0, self.document
+        for part in self._parts:
+            self.faults.source = part.name
+            self._begins.append(first)
+            with part.open() as opened, open_decompressed(opened.file, part.name) as plain:
+                manifest = Source(plain, part.name, own_url=opened.own_url)
+                reading = Reading(
+                    manifest, None, self._base_url, options=self._options, first=first, faults=self.faults
+                )
+                yield from reading
+            if first and reading.document.headers != document.headers:
+                self.faults.add(0, "its headers are not those of the manifests before it; give it by itself")
+            document.headers = reading.document.headers
+            document.notes += [f"{part.name}: {note}" for note in reading.document.notes]
+            first = reading.rows
+        self.faults.source = None
+
+    def find_place(self, entry: Entry) -> str:
+        """Find in which manifest the entry stands, and where."""
+        number = bisect_right(self._begins, entry.id) - 1
+        where = (
+            f":{entry.line}" if entry.line else f", entry {entry.id - self._begins[number]}, counted from 0"
+        )
+        return f"{self._parts[number].name}{where}"
+
+
+def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> Plan:
+    """Seal entries in ``directory`` that were checked one by one where they came from, as a feed's are.
+
+    Their ids and line numbers count for nothing; ``name`` is what messages call them, without secrets.
+
+    Raises:
+        ManifestError: two of them want one place; nothing is left in ``directory``.
+        LocalFault: ``directory`` cannot be written.
+    """
+    numbered = (msgspec.structs.replace(entry, id=index, line=0) for index, entry in enumerate(entries))
+    return _freeze(numbered, Faults(), Document(), name=name, directory=directory)
+
+
+def _freeze(
+    entries: Iterable[Entry],
+    faults: Faults,
+    document: Document,
+    *,
+    name: str,
+    directory: Path,
+    progress: Callable[[int], None] | None = None,
+    only: Container[str] | None = None,
+    find_place: Callable[[Entry], str] | None = None,
+) -> Plan:
+    """``faults`` and ``document`` are complete once ``entries`` have been walked over.
+
+    ``find_place``: in which of several manifests an entry stands, and where.
+    """
+    files: list[PlanFile] = []
+    try:
+        file, merged = _seal_entries(entries, faults, directory, files, progress, only, find_place)
+        faults.raise_if_any(name)
+        file.end(msgspec.msgpack.encode(About(name, document.headers, merged)))
+    except BaseException:
+        for file in files:
+            file.discard()
+        raise
+    return Plan(
+        file,
+        source=name,
+        headers=document.headers,
+        merged=merged,
+        notes=document.notes,
+        skipped=faults.skipped,
+    )
+
+
+def _seal_entries(
+    entries: Iterable[Entry],
+    faults: Faults,
+    directory: Path,
+    files: list[PlanFile],
+    progress: Callable[[int], None] | None,
+    only: Container[str] | None,
+    find_place: Callable[[Entry], str] | None,
+) -> tuple[PlanFile, int]:
+    """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
+    file = PlanFile(directory / FILE_NAME)
+    files.append(file)
+    has_pieces = False
+    for entry in entries:
+        file.append(entry)
+        has_pieces = has_pieces or entry.piece is not None
+        if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
+            progress(len(file))
+    file.seal()
+    comparison = _Comparison(file, faults, find_place)
+    comparison.compare_all()
+    repeated = comparison.repeated
+    # rows that were skipped had numbers too, and equal plans must have equal ids
+    if faults.total or not (repeated or only is not None or faults.skipped or has_pieces):
+        return file, 0
+    smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
+    files.append(smaller)
+    _copy_wanted(comparison, only, file, smaller)
+    smaller.take_place_of(file)
+    return smaller, len(repeated)
+
+
+class _Comparison:
+    """Compares entries that want one place: what cannot be had becomes a fault.
+
+    ``repeated``: the indexes of those that only repeat an earlier one. ``placed``: by index, the places of
+    pieces in their files.
+    """
+
+    def __init__(self, file: PlanFile, faults: Faults, find_place: Callable[[Entry], str] | None) -> None:
+        self._file = file
+        self._faults = faults
+        self._find_place = find_place
+        self.repeated = array("q")
+        self.placed: dict[int, Piece] = {}
+
+    def compare_all(self) -> None:
+        """Look at all entries of the file, which is sealed."""
+        for same_key, beneath in self._file.paths.candidates():
+            inner = self._file.entry(beneath[0]) if beneath else None
+            for result in compare_entries(map(self._file.entry, same_key), inner):
+                if isinstance(result, int):
+                    self.repeated.append(same_key[result])
+                else:
+                    self._report(result.first, result.second, result.message)
+            pieces: dict[str, list[int]] = {}
+            for index in same_key:
+                entry = self._file.entry(index)
+                if entry.piece is not None:
+                    pieces.setdefault(entry.path, []).append(index)
+            for indexes in pieces.values():
+                self._place(indexes)
+
+    def find_piece(self, index: int) -> Piece | None:
+        """The place of a piece; None if that is a fault."""
+        if index not in self.placed:  # nothing else has its path
+            self._place([index])
+        return self.placed.get(index)
+
+    def _place(self, indexes: Sequence[int]) -> None:
+        placed = place_pieces([self._file.entry(index) for index in indexes])
+        if isinstance(placed, Misfit):
+            self._report(placed.first, placed.second, placed.message)
+        else:
+            self.placed.update(zip(indexes, placed, strict=True))
+
+    def _report(self, first: Entry, second: Entry, message: Callable[[str], str]) -> None:
+        if self._find_place is None:
+            self._faults.add(max(first.line, second.line), message(places(first, second)))
+        else:
+            self._faults.add(0, message(f"{self._find_place(first)} and {self._find_place(second)}"))
+
+
+def _copy_wanted(
+    comparison: _Comparison, only: Container[str] | None, file: PlanFile, smaller: PlanFile
+) -> None:
+    dropped = iter(sorted(comparison.repeated))
+    next_dropped, entry_id = next(dropped, -1), 0
+    for index in range(len(file)):
+        if index == next_dropped:
+            next_dropped = next(dropped, -1)
+            continue
+        entry = file.entry(index)
+        if entry.piece is not None and (piece := comparison.find_piece(index)) is not None:
+            entry = put_in_place(entry, piece)
+        if only is None or entry.path in only:
+            smaller.append(msgspec.structs.replace(entry, id=entry_id))
+        entry_id += 1
+    smaller.seal()
+
+
+def places(first: Entry, second: Entry) -> str:
+    """Where two entries stand: by line, or by number where the manifest has them all on one line."""
+    if first.line != second.line:
+        return f"lines {first.line} and {second.line}"
+    if first is second:
+        return f"line {first.line}, entry {first.id}, counted from 0"
+    return f"entries {first.id} and {second.id}, counted from 0"

@@ -1,0 +1,112 @@
+"""Pieces of one file, each brought as a part of its own, become that file in one step.
+
+To copy them costs one more writing of the bytes, and their room a second time until the file is published. In
+return a piece is fetched, verified, helped, and continued by a later run as any file is.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+
+from cfetch.errors import Blocked, LocalFault
+from cfetch.secret import printable
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import volume_fault
+from cfetch.storage.part import READ_BYTES, Part
+from cfetch.storage.sources import Source
+
+JOINED = "j"  # how the names of such files begin, among the parts; they are of no use to a later run
+
+
+class JoinedFile:
+    """The file that ``pieces`` make, which are whole and verified. The publisher takes it for a part.
+
+    Its methods but ``position`` are steps, or called where the parts' are.
+    """
+
+    is_in_memory = False
+
+    def __init__(self, volume: Directory, pieces: Sequence[Part]) -> None:
+        self._volume = volume
+        self._pieces = sorted(pieces, key=lambda part: part.entry.position)
+        self._path = pieces[0].entry.path
+        self._name = JOINED + hashlib.blake2b(self._path.encode(), digest_size=16).hexdigest()
+
+    @property
+    def position(self) -> int:
+        """The number of bytes held."""
+        return sum(part.position for part in self._pieces)
+
+    def finish(self) -> None:
+        """Note that the pieces are whole and verified. Raises LocalFault."""
+        for part in self._pieces:
+            part.finish()
+
+    def join(self) -> None:
+        """Write the file, for as long as the disk needs for it.
+
+        Raises:
+            Blocked: pieces are missing.
+            LocalFault: the disk does not take it.
+        """
+        piece = self._pieces[0].entry.piece
+        assert piece is not None
+        if self.position != piece.file_bytes:  # some were in place when they were looked for, others not
+            raise Blocked("its file was changed by others during this run; run the same command again")
+        staging = self._volume.staging
+        staging.discard_part(self._name)
+        try:
+            with os.fdopen(staging.create_part(self._name), "wb") as joined:
+                for part in self._pieces:
+                    with os.fdopen(part.file.reader(0), "rb") as source:
+                        shutil.copyfileobj(source, joined, READ_BYTES)
+                joined.flush()
+                self._volume.sources.note(joined.fileno(), self._path, Source(piece.source))
+        except OSError as error:
+            raise volume_fault(error, f"cannot join the pieces of {printable(self._path)}") from None
+
+    def publish(self) -> None:
+        """Give the file its final name, and remove the pieces. Raises LocalFault, Blocked."""
+        for part in self._pieces:
+            part.file.check()
+            part.check()
+        self._volume.publish(self._name, self._path)
+        for part in self._pieces:
+            part.file.remove()
+
+    def unpublish(self) -> None:
+        """Take the final name away again. Raises LocalFault."""
+        self._volume.unpublish(self._name, self._path)
+
+    def keep_pieces(self) -> None:
+        """Keep the pieces for a later run, as the file cannot be made now."""
+        self._remove()
+        for part in self._pieces:
+            part.keep_leftover(whole=True)
+
+    def discard(self) -> None:
+        """Remove what is there, if that can be done."""
+        self._remove()
+        for part in self._pieces:
+            part.discard()
+
+    def _remove(self) -> None:
+        with contextlib.suppress(LocalFault):
+            self._volume.staging.discard_part(self._name)
+
+
+Publishable = Part | JoinedFile
+
+
+def join_pieces(volume: Directory, parts: Sequence[Part]) -> list[Publishable]:
+    """What is to be published of ``parts``: files as they are, and the pieces of each file as one."""
+    files: list[Publishable] = []
+    pieces: dict[str, list[Part]] = {}
+    for part in parts:
+        if part.entry.piece is None:
+            files.append(part)
+        else:
+            pieces.setdefault(part.entry.path, []).append(part)
+    return files + [JoinedFile(volume, together) for together in pieces.values()]

@@ -20,6 +20,7 @@ from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.widths import hosts_of
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
+from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.policy import Policy
 from cfetch.wire.http import Transport
 from cfetch.wire.refresh import UrlRefresher
@@ -59,11 +60,13 @@ def compose(
     *,
     refresher: UrlRefresher | None,
     backwards: bool,
+    known: Knowledge,
 ) -> Parts:
-    """Make the parts of a pool. ``backwards``: the other end of the plan comes first."""
+    """Make the parts of a pool. ``backwards``: the other end of the plan comes first. ``known``: of hosts."""
     clock, emit = outside.clock, outside.emit
     limits = Limits(settings.max_attempts, settings.retry_budget)
-    hosts, idle = hosts_of(settings.widths, limits, splits=settings.most_segments > 1), IdleWorkers()
+    hosts = hosts_of(settings.widths, limits, known, splits=settings.most_segments > 1)
+    idle = IdleWorkers()
     flights = Flights(policy, hosts, emit, jitter=outside.jitter)
     switch = StopSwitch(clock, emit, reactions.on_stop)
     ledger = Ledger(policy, outside, stall_timeout_s=settings.stall_timeout)

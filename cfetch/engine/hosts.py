@@ -99,6 +99,9 @@ class _Host:
 class Hosts:
     """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out.
 
+    ``served``: hosts that served so many connections and let further ones hang, by earlier runs at first;
+    ``new_width`` gets that number, or 0.
+
     ``keeps_one``: one place of a new host is kept for help with a file under way. ``pace``: how often each
     host may be asked; None: as often as it bears.
     """
@@ -108,13 +111,15 @@ class Hosts:
         most: int,
         limits: Limits,
         *,
-        new_width: Callable[[], Width] | None = None,
+        new_width: Callable[[int], Width] | None = None,
+        served: Mapping[str, int] = NONE,
         keeps_one: bool = False,
         pace: RequestPace | None = None,
     ) -> None:
         self._most = most
         self._pace = pace
         self._new_width = new_width
+        self.served = dict(served)
         self._keeps_one = keeps_one
         self._kept_until_s: dict[str, float] = {}
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
@@ -145,7 +150,7 @@ class Hosts:
         one, if one was refused since this was last asked.
         """
         host = self._hosts.get(name)
-        host = host or self._new_host()
+        host = host or self._new_host(name)
         running, window = host.running, host.places
         refused = name in self._refused
         self._refused.discard(name)
@@ -195,7 +200,7 @@ class Hosts:
 
     def free(self, name: str) -> int:
         """The number of free places at ``name``."""
-        host = self._hosts.get(name) or self._new_host()
+        host = self._hosts.get(name) or self._new_host(name)
         lease = self._leases.get(name, self._unleased)
         return max(0, (host.places if lease is None else min(host.places, lease)) - host.running)
 
@@ -243,7 +248,7 @@ class Hosts:
         """Take a place at ``name`` for an attempt that wants ``size_bytes``, as far as that is known."""
         host = self._hosts.get(name)
         if host is None:
-            host = self._hosts[name] = self._new_host()
+            host = self._hosts[name] = self._new_host(name)
         host.running += 1
         host.load_bytes += size_bytes
         host.breaker = host.breaker.admit()
@@ -320,6 +325,7 @@ class Hosts:
         change = None if host.width is None else host.width.yield_place(now_s, served)
         if change is not None:
             host.is_capped = True
+            self.served[name] = change.places
             self.changes.append((name, change))
 
     def is_capped(self, name: str) -> bool:
@@ -355,12 +361,17 @@ class Hosts:
             change = host.width.look(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
+                if change.places > self.served.get(name, inf):
+                    del self.served[name]
             host.is_capped = host.is_capped or host.width.places < before
             rose = rose or host.places > before
         return rose
 
-    def _new_host(self) -> _Host:
-        return _Host(float(self._most), None if self._new_width is None else self._new_width())
+    def _new_host(self, name: str) -> _Host:
+        served = self.served.get(name, 0)
+        host = _Host(float(self._most), None if self._new_width is None else self._new_width(served))
+        host.is_capped = served > 0
+        return host
 
     def _close_breaker(self, name: str, host: _Host) -> None:
         if host.breaker.opened:

@@ -22,7 +22,7 @@ from cfetch.events import Listener
 from cfetch.manifest.entries import Entries
 from cfetch.report.counts import LiveCounts
 from cfetch.storage.volume import Volume
-from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
 from cfetch.straggler.policy import Policy, policy_of
 from cfetch.wire.http import Transport
 from cfetch.wire.refresh import UrlRefresher
@@ -58,6 +58,7 @@ class Pool:
         self._counts = counts
         self._clock = clock
         self._emit = emit
+        self._known = age_knowledge(knowledge, clock.wall())
         self._policy = policy or _policy_of(settings, knowledge, clock)
         self._parts = compose(
             entries,
@@ -69,6 +70,7 @@ class Pool:
             Reactions(on_stop=self._break_off, on_life=self._note_life, on_check=self._share_out),
             refresher=refresher,
             backwards=backwards,
+            known=self._known,
         )
         most = settings.widths.most
         self._count = most if self._parts.segments.is_on else min(most, len(entries))
@@ -123,8 +125,10 @@ class Pool:
         self._policy.use_median(median_bps)
 
     def collect_knowledge(self) -> Knowledge:
-        """Call ``Policy.collect_knowledge``."""
-        return self._policy.collect_knowledge(self._clock.wall())
+        """Collect what this run has learned about its hosts, for the next run."""
+        wall_s = self._clock.wall()
+        learned = self._policy.collect_knowledge(wall_s)
+        return add_served(learned, self._parts.hosts.served, self._known, wall_s)
 
     async def _work(self) -> None:
         while not self._parts.switch.is_stopping and (task := await self._parts.dispatch.next()) is not None:

@@ -5,6 +5,7 @@ from cfetch.config.engine import Widths
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.events import BreakerClosed, Listener, WidthChanged
+from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.width import Width
 from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits
@@ -12,17 +13,24 @@ from cfetch.wire.retry import Limits
 SILENT_S = 0.5  # an attempt that has waited for so long for its first byte says nothing of its host's rate
 
 
-def hosts_of(widths: Widths, limits: Limits, *, splits: bool) -> Hosts:
+def hosts_of(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool) -> Hosts:
     """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded.
 
-    ``splits``: idle workers help with files under way.
+    ``known``: by earlier runs. ``splits``: idle workers help with files under way.
     """
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
     pace = None if widths.requests_per_s is None else RequestPace(widths.requests_per_s)
     if not widths.adaptive:
         return Hosts(start, limits, pace=pace)
     most = min(widths.most, widths.per_host or widths.most)
-    return Hosts(most, limits, new_width=lambda: Width(start, most), keeps_one=splits, pace=pace)
+    return Hosts(
+        most,
+        limits,
+        new_width=lambda served: Width(start, most, served),
+        served={name: host.serves for name, host in known.hosts.items() if host.serves},
+        keeps_one=splits,
+        pace=pace,
+    )
 
 
 def look_at_widths(

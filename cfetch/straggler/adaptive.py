@@ -46,7 +46,7 @@ class Adaptive:
         self.tick_s = TICK_S
         known = age_knowledge(knowledge, wall_s)
         self._fresh = Fresh(known)
-        self._feedback = Feedback()
+        self._feedback = Feedback({name for name, host in known.hosts.items() if host.serves})
         self._budget = Budget(concurrency)
         self._rescues = Rescues()
         self._median = RunningQuantile()

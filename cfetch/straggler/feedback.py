@@ -8,6 +8,7 @@ one rescue in twenty.
 """
 
 from collections import deque
+from collections.abc import Collection
 from typing import NamedTuple
 
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than leaving it alone
@@ -60,9 +61,11 @@ class Feedback:
     A host that serves so many connections and no more looks alike: there each fresh connection is silent. So
     where several entries wait a second time, one of them, the scout, is cancelled once more, and goes on over
     a connection that is proven. If it is answered sooner, the connections hang, and patience is of no use.
+    ``hanging``: hosts of which an earlier run knew that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hanging: Collection[str] = ()) -> None:
+        self._hanging = hanging
         self.leniency = 1.0
         self._saved_s = 0.0  # by the last cancellations; below 0: lost
         self._foretold: dict[int, _Foretold] = {}
@@ -130,6 +133,7 @@ class Feedback:
             if len(self._silences) >= MOST_HOSTS:
                 del self._silences[next(iter(self._silences))]
             silence = self._silences[host] = _Silence()
+            silence.hangs = host in self._hanging
         return silence
 
     def _end(self, key: int) -> _Foretold | None:

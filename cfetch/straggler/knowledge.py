@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Mapping
 
 import msgspec
 
@@ -13,6 +14,7 @@ MAX_LATENCY_S = 3600.0  # nobody waits longer for a first byte
 LEAST_BPS, MOST_BPS = 1e-6, 1e12  # no host is slower than a byte in days, or faster than 1 TB/s
 CURED_S = 7 * 86_400.0  # then how a host is asked is found anew: that takes a second
 MOST_CURE_BYTES = 1 << 50
+MOST_SERVED = 1 << 16  # no client has more ports
 MOST_HOSTS = 512  # some 100 KB of file; a run knows its own hosts after a few files anyway
 
 
@@ -23,7 +25,8 @@ class HostKnowledge(msgspec.Struct, frozen=True):
     number of files behind it, less for older ones. ``wall_s``: when it was learned, in seconds since 1970
     UTC. ``chunk_bytes``, ``warms`` and ``retire_bytes`` say how it is best asked (``Cure``), as a run has
     found at ``cured_wall_s``; ``cured_bps`` is the rate of the witness that spoke for the last two, by which
-    the next run sees whether they still help.
+    the next run sees whether they still help. ``serves``: so many connections at a time were served while
+    further ones hung; 0: none hung.
     """
 
     latency_s: float
@@ -36,6 +39,7 @@ class HostKnowledge(msgspec.Struct, frozen=True):
     retire_bytes: int = 0
     cured_wall_s: float = 0.0
     cured_bps: float = 0.0
+    serves: int = 0
 
 
 class Knowledge(msgspec.Struct, frozen=True):
@@ -60,6 +64,7 @@ def is_sound(host: HostKnowledge) -> bool:
         and 0 <= host.chunk_bytes <= MOST_CURE_BYTES
         and 0 <= host.retire_bytes <= MOST_CURE_BYTES
         and 0 <= host.cured_bps <= MOST_BPS
+        and 0 <= host.serves <= MOST_SERVED
     )
 
 
@@ -71,6 +76,18 @@ def age_knowledge(knowledge: Knowledge, wall_s: float) -> Knowledge:
     return Knowledge(
         hosts={name: old for name, host in knowledge.hosts.items() if (old := _age_host(host, wall_s))}
     )
+
+
+def add_served(learned: Knowledge, served: Mapping[str, int], known: Knowledge, wall_s: float) -> Knowledge:
+    """Add how many connections hosts serve at a time; what was ``known`` before keeps its age."""
+    hosts = dict(learned.hosts)
+    for name in served.keys() & hosts.keys():
+        before = known.hosts.get(name)
+        is_old = before is not None and before.serves == served[name]
+        found_s = before.cured_wall_s if is_old and before is not None else wall_s
+        cured_wall_s = max(hosts[name].cured_wall_s, found_s)
+        hosts[name] = msgspec.structs.replace(hosts[name], serves=served[name], cured_wall_s=cured_wall_s)
+    return Knowledge(hosts=hosts)
 
 
 def merge_knowledge(old: Knowledge, new: Knowledge, wall_s: float) -> Knowledge:
@@ -107,4 +124,5 @@ def _merge_hosts(before: HostKnowledge, host: HostKnowledge) -> HostKnowledge:
         retire_bytes=host.retire_bytes,
         cured_wall_s=host.cured_wall_s,
         cured_bps=host.cured_bps,
+        serves=host.serves,
     )

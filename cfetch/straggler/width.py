@@ -26,6 +26,7 @@ ENDS_A_PLACE = 4  # a period has so many ends or
 BYTES_A_PLACE = 4 << 20  # so many bytes for each place: fewer tell the latency, or luck
 LONGEST_PERIOD_S = 60.0  # then it counts as it is: the host is slow, and the run may end before more comes
 FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in the first hour
+REMEMBERED_HOLD_S = 60.0  # two runs have seen connections hang: a third look can wait
 
 DOUBLE = 2.0  # while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
@@ -74,6 +75,29 @@ class _Trial(NamedTuple):
     began_s: float
 
 
+class _Period:
+    """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it."""
+
+    __slots__ = ("ends", "since")
+
+    def __init__(self, since: Reading) -> None:
+        self.since = since
+        self.ends = 0
+
+
+class _Served:
+    """How many connections were served: ``remembered`` of an earlier run, until more are; 0: not known.
+
+    ``proven``: places that were all served when more were tried.
+    """
+
+    __slots__ = ("proven", "remembered")
+
+    def __init__(self, remembered: int) -> None:
+        self.remembered = remembered
+        self.proven = 0
+
+
 class _Losses:
     """What trials of fewer places than at the start have cost, as time of the run.
 
@@ -98,37 +122,39 @@ class _Losses:
 class Width:
     """The places of one host: from ``start`` up to ``most``, or down to very few.
 
-    ``places``: attempts that may be under way.
+    ``places``: attempts that may be under way. ``served``: an earlier run saw further ones hang; with these
+    the host begins. The first trial comes at once: if more are served now, the places climb, else it rests.
     """
 
-    def __init__(self, start: int, most: int) -> None:
-        self.places = start
+    def __init__(self, start: int, most: int, served: int = 0) -> None:
+        self._served = _Served(served if FLOOR <= served < start else 0)
+        self.places = self._served.remembered or start
         self._start = start
         self._most = most
-        self._climbs = most > start  # no trial has failed yet
+        self._climbs = most > start and not self._served.remembered  # no trial has failed yet
         self._drowns = False  # with more places it was slower
         self._is_relieved = False  # it has fewer than at the start because that was faster
         self._is_fine = False  # relief goes on place by place
         self._trial: _Trial | None = None
         self._goes_down = False
         self._quiet_until_s = 0.0
-        self._hold_s = FIRST_HOLD_S
-        self._since: Reading | None = None  # at the start of the period
-        self._ends = 0
+        self._hold_s = REMEMBERED_HOLD_S if self._served.remembered else FIRST_HOLD_S
+        self._period: _Period | None = None
         self._losses = _Losses()
         self._usual_bps = 0.0  # in the last period without a trial
 
     def note_end(self) -> None:
         """An attempt completed."""
-        self._ends += 1
+        if self._period is not None:
+            self._period.ends += 1
 
     def yield_place(self, now_s: float, served: int) -> Change | None:
         """Give a place up: a new connection hangs while the host serves ``served`` others.
 
         A host that serves so many connections and no more lets the others wait. The way back is that of any
-        step up.
+        step up. Connections that hang on trial cost no place that was proven before.
         """
-        before, places = self.places, max(served, self.places - 1)
+        before, places = self.places, max(served, self._served.proven, self.places - 1)
         if served < FLOOR or places >= before:
             return None
         self._hold_s = FIRST_HOLD_S
@@ -148,28 +174,31 @@ class Width:
         if trial is not None and self._costs_too_much(trial):
             self._end(now_s, trial.level, next_down=False)
         if running > MORE * self.places:  # those of a trial that is over have to end first
-            self._since = None
+            self._period = None
             return None
         if running < 0.9 * self.places:  # a file ends just now, and the next has not begun
-            self._since = None
+            self._period = None
             if self._trial is not None and now_s - self._trial.began_s > LONGEST_PERIOD_S / 2:
                 self._end(now_s, self._trial.level, next_down=False)  # there is no more to fetch there
             return None
-        if self._since is None:
+        if self._period is None:
             if now_s >= self._quiet_until_s:
-                self._since, self._ends = reading, 0
+                self._period = _Period(reading)
             return None
-        since, elapsed_s = self._since, now_s - self._since.now_s
+        since, ends = self._period.since, self._period.ends
+        elapsed_s = now_s - since.now_s
         came = reading.received - since.received
         large_steps = self._climbs or not calm or self._drowns or self.places < self._start
         least_s = DOUBLE_PERIOD_S if large_steps else PERIOD_S
-        calm = calm and reading.silent <= MOST_SILENT * running  # places for which nobody sends tell nothing
+        if reading.silent > MOST_SILENT * running:  # places for which nobody sends tell nothing
+            calm = False
+            self._served.proven *= self._trial is not None
         seems_relieved = elapsed_s > 0 and self._says_relief(came / elapsed_s)
         if self._may_probe(calm=calm) or (seems_relieved and not self._drowns):
             large_steps, least_s = True, SURE_PERIOD_S
-        if not self._is_enough(elapsed_s, came, least_s, is_quick=large_steps):
+        if not self._is_enough(elapsed_s, came, ends, least_s, is_quick=large_steps):
             return None
-        self._since = None
+        self._period = None
         busy = (reading.cpu_s - since.cpu_s) / elapsed_s
         return self._judge_rate(now_s, came / elapsed_s, busy, calm=calm)
 
@@ -188,13 +217,13 @@ class Width:
         """Whether a trial of fewer places that nothing speaks for lasts too long: attempts end too slowly."""
         if self._drowns or self.places >= min(trial.level, self._start):
             return False
-        return self._since is None and self._losses.left_s < 0
+        return self._period is None and self._losses.left_s < 0
 
-    def _is_enough(self, elapsed_s: float, came: int, least_s: float, *, is_quick: bool) -> bool:
+    def _is_enough(self, elapsed_s: float, came: int, ended: int, least_s: float, *, is_quick: bool) -> bool:
         ends, size_bytes = ENDS_A_PLACE, BYTES_A_PLACE
         if is_quick:
             ends, size_bytes = DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE
-        enough = self._ends >= ends * self.places or came >= size_bytes * self.places
+        enough = ended >= ends * self.places or came >= size_bytes * self.places
         return elapsed_s >= least_s and (enough or elapsed_s > LONGEST_PERIOD_S)
 
     def _judge_rate(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> Change | None:
@@ -219,6 +248,8 @@ class Width:
         self._trial = None
         self._hold_s = FIRST_HOLD_S
         self._is_relieved = self._is_relieved and places < self._start
+        if 0 < self._served.remembered < places:
+            self._climbs, self._served.remembered = True, 0
         if places < min(before.level, self._start):
             self._climbs, self._goes_down, self._drowns, self._is_relieved = False, True, True, True
         self._try(now_s, rate_bps, busy, calm=calm)  # on in the same direction, from what was just measured
@@ -263,6 +294,8 @@ class Width:
         places = down if self._goes_down else up
         if places == self.places:
             return
+        if not (self._goes_down or self._is_relieved):
+            self._served.proven = self.places
         self._trial = _Trial(self.places, rate_bps, now_s)
         self.places = places
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
@@ -282,7 +315,7 @@ class Width:
         return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 
     def _end(self, now_s: float, level: int, *, next_down: bool) -> None:
-        self._trial, self._since = None, None
+        self._trial, self._period = None, None
         self._climbs = False
         self._goes_down = next_down
         self.places = level

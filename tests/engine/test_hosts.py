@@ -329,7 +329,7 @@ def wide(seconds, hosts, *, from_s=0.0, calm=True):
 
 def test_a_host_gets_more_places_while_that_is_faster():
     """The caller is told when to start more; what stays is told with its reason."""
-    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda: Width(8, 64))
+    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda _served: Width(8, 64))
     assert places(hosts) == 8
     assert wide(1, hosts) is True
     assert hosts.demand("h", 100) == (16, 16)
@@ -342,7 +342,7 @@ def test_a_host_gets_more_places_while_that_is_faster():
 
 def test_a_host_that_throttles_gets_no_more_places():
     """What is on trial is given up, and the window is half of what was in use."""
-    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda: Width(8, 64))
+    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda _served: Width(8, 64))
     wide(1, hosts)
     assert hosts._hosts["h"].places == 16
     hosts.note_end("h", BUSY, 1.0, started_s=0.5, received=0, jitter=0.5)
@@ -357,15 +357,34 @@ def test_a_host_that_throttles_gets_no_more_places():
 
 def test_stragglers_leave_a_host_its_places():
     """Bad connections are bad at any width: only the host's rate says how many it bears."""
-    hosts = Hosts(16, Limits(5, 300.0), new_width=lambda: Width(16, 16))
+    hosts = Hosts(16, Limits(5, 300.0), new_width=lambda _served: Width(16, 16))
     for _ in range(50):
         tell(hosts, Straggling("slow"), received=1)
     assert places(hosts) == 16
 
 
+def test_what_a_host_served_is_remembered_until_it_serves_more():
+    """It begins with that many places, over proven connections first; a wider host is no such host."""
+    hosts = Hosts(64, Limits(5, 300.0), new_width=lambda served: Width(16, 64, served), served={"h": 8})
+    assert (hosts.free("h"), hosts.free("other")) == (8, 16)
+    hosts.take_place("h")
+    hosts.take_place("other")
+    assert (hosts.is_capped("h"), hosts.is_capped("other")) == (True, False)
+    for served in (14, 14, 13):
+        hosts.note_hanging("other", 1.0, served=served)
+    assert hosts.served == {"h": 8, "other": 14}
+    total = 0
+    for tick in range(40):
+        while hosts.opens_s("h", tick / 4) <= tick / 4:
+            hosts.take_place("h")
+        total += hosts._hosts["h"].running << 20
+        hosts.look(tick / 4, 0.0, {"h": total}, calm=True)
+    assert hosts.served == {"other": 14}
+
+
 def test_a_host_whose_new_connections_hang_gets_fewer_and_proven_ones():
     """Whoever asks it next does so over a connection that was idle, if there is one."""
-    hosts = Hosts(16, Limits(5, 300.0), new_width=lambda: Width(16, 16))
+    hosts = Hosts(16, Limits(5, 300.0), new_width=lambda _served: Width(16, 16))
     hosts.take_place("h")
     assert not hosts.is_capped("h")
     hosts.note_hanging("h", 1.0, served=8)

@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.events import StragglerCancelled
-from cfetch.straggler.knowledge import NOTHING
+from cfetch.straggler.knowledge import NOTHING, HostKnowledge, Knowledge
 from tests.engine.drive import drive
 from tests.engine.fake import Reply
 
@@ -60,3 +60,15 @@ def test_a_silent_attempt_is_judged_by_the_stall_rule(tmp_path):
     first = record.attempts[0]
     assert first.saved_s == pytest.approx(30 - first.end_s, abs=0.001)
     assert first.projected_s == pytest.approx(record.end_s + first.saved_s, abs=0.001)
+
+
+def test_a_run_begins_with_as_many_connections_as_the_host_served(tmp_path):
+    """What a run before has found, and hands on; here the host serves more, so it is forgotten."""
+    host = HostKnowledge(0.05, 1e6, 0.2, 50.0, NOW_S, cured_wall_s=1.8e9, serves=3)
+    known = Knowledge(hosts={"origin.test": host})
+    scripts = {f"f{n}": GOOD for n in range(24)}
+    short = run(tmp_path, scripts, known, concurrency=8, stop_at=0.5)
+    assert short.transport.most == 3
+    whole = run(tmp_path, scripts, known, concurrency=8)
+    assert whole.transport.most == 8
+    assert whole.pool._parts.hosts.served == {}

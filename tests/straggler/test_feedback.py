@@ -182,3 +182,14 @@ def test_each_rescue_that_has_helped_pays_for_four_more():
         budget.note_mitigation(0.0)
     budget.note_rescue(1.0)
     assert budget.count_allowed(31.5) == 2
+
+
+def test_an_earlier_run_knew_that_connections_hang():
+    """So nobody waits twice to find that out; a late answer shows that it is no longer so."""
+    feedback = Feedback({"h"})
+    for key in (1, 2):
+        feedback.note_mitigation(key, "h", None, 1.0)
+        feedback.note_silence(key, 1.0)
+    assert feedback.patience_s("h", 1) == 0.0
+    feedback.note_finish(2, 9.0, 1.2)
+    assert feedback.patience_s("h") == pytest.approx(1.8)

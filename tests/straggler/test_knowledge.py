@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 
 from cfetch.straggler.knowledge import (
@@ -12,6 +13,7 @@ from cfetch.straggler.knowledge import (
     NOTHING,
     HostKnowledge,
     Knowledge,
+    add_served,
     age_knowledge,
     is_sound,
     merge_knowledge,
@@ -62,6 +64,20 @@ def test_two_runs_count_by_their_files():
     assert both["a"].weight == 100.0
 
 
+def test_how_many_connections_a_host_serves_is_kept_for_a_week():
+    """A later run that sees nothing else keeps the day it was found; what it sees counts from its own day."""
+    first = add_served(known(a=host()), {"a": 8, "unknown": 3}, NOTHING, NOW_S)
+    assert {name: one.serves for name, one in first.hosts.items()} == {"a": 8}
+    later_s = NOW_S + 4 * DAY_S
+    same = add_served(known(a=host(wall_s=later_s)), {"a": 8}, first, later_s)
+    other = add_served(known(a=host(wall_s=later_s)), {"a": 6}, first, later_s)
+    merged = merge_knowledge(first, same, later_s)
+    assert merged.hosts["a"].serves == 8
+    assert age_knowledge(merged, NOW_S + 8 * DAY_S).hosts["a"].serves == 0
+    assert age_knowledge(other, NOW_S + 8 * DAY_S).hosts["a"].serves == 6
+    assert merge_knowledge(first, known(a=host()), NOW_S).hosts["a"].serves == 0  # it proved wrong
+
+
 def test_old_knowledge_does_not_outvote_the_present():
     """However many files it came from, as many new ones as are kept weigh the same."""
     old = known(a=host(1e9, rate_bps=1e6))
@@ -94,6 +110,8 @@ def test_it_is_bounded():
         host(rate_bps=1e300),
         host(weight=-1.0),
         host(wall_s=math.inf),
+        msgspec.structs.replace(host(), serves=-1),
+        msgspec.structs.replace(host(), serves=1 << 40),
     ],
 )
 def test_numbers_that_no_run_can_have_measured(broken):

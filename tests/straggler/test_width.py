@@ -13,8 +13,8 @@ MIB = 1 << 20
 class Server:
     """A host in virtual time: ``rate(n)`` bytes a second with n attempts, looked at ten times a second."""
 
-    def __init__(self, start, most, rate):
-        self.width = Width(start, most)
+    def __init__(self, start, most, rate, *, served=0):
+        self.width = Width(start, most, served)
         self.rate = rate
         self.now_s = 0.0
         self.busy = 0.0
@@ -287,3 +287,32 @@ def test_a_place_that_was_given_up_comes_back_only_where_it_is_worth_it():
     server.run(120)
     assert relieved < 11
     assert server.width.places < 8
+
+
+def test_a_host_that_let_connections_hang_begins_with_those_that_it_served():
+    """One look shows that it still is so; the next one comes after a minute, not after ten seconds."""
+    server = Server(16, 64, lambda n: MIB * min(n, 8), served=8).run(60)
+    assert (server.seen[0], max(server.seen), server.width.places) == (8, 10, 8)
+    assert server.changes == []
+    assert set(server.seen[30:]) == {8}
+
+
+def test_a_host_that_serves_more_by_now_has_them_within_seconds():
+    """The first look is faster, so the places climb as those of a host that is new."""
+    server = Server(16, 64, lambda n: MIB * n, served=8).run(6)
+    assert server.width.places == 64
+    assert Width(16, 64, 1).places == Width(16, 64, 20).places == 16  # nobody begins alone, nor with more
+
+
+def test_connections_that_hang_on_trial_cost_no_place_of_before():
+    """With the old number all were served; where some hang without a trial, that is forgotten."""
+    server = Server(16, 64, lambda n: MIB * min(n, 8), served=8).run(0.8)
+    assert server.width.places == 10
+    server.silent = 2
+    server.run(2)
+    assert server.width.places == 8
+    assert server.width.yield_place(server.now_s, 6) is None
+    server.run(70)
+    change = server.width.yield_place(server.now_s, 6)
+    assert change is not None
+    assert change.places == 7

@@ -15,6 +15,7 @@ from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
+from cfetch.wire.stated_hash import find_stated_hash
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
@@ -214,6 +215,8 @@ def _accept(
     gives_ranges = verdict.skip_bytes is None
     attempt.resumable = gives_ranges and (verdict.validator is not None or digest is not None)
     part.total_bytes = verdict.total_bytes or part.total_bytes
+    if is_alone and digest is None and asked.base is None and not verdict.from_byte:
+        part.stated = find_stated_hash(response.status, response.headers)
     if attempt.size_bytes is None and verdict.total_bytes is not None:
         attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
     if asked.end_byte is None or verdict.body_bytes is None:

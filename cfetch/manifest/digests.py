@@ -1,11 +1,13 @@
 """The hashes that a manifest may state: their lengths, which one is trusted most, and how each is computed.
 
 sha512, sha256, sha1 and md5 come with Python. crc32c (as the clouds' object stores give it) and blake3 need a
-library each, which only a manifest that states them asks for: ``pip install 'cfetch[hashes]'``.
+library each, which only a manifest that states them asks for: ``pip install 'cfetch[hashes]'``. crc32 and
+crc64nvme no manifest states: they are what a store may state of its object in a reply.
 """
 
 import functools
 import hashlib
+import zlib
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Protocol
@@ -21,7 +23,11 @@ sha1 and md5 can be forged, and crc32c sees accidents only.
 """
 
 _RANK = {algorithm: rank for rank, algorithm in enumerate(HEX_DIGITS)}
-_LIBRARIES = {"blake3": ("blake3", "blake3"), "crc32c": ("google_crc32c", "google-crc32c")}
+_LIBRARIES = {
+    "blake3": ("blake3", "blake3", "hashes"),
+    "crc32c": ("google_crc32c", "google-crc32c", "hashes"),
+    "crc64nvme": ("awscrt", "awscrt", "cloud"),
+}
 
 
 class Hash(Protocol):
@@ -43,25 +49,34 @@ def new_hash(algorithm: str) -> Hash:
     Raises:
         UsageError: its library is not installed; the message says how to get it.
     """
-    if algorithm not in _LIBRARIES:
-        return hashlib.new(algorithm, usedforsecurity=False)
     missing = needs_library(algorithm)
     if missing is not None:
         raise UsageError(missing)
-    if algorithm == "crc32c":
-        return _Crc32c()
-    from blake3 import blake3
+    match algorithm:
+        case "crc32":
+            return _Crc(zlib.crc32, 8)
+        case "crc32c":
+            from google_crc32c import extend
 
-    return blake3()
+            return _Crc(lambda data, value: extend(value, data), 8)
+        case "crc64nvme":
+            from awscrt.checksums import crc64nvme
+
+            return _Crc(crc64nvme, 16)
+        case "blake3":
+            from blake3 import blake3
+
+            return blake3()
+    return hashlib.new(algorithm, usedforsecurity=False)
 
 
 @functools.cache  # asked for every entry, and a look at the disk each time
 def needs_library(algorithm: str) -> str | None:
     """What to install before ``algorithm`` can be computed; None when it can."""
-    module, package = _LIBRARIES.get(algorithm, ("", ""))
+    module, package, extra = _LIBRARIES.get(algorithm, ("", "", ""))
     if not module or find_spec(module) is not None:
         return None
-    return missing_library(algorithm, package, "hashes")
+    return missing_library(algorithm, package, extra)
 
 
 def missing_library(what: str, package: str, extra: str) -> str:
@@ -76,24 +91,24 @@ def choose_stronger(digest: Digest | None, other: Digest) -> Digest:
     return digest
 
 
-class _Crc32c:
-    """CRC-32C (RFC 9260, appendix A), most significant byte first, as in ``x-goog-hash``."""
+class _Crc:
+    """A checksum that goes on with its last value: most significant byte first, as stores write it.
 
-    __slots__ = ("_extend", "_value")
+    CRC-32 (zlib's), CRC-32C (RFC 9260, appendix A) and CRC-64/NVME.
+    """
 
-    def __init__(self) -> None:
-        from google_crc32c import extend
+    __slots__ = ("_digits", "_extend", "_value")
 
-        self._extend: Callable[[int, bytes], int] = extend
-        self._value = 0
+    def __init__(self, extend: Callable[[bytes, int], int], digits: int, value: int = 0) -> None:
+        self._extend = extend
+        self._digits = digits
+        self._value = value
 
     def update(self, data: bytes, /) -> None:
-        self._value = self._extend(self._value, data)
+        self._value = self._extend(data, self._value)
 
     def hexdigest(self) -> str:
-        return f"{self._value:08x}"
+        return f"{self._value:0{self._digits}x}"
 
-    def copy(self) -> "_Crc32c":
-        other = _Crc32c()
-        other._value = self._value
-        return other
+    def copy(self) -> "_Crc":
+        return _Crc(self._extend, self._digits, self._value)

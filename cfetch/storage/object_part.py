@@ -205,9 +205,11 @@ class _Pieces:
         self._held: list[bytes] = []
         self._whole: tuple[int, Hash | None] = (0, None)  # position and hash at the end of the last piece
 
-    def choose_size(self, total_bytes: int | None) -> None:
-        """Choose the size of the pieces before the first byte; ``total_bytes``: the size by the reply."""
+    def begin(self, total_bytes: int | None, stated: Digest | None) -> None:
+        """Choose the size of the pieces before the first byte; the size and the hash are by the reply."""
         self.piece_bytes = piece_bytes_for(self._size_bytes or total_bytes)
+        if self.hash is None and stated is not None:
+            self.hash = new_hash(stated.algorithm)
 
     def add(self, data: bytes) -> Iterator[bytes]:
         """Take more bytes, and yield the pieces that are whole now."""
@@ -247,6 +249,9 @@ class _Pieces:
 class ObjectPart:
     """Implements ``volume.Part``. ``close`` keeps buffered bytes, unless the volume's parts hold too many."""
 
+    segment: Segment | None = None  # it takes bytes in order only
+    ranges: HeldRanges | None = None
+
     def __init__(self, bucket: Bucket, entry: Entry) -> None:
         self._bucket = bucket
         self._line = bucket.calls.line
@@ -258,10 +263,9 @@ class ObjectPart:
         self._is_mirrored = False  # whether its bytes come from a mirror, whose ETag says nothing later
         self.is_published = False  # its volume has given it up for good
         self.validator: str | None = None
+        self.stated: Digest | None = None
         self.last_modified: str | None = None  # a store's objects bear the time at which they were put
         self.total_bytes: int | None = None
-        self.segment: Segment | None = None
-        self.ranges: HeldRanges | None = None
 
     @property
     def position(self) -> int:
@@ -300,7 +304,7 @@ class ObjectPart:
         self.check()
         self._bucket.waiting.remove(self)
         if not self.position:
-            self._pieces.choose_size(self.total_bytes)
+            self._pieces.begin(self.total_bytes, self.stated)
         for piece in self._pieces.add(data):
             self._upload().send(piece)
 
@@ -343,7 +347,7 @@ class ObjectPart:
         """Forget the bytes: the upload is ended, and the next byte begins another."""
         if self.position:
             self._drop()
-            self.validator = None
+            self.validator = self.stated = None
             self._pieces = _Pieces(self._entry)
 
     def _drop(self) -> None:
@@ -356,7 +360,7 @@ class ObjectPart:
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
         """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part has been emptied."""
         try:
-            return proof_of(self.position, self._pieces.hash, size_bytes, digest)
+            return proof_of(self.position, self._pieces.hash, size_bytes, digest, self.stated)
         except Corrupt:
             self.restart()
             raise

@@ -13,7 +13,7 @@ from cfetch.storage.files import volume_fault
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, note_for, proof_of
-from cfetch.storage.running_hash import new_running_hash
+from cfetch.storage.running_hash import PartHash
 from cfetch.storage.staging import Leftover, boot_id
 
 INLINE = InlineDisk()
@@ -99,10 +99,6 @@ class PartNotes:
             self._disk.do(lambda: self._file.note(note, renews=True))
 
 
-def _new_hash(entry: Entry) -> Hash | None:
-    return None if entry.digest is None else new_running_hash(entry.digest.algorithm, entry.size_bytes)
-
-
 class Part:
     """One entry's bytes on their way. What touches the file are steps that ``disk`` carries out, in order.
 
@@ -122,7 +118,6 @@ class Part:
     __slots__ = (
         "_disk",
         "_hash",
-        "_hashed",
         "_is_over",
         "_line",
         "_notes",
@@ -133,6 +128,7 @@ class Part:
         "position",
         "ranges",
         "segment",
+        "stated",
         "total_bytes",
         "validator",
     )
@@ -154,13 +150,13 @@ class Part:
         self.file = PartFile(volume, entry, raises=disk is INLINE, is_second=is_second, keeps_time=keeps_time)
         self._notes = PartNotes(entry, self.file, disk)
         self._is_over = False  # nothing more is to be written
-        self._hash = _new_hash(self.entry)
-        self._hashed = 0  # in ranges: the number of bytes that the hash has seen
+        self._hash = PartHash(entry)
         self.ranges: HeldRanges | None = None
         self.segment: Segment | None = None  # in ranges: the segment that its owner brings
         self.position = 0
         self.validator: str | None = None
         self.last_modified: str | None = None
+        self.stated: Digest | None = None
         self.total_bytes: int | None = None  # the file's size as the reply stated it
 
     def write(self, data: bytes) -> None:
@@ -170,9 +166,11 @@ class Part:
             self.write_at(self.segment, data)
             return
         self.check()
+        if not self.position:
+            self._hash.begin(self.stated)
         self._disk.do(self.file.append, data, size_bytes=len(data))
-        if self._hash is not None:
-            self._hash.update(data)
+        if self._hash.running is not None:
+            self._hash.running.update(data)
         self.position += len(data)
         if self.position > WORTH_KEEPING_BYTES and not self._notes.is_noted:
             self._notes.note_source(self.validator)
@@ -187,9 +185,9 @@ class Part:
             piece = data[start - offset : end - offset]
             self._disk.do(self.file.write_at, start, piece, size_bytes=len(piece))
             self._notes.unnoted_bytes += len(piece)
-            if self._hash is not None and start == self._hashed:
-                self._hash.update(piece)
-                self._hashed = end
+            if self._hash.running is not None and start == self._hash.seen_bytes:
+                self._hash.running.update(piece)
+                self._hash.seen_bytes = end
         ranges.advance(segment, len(data))
         self.position = ranges.held_bytes
         if self._notes.unnoted_bytes >= NOTE_EVERY_BYTES:
@@ -227,7 +225,8 @@ class Part:
         note = self._notes.encode_ranges(ranges, self.validator)
         self._disk.do(self.file.split_into_ranges, note)
         self._notes.is_noted = note is not None
-        self._hashed = self.position
+        self._hash.begin(None if self.position else self.stated)
+        self._hash.seen_bytes = self.position
         self.total_bytes = size_bytes
         self.ranges = ranges
         self.segment = ranges.take_first()
@@ -255,18 +254,19 @@ class Part:
             return
         self.ranges.forget(segment)
         self.position = self.ranges.held_bytes
-        if segment.start < self._hashed:
-            self._hash, self._hashed = _new_hash(self.entry), 0
+        if segment.start < self._hash.seen_bytes:
+            self._hash = PartHash(self.entry)
+            self._hash.begin(self.stated)
         self._notes.note_ranges(self.ranges, self.validator)
 
     async def hash_rest(self) -> None:
         """Read what the hash has not seen; to be done before ``verify``. Raises LocalFault."""
-        if self.ranges is None or self._hash is None or self._hashed == self.position:
+        if self.ranges is None or self._hash.running is None or self._hash.seen_bytes == self.position:
             return
-        seen, running = self._hashed, self._hash.copy()
+        seen, running = self._hash.seen_bytes, self._hash.running.copy()
         descriptor = await self._disk.call(lambda: self.file.reader(seen), undo=os.close)
         await _read_and_close(descriptor, running, self.entry.path, self._disk)
-        self._hash, self._hashed = running, self.position
+        self._hash.running, self._hash.seen_bytes = running, self.position
 
     async def adopt(self, leftover: Leftover, note: Note | None) -> None:
         """Go on with a dead run's part that ``fits``. Raises LocalFault."""
@@ -281,8 +281,8 @@ class Part:
             if self.ranges.is_whole:
                 await self.hash_rest()
             return
-        if self._hash is not None:
-            await _read_and_close(os.dup(self.file.fd), self._hash, self.entry.path, self._disk)
+        if self._hash.running is not None:
+            await _read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self._disk)
         self.position = await self._disk.call(self.file.end)
 
     def change_source(self, *, mirror: bool) -> None:
@@ -299,22 +299,24 @@ class Part:
         self._notes.is_noted = False
         self._disk.do(self.file.empty)
         self.position = 0
-        self.validator = None
-        self._hash = _new_hash(self.entry)
+        self.validator = self.stated = None
+        self._hash = PartHash(self.entry)
 
     def _leave_ranges(self) -> None:
         ranges, self.ranges, self.segment = self.ranges, None, None
-        self._hashed = self._notes.unnoted_bytes = 0
+        self._hash.seen_bytes = self._notes.unnoted_bytes = 0
         if ranges is not None:
             ranges.abandon()
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
         """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part has been emptied."""
         ranges = self.ranges
-        assert ranges is None or self._hash is None or self._hashed == self.position, "hash_rest comes first"
+        running = self._hash.running
+        is_seen = running is None or self._hash.seen_bytes == self.position
+        assert ranges is None or is_seen, "hash_rest comes first"
         try:
             known = ranges.size_bytes if size_bytes is None and ranges is not None else size_bytes
-            proof = proof_of(self.position, self._hash, known, digest)
+            proof = proof_of(self.position, running, known, digest, self.stated)
         except Corrupt:
             self.restart()
             raise
@@ -393,6 +395,8 @@ class SegmentSink:
 
     What this stream meets concerns its segment only, never the part as a whole.
     """
+
+    stated: Digest | None = None  # it brings less than the file whose hash that would be
 
     __slots__ = ("_part", "_ranges", "_segment", "last_modified", "segment", "total_bytes", "validator")
 

@@ -147,18 +147,27 @@ def note_for(
     )
 
 
-def proof_of(position: int, running: Hash | None, size_bytes: int | None, digest: Digest | None) -> str:
+def proof_of(
+    position: int,
+    running: Hash | None,
+    size_bytes: int | None,
+    digest: Digest | None,
+    stated: Digest | None = None,
+) -> str:
     """What vouches for ``position`` bytes that ``running`` has seen: the hash's name, ``size`` or ``none``.
 
-    ``size_bytes`` and ``digest`` are the manifest's. Raises Corrupt: they are not its file.
+    ``size_bytes`` and ``digest`` are the manifest's. Where it has no hash, ``stated`` is the server's, and
+    the name is ``server-…``. Raises Corrupt: they are not its file.
     """
     if size_bytes is not None and position != size_bytes:
         raise Corrupt(f"{position} bytes came where the manifest says {size_bytes}")
-    if digest is None or running is None:
+    expected = stated if digest is None else digest
+    if expected is None or running is None:
         return "none" if size_bytes is None else "size"
-    if running.hexdigest() != digest.hex:
-        raise Corrupt(f"the {digest.algorithm} of the bytes is not the manifest's")
-    return digest.algorithm
+    if running.hexdigest() != expected.hex:
+        whose = "the one that the server states" if digest is None else "the manifest's"
+        raise Corrupt(f"the {expected.algorithm} of the bytes is not {whose}")
+    return f"server-{expected.algorithm}" if digest is None else expected.algorithm
 
 
 def encode_note(note: Note) -> bytes:

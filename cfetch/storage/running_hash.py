@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cache
 
 from cfetch.manifest.digests import Hash, new_hash
+from cfetch.manifest.entry import Digest, Entry
 
 LARGE_BYTES = 4 << 20  # of a file; a smaller one is hashed in 3 ms
 HANDED_BYTES = 256 << 10  # at a time: 0.2 ms of hashing, a tenth of that for the hand-over
@@ -23,6 +24,26 @@ def new_running_hash(algorithm: str, size_bytes: int | None) -> Hash:
     """A hash of nothing yet, of a file of this size. Raises UsageError: its library is not installed."""
     running = new_hash(algorithm)
     return running if size_bytes is None or size_bytes < LARGE_BYTES else RunningHash(running)
+
+
+class PartHash:
+    """The hash of a part's bytes from the first one on, as the manifest has it, else the server, else none.
+
+    ``seen_bytes``: counted by a part that is in ranges.
+    """
+
+    __slots__ = ("_entry", "running", "seen_bytes")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self.running: Hash | None = None
+        self.seen_bytes = 0
+        self.begin(entry.digest)
+
+    def begin(self, expected: Digest | None) -> None:
+        """Begin, unless it has begun or no hash is expected; no byte may have come yet."""
+        if self.running is None and expected is not None:
+            self.running = new_running_hash(expected.algorithm, self._entry.size_bytes)
 
 
 class RunningHash:

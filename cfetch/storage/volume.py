@@ -94,9 +94,13 @@ class Sink(Protocol):
     ``segment``: None while bytes come in order, from ``position`` to the end of the file; else they go where
     it stands, and no further than to its end. A sink may get one while its stream runs. ``total_bytes``: the
     file's size, as far as replies have stated it. ``last_modified`` is the last reply's header.
+
+    ``stated``: the hash of the whole file by its server, set before the first byte; where the manifest has no
+    hash, the file is verified by it.
     """
 
     validator: str | None
+    stated: Digest | None
     last_modified: str | None
     total_bytes: int | None
     segment: Segment | None

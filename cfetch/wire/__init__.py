@@ -13,6 +13,7 @@ Read in this order::
     connections.py      the pool: kept connections and fresh ones
     exchange.py         one request and its reply on a connection: limits, framing, what is used again
     judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse
+    stated_hash.py      the hash of the whole object that a store states in its reply (pure)
     retry.py            what follows a failed try: when, with a fresh link, elsewhere, or not at all
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   errors of aiohttp and of the system in our own form

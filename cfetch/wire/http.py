@@ -38,6 +38,8 @@ OBJECT_REFUSALS = {  # of a link that is new, a refusal says something about the
     401: "the store denies access; the login in the environment needs to read there",
     403: "the store denies access; the login in the environment needs to read there",
 }
+# A signed link would have to be signed over it too, which obstore does not do.
+WITH_CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
 MAX_ORIGINS = 1024  # of which what a request needs is kept; a plan of more hosts makes it anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The server, what it is asked for, and a fragment, which is the reader's own affair.
@@ -187,6 +189,8 @@ class HttpTransport:
 
             self._links = ObjectLinks()
         link = await self._links.sign(url, "HEAD" if method == "HEAD" else "GET")
+        if url.value.startswith("s3://") and "?" not in link.reveal():
+            headers = {**headers, **WITH_CHECKSUM}
         reply = await self.open(link, headers, secrets, fresh=fresh, method=method)
         if (why := OBJECT_REFUSALS.get(reply.status)) is not None:
             reply.close()

@@ -1,11 +1,16 @@
 """Files that live in an object store: whole runs against a real one."""
 
+import base64
+import json
 import os
+import zlib
+from pathlib import Path
 
 from tests.cli.verbs import cfetch
 from tests.conditions.runner import secrets_in
 from tests.engine.drive import tree
 from tests.storage.s3_server import PREFIX
+from tests.wire.raw_server import RawServer, reply
 
 MIB = 1 << 20
 
@@ -41,3 +46,34 @@ async def test_a_list_of_objects_some_of_which_are_not_to_be_had(bucket, tmp_pat
     done = await cfetch("download", f"{bucket.url}/list.jsonl", *words)
     assert (done.code, tree(tmp_path / "to")) == (1, {"a": b"1"})
     assert [failure["message"] for failure in done.document["failures"]] == ["HTTP 404"]
+
+
+async def test_public_objects_are_verified_by_what_their_store_states(bucket, tmp_path, monkeypatch):
+    """Where it is asked without a signature; the store is asked for it by a header of its own."""
+    body = os.urandom(3 * MIB)
+    checksum = base64.b64encode(zlib.crc32(body).to_bytes(4)).decode()
+    public = {"x-amz-acl": "public-read"}
+    assert bucket.server.ask("PUT", f"/{bucket.name}?acl", **public)[0] == 200
+    fields = {"x-amz-sdk-checksum-algorithm": "CRC32", "x-amz-checksum-crc32": checksum, **public}
+    bucket.put("a", body, **fields)
+    bucket.put("empty", b"", **{**fields, "x-amz-checksum-crc32": "AAAAAA=="})
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    done = await cfetch("download", f"s3://{bucket.name}/{PREFIX}/", "--to", tmp_path / "to", "--json")
+    assert (done.code, tree(tmp_path / "to")) == (0, {"a": body, "empty": b""})
+    assert verified(done) == {"a": "server-crc32", "empty": "size"}
+
+
+async def test_bytes_that_are_not_those_the_store_meant(tmp_path):
+    """They are fetched again, and the file fails while it is so."""
+    async with RawServer(reply(b"123456788", "x-goog-hash: crc32c=4waSgw==")) as server:
+        words = ["--to", tmp_path / "to", "--json", "--max-attempts", "2", "--retry-budget", "5s"]
+        done = await cfetch("get", f"{server.url}a", *words)
+        assert (done.code, done.document["failures"][0]["kind"], len(server.heads)) == (1, "corrupt", 2)
+        assert tree(tmp_path / "to") == {}
+        server.replies = (reply(b"123456789", "x-goog-hash: crc32c=4waSgw=="),)
+        assert verified(await cfetch("get", f"{server.url}a", *words)) == {"a": "server-crc32c"}
+
+
+def verified(done):
+    records = [json.loads(line) for line in Path(done.document["metrics"]).read_text().splitlines()]
+    return {record["path"]: record["verified"] for record in records if "path" in record}

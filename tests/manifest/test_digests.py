@@ -45,6 +45,19 @@ def test_known_answers(algorithm):
     assert len(running.hexdigest()) == HEX_DIGITS[algorithm]
 
 
+@pytest.mark.parametrize(("algorithm", "answer"), [("crc32", "cbf43926"), ("crc64nvme", "ae8b14860a799888")])
+def test_known_answers_of_what_only_a_store_states(algorithm, answer):
+    """A copy goes on by itself."""
+    if algorithm == "crc64nvme":
+        pytest.importorskip("awscrt")
+    running = new_hash(algorithm)
+    running.update(b"1234")
+    other = running.copy()
+    other.update(b"56789")
+    running.update(b"")
+    assert other.hexdigest() == answer != running.hexdigest()
+
+
 @pytest.mark.parametrize("algorithm", HEX_DIGITS)
 def test_every_key_is_read(frozen, algorithm):
     """A hash is stated under its own key, in either case."""

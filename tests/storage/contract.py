@@ -14,11 +14,13 @@ A test module derives a class from a suite and gives it a ``world``::
 """
 
 import asyncio
+import zlib
 from typing import Any, Protocol
 
 import pytest
 
 from cfetch.errors import CfetchError, Corrupt, LocalFault
+from cfetch.manifest.entry import Digest
 from cfetch.storage.disk import Disk
 from cfetch.storage.volume import BatchRecord, Part, Standing, Volume
 from tests.engine.drive import entry_of
@@ -250,6 +252,22 @@ class KeepingVolumeContract(VolumeContract):
         assert part.verify(entry.size_bytes, entry.digest) == "sha256"
         assert await published(world.volume, [part]) == [None]
         assert world.content("a") == BODY
+
+    async def test_bytes_are_verified_by_what_their_server_states(self, world):
+        """Where the manifest has no hash. After a restart nothing is stated any more."""
+        entry = entry_of(0, "a", BODY)
+        part, stated = world.volume.new_part(entry), Digest("crc32", f"{zlib.crc32(BODY):08x}")
+        part.stated = stated
+        await feed(part, OTHER)
+        with pytest.raises(Corrupt, match="the crc32 of the bytes is not the one that the server states"):
+            part.verify(entry.size_bytes, None)
+        await feed(part, BODY)
+        assert part.verify(entry.size_bytes, None) == "size"
+        part.restart()
+        part.stated = stated
+        await feed(part, BODY)
+        assert part.verify(entry.size_bytes, None) == "server-crc32"
+        part.discard()
 
     async def test_an_older_file_is_replaced(self, world):
         """In one step."""

@@ -45,11 +45,11 @@ class MotoServer:
         self.child.kill()
         self.child.communicate()
 
-    def ask(self, method, target, body=None):
+    def ask(self, method, target, body=None, **fields):
         """Status, headers and body of one exchange; moto looks at no signature."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, target, body=body, headers={"Authorization": LOGIN})
+            connection.request(method, target, body=body, headers={"Authorization": LOGIN, **fields})
             reply = connection.getresponse()
             return reply.status, dict(reply.getheaders()), reply.read()
         finally:
@@ -95,9 +95,9 @@ class Bucket:
         assert status == 200
         return fields
 
-    def put(self, key, body):
+    def put(self, key, body, **fields):
         """Another tool puts an object."""
-        assert self.server.ask("PUT", self._target(key), body)[0] == 200
+        assert self.server.ask("PUT", self._target(key), body, **fields)[0] == 200
 
     def _target(self, key):
         return f"/{self.name}/{PREFIX}/{quote(key)}"

@@ -92,6 +92,20 @@ async def test_out_of_order_is_the_same_file(volume, root, digest, order):
     assert ranges.twice_bytes == 0
 
 
+async def test_out_of_order_by_a_hash_that_the_server_states(volume):
+    """Begun with the first byte, and read back for what came before its turn."""
+    part = Part(volume, entry_of(0, "a", DATA))
+    part.validator = TAG
+    part.stated = SHA
+    part.write(DATA[:1000])
+    ranges = part.split_into_ranges(len(DATA))
+    own = part.segment
+    further = split(ranges, own, 50_000)
+    bring(part, further)
+    bring(part, own)
+    assert await finish(part, False) == "server-sha256"
+
+
 async def test_whole_it_is_an_ordinary_part_again(root):
     """One that waits for its batch: its name and its size are proof enough for the next run."""
     volume = Directory(root, "attempts/i/0")

@@ -18,12 +18,22 @@ from cfetch.storage.volume import BatchRecord, Ended
 class SimPart:
     """Implements ``volume.Part``."""
 
-    __slots__ = ("_disk", "last_modified", "position", "ranges", "segment", "total_bytes", "validator")
+    __slots__ = (
+        "_disk",
+        "last_modified",
+        "position",
+        "ranges",
+        "segment",
+        "stated",
+        "total_bytes",
+        "validator",
+    )
 
     def __init__(self, disk: "SimDisk") -> None:
         self._disk = disk
         self.position = 0
         self.validator: str | None = None
+        self.stated: Digest | None = None
         self.last_modified: str | None = None
         self.total_bytes: int | None = None
         self.ranges: HeldRanges | None = None

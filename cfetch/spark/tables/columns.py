@@ -39,7 +39,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("batch", "string", "null: none"),
         Column("volume", "string", "destination of the file"),
         Column("status", "string", "done, skipped, failed or cancelled"),
-        Column("verified", "string", "by which hash, `size` or `none`"),
+        Column("verified", "string", "by which hash (`server-…`: the server's own), `size` or `none`"),
         Column("bytes", "bigint", "on disk"),
         Column("received_bytes", "bigint", "received"),
         Column("wasted_bytes", "bigint", "received in vain"),

@@ -60,7 +60,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The whole history of one entry: a line of the metrics file (``cfetch.file/1``).
 
-    ``url``, without query and login, and ``line``, in its manifest, are of a failed entry.
+    ``url``, without query and login, and ``line``, in its manifest, are of a failed entry. ``columns`` are
+    those of its row in the manifest that were to be kept.
     """
 
     schema: str = "cfetch.file/1"
@@ -85,6 +86,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     batch: str | None = None
     url: str | msgspec.UnsetType = msgspec.UNSET
     line: Int64 | msgspec.UnsetType = msgspec.UNSET
+    columns: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def http_status(self) -> int | None:

@@ -31,6 +31,7 @@ _PANELS = {
         "path_column",
         "size_column",
         "hash_column",
+        "keep_columns",
         "name_by",
         "bad_rows",
         "allow_empty",

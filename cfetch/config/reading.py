@@ -15,6 +15,7 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which columns of a table are what, how files are named, and whether a faulty row ends everything.
 
     A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
+    ``keep_columns`` are for the metrics.
     """
 
     from_format: str | None = None
@@ -22,10 +23,12 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     path_column: str | None = None
     size_column: str | None = None
     hash_column: str | None = None
+    keep_columns: tuple[str, ...] = ()
     name_by: str = "last"
     bad_rows: str = "fail"
 
     @property
     def names_columns(self) -> bool:
         """Whether the user has named a column."""
-        return any((self.url_column, self.path_column, self.size_column, self.hash_column))
+        named = (self.url_column, self.path_column, self.size_column, self.hash_column, self.keep_columns)
+        return any(named)

@@ -75,6 +75,10 @@ class Settings:
     hash_column: Annotated[
         str | None, text("HASH=NAME", "The column that holds the hashes, such as sha256=digest.")
     ] = None
+    keep_columns: Annotated[
+        str | None,
+        text("A,B", "Columns of a table that are kept for the metrics; URLs in them are redacted."),
+    ] = None
     name_by: Annotated[
         str,
         choice(
@@ -515,6 +519,7 @@ class Settings:
             path_column=self.path_column,
             size_column=self.size_column,
             hash_column=self.hash_column,
+            keep_columns=tuple(filter(None, map(str.strip, (self.keep_columns or "").split(",")))),
             name_by=self.name_by,
             bad_rows=self.bad_rows,
         )

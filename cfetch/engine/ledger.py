@@ -1,5 +1,7 @@
 """The last station of an entry: its record is made and emitted."""
 
+from msgspec import UNSET
+
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError
@@ -40,6 +42,7 @@ class Ledger:
             rate_bps=0.0,
             stragglers=0,
             attempts=[],
+            columns=dict(entry.kept) or UNSET,
         )
         self._emit(EntryFinished(t_s=now_s, record=record))
 

@@ -405,4 +405,5 @@ class Transfer:
             batch=None if self.staging is None else self.staging.batch.shown,
             url=str(entry.url) if status == "failed" else UNSET,
             line=entry.line if status == "failed" else UNSET,
+            columns=dict(entry.kept) or UNSET,
         )

@@ -10,7 +10,7 @@ Read in this order::
     source.py  compressed.py     the bytes as strict UTF-8, a window at a time; gzip and zstd undone
     formats/                     one reader for each format: bytes to rows
     rows.py                      a row to an entry: the one place where rows become trusted
-    columns.py  names.py         which column of a foreign table is what; paths that no row states
+    columns.py  kept.py  names.py    which column of a table is what, or is kept; paths that no row states
     fields.py  strict_json.py    one check for each key; JSON without traps
     urls.py  object_urls.py      URLs as a manifest may state them; objects of a store
     repository_urls.py  repository_hub.py    hf://: files of repositories, and where those are

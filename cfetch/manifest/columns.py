@@ -1,6 +1,7 @@
 """Which column of somebody else's table is what: found by its name, or named by the user.
 
-A table of URLs has columns that cfetch does not know: they are left out, and a note says so. Nothing is
+A table of URLs has columns that cfetch does not know: they are left out, and a note says so, unless they are
+kept for the metrics. Nothing is
 guessed: where two columns may hold the URLs, or where a name looks like a slip of a known one, the table is
 refused and the message names the option that decides.
 """
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.kept import KEPT, MOST_COLUMNS
 from cfetch.manifest.strict_json import quoted_key
 
 NO_COLUMN = "none"
@@ -71,6 +73,7 @@ class Columns:
         self.read_as: dict[str, str] = {}
         self._known = frozenset(known)
         self._named = _named_columns(options)
+        self._kept: set[str] = set()
         self._remembered: dict[tuple[str, ...], dict[str, str] | None] = {}
 
     def choose(self, names: Sequence[str]) -> dict[str, str]:
@@ -93,11 +96,14 @@ class Columns:
             elif key not in self._named:
                 raise ColumnError(f"two columns may hold {key}; name one of them, or rename the other")
         if "url" not in taken:
-            chosen[_find_url_column(names)] = "url"
+            chosen[_find_url_column([name for name in names if name not in self.options.keep_columns])] = (
+                "url"
+            )
+        self._choose_kept(names, chosen)
         for name in names:
             if name not in chosen:
                 self._leave_out(name, taken | none)
-            elif name != chosen[name]:
+            elif name != chosen[name] and not chosen[name].startswith(KEPT):
                 self.read_as[quoted_key(name)] = chosen[name]
         return chosen
 
@@ -133,6 +139,8 @@ class Columns:
     def notes(self) -> list[str]:
         """What a person should know of the columns; nothing where all are the native ones."""
         notes = [f"column {name} is read as {key}" for name, key in self.read_as.items()]
+        if missing := [name for name in self.options.keep_columns if name not in self._kept]:
+            notes.append(f"columns that are to be kept and are not there: {_list_names(missing)}")
         if self.left_out:
             names = list(self.left_out)
             more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
@@ -176,6 +184,16 @@ class Columns:
             )
         chosen[archive] = "url"
 
+    def _choose_kept(self, names: Sequence[str], chosen: dict[str, str]) -> None:
+        for name in self.options.keep_columns:
+            if name in chosen:
+                raise ColumnError(
+                    f"column {quoted_key(name)} is read as {chosen[name]}; --keep-columns is for others"
+                )
+            if name in names:
+                chosen[name] = KEPT + name
+                self._kept.add(name)
+
     def _leave_out(self, name: str, taken: set[str]) -> None:
         folded = _fold(name)
         for key in (key for key in _WATCHED if key not in taken and folded not in _NO_SLIPS):
@@ -208,6 +226,8 @@ def _named_columns(options: ReadingOptions) -> dict[str, str]:
                 f"{', '.join(HEX_DIGITS)}"
             )
         named[algorithm] = column
+    if len(options.keep_columns) > MOST_COLUMNS:
+        raise UsageError(f"--keep-columns takes {MOST_COLUMNS} columns at most")
     columns = [column for column in named.values() if column != NO_COLUMN]
     if len(set(columns)) < len(columns):
         raise UsageError("one column is named for two things")

@@ -96,7 +96,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     ``range_start``: the file is a range of what its URL names, ``size_bytes`` (known then) from this byte on;
     None: it is all of it. Two ranges of one URL are two files.
 
-    ``piece``: the entry is a piece of the file at ``path``, which has other entries too.
+    ``piece``: the entry is a piece of the file at ``path``, which has other entries too. ``kept``: names and
+    values of columns for the metrics.
     """
 
     id: int
@@ -113,6 +114,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     chunk: int | None = None  # index of a result chunk, for entries of a SQL statement's reply
     range_start: int | None = None
     piece: Piece | None = None
+    kept: tuple[tuple[str, str], ...] = ()
 
     @property
     def file_bytes(self) -> int | None:

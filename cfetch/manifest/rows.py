@@ -15,6 +15,7 @@ from cfetch.manifest.digests import choose_stronger, needs_library
 from cfetch.manifest.entry import Digest, Entry, Piece
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
+from cfetch.manifest.kept import take_kept
 from cfetch.manifest.names import choose_path, name_range
 from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
 from cfetch.manifest.strict_json import kind_of, quoted_key
@@ -62,6 +63,11 @@ class Document:
     assemble: bool = False
     notes: list[str] = field(default_factory=list)
     is_faulty: bool = False
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether its rows may have columns that are kept for the metrics."""
+        return self.options is not None and bool(self.options.keep_columns)
 
     def make_columns(self) -> Columns:
         """What chooses the columns of a table. Raises UsageError: the options contradict each other."""
@@ -117,7 +123,7 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
         what = kind_of(fields) if type(fields) is not dict else f"one with more than {MAX_FIELDS} keys"
         faults.add(row.line, f"{label}an entry must be an object, not {what}")
         return None
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"kept": take_kept(fields)} if document.keeps_columns else {}
     for key, value in fields.items():
         try:
             if check := CHECKS.get(key):

@@ -56,6 +56,23 @@ async def test_faulty_rows_are_skipped_and_listed(tmp_path):
     assert "columns that are left out: 'label'" in ended.err
 
 
+async def test_kept_columns_are_in_the_metrics(tmp_path):
+    """Of a file that came, of one that was in place, and of one that failed."""
+    text = "".join(json.dumps({"url": f"{n}.bin", "label": f"cat?a=CANARY {n}"}) + "\n" for n in "acz")
+    metrics = tmp_path / "m.jsonl"
+    async with Origin(FILES) as origin:
+        words = ("--to", tmp_path / "to", "--base-url", f"{origin.url}d/", "--metrics", metrics)
+        for _ in range(2):
+            ended = await run("-", *words, "--keep-columns", "label", stdin=text.encode())
+            records = [
+                record for record in map(json.loads, metrics.read_text().splitlines()) if "path" in record
+            ]
+            assert {record["path"]: record["columns"]["label"] for record in records} == {
+                f"{n}.bin": f"cat?<redacted> {n}" for n in "acz"
+            }
+    assert (ended.code, {record["status"] for record in records}) == (1, {"skipped", "failed"})
+
+
 async def test_several_manifests_are_one_run(tmp_path):
     """A file, a directory and a pattern, each in its own format."""
     async with Origin(FILES) as origin:

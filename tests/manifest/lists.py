@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import convert
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError, UsageError
@@ -789,7 +790,7 @@ def read(sample: Sample) -> Outcome:
     """Read a sample as ``manifest check`` would, but for what needs all entries."""
     flags = dict(zip(sample.flags.split()[::2], sample.flags.split()[1::2], strict=True))
     base_url = flags.pop("--base-url", None)
-    options = ReadingOptions(**{flag[2:].replace("-", "_"): value for flag, value in flags.items()})
+    options = convert({flag[2:].replace("-", "_"): value for flag, value in flags.items()}, ReadingOptions)
     with open_decompressed(io.BytesIO(sample.content), sample.file) as plain:
         source = Source(plain, sample.file, own_url=sample.own_url)
         try:

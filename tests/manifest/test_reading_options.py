@@ -286,3 +286,54 @@ def test_an_error_in_json_has_its_true_line_and_column(text, line, column, space
     [problem] = caught.value.problems
     assert problem.line == line + spaces
     assert f"(column {column}, character " in problem.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'url,caption,n,link\nhttp://h/a,"a, b",7,see http://u:p@h/x?sig=S3 now\nhttp://h/b,,,\n',
+        json.dumps(
+            [
+                {"url": "http://h/a", "caption": "a, b", "n": 7, "link": "see http://u:p@h/x?sig=S3 now"},
+                {"url": "http://h/b", "caption": None},
+            ]
+        ),
+    ],
+)
+def test_kept_columns(text):
+    """They are in the entry as the metrics show them, without secrets; others are left out."""
+    read = read_entries(
+        io.BytesIO(text.encode()), name="m", options=ReadingOptions(keep_columns=("caption", "n", "link"))
+    )
+    link = "see http://h/x?<redacted 1 key> now"
+    assert [entry.kept for entry in read] == [(("caption", "a, b"), ("n", "7"), ("link", link)), ()]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("x" * 300, f"{'x' * 99}…{'x' * 100}"),
+        ("?sv=1&sig=S3", "?<redacted>"),
+        ("sv=1&sig=S3", "sv=1&sig=<redacted>"),
+        ("api_key=S3 rest", "api_key=<redacted> rest"),
+        ("what? a=b", "what? a=b"),
+        ('{"a": "https://h/?token=S3"}', '{"a": "https://h/?<redacted 1 key>"}'),
+    ],
+)
+def test_values_of_kept_columns_are_short_and_redacted(value, shown):
+    """A query, a login, and what looks like a signature."""
+    text = json.dumps([{"url": "http://h/a", "c": value}])
+    [entry] = read_entries(io.BytesIO(text.encode()), name="m", options=ReadingOptions(keep_columns=("c",)))
+    assert entry.kept == (("c", shown),)
+
+
+def test_kept_columns_that_are_not_there_or_of_use_are_told():
+    """By a note, and by a fault."""
+    text = b"url,sha256\nhttp://h/a,\n"
+    reading = Reading(Source(io.BytesIO(text), "m"), None, options=ReadingOptions(keep_columns=("capt",)))
+    list(reading)
+    assert "columns that are to be kept and are not there: 'capt'" in reading.document.notes
+    with pytest.raises(ManifestError, match="column 'sha256' is read as sha256; --keep-columns is for"):
+        paths(text.decode(), keep_columns=("sha256",))
+    with pytest.raises(UsageError, match="takes 20 columns at most"):
+        paths(text.decode(), keep_columns=tuple(map(str, range(21))))

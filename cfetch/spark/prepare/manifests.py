@@ -146,6 +146,8 @@ def _check_options(options: ReadingOptions) -> None:
         raise UsageError(
             "--bad-rows skip is for --engine local; Spark lists all faulty rows in a table instead"
         )
+    if options.keep_columns:
+        raise UsageError("--keep-columns is for --engine local; Spark keeps no columns of a large manifest")
     if options.name_by == "row":
         raise UsageError(
             "--name-by row is for --engine local: Spark reads parts of a manifest, whose rows have no number "

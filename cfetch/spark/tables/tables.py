@@ -209,6 +209,5 @@ def _make_attempt(row: dict[str, Any]) -> AttemptRecord:
     )
 
 
-_FIELDS = tuple(
-    name for name in FileRecord.__struct_fields__ if name not in {"schema", "attempts", "url", "line"}
-)
+_NO_FIELDS = {"schema", "attempts", "url", "line", "columns"}
+_FIELDS = tuple(name for name in FileRecord.__struct_fields__ if name not in _NO_FIELDS)

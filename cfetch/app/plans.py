@@ -14,7 +14,7 @@ from cfetch.timeline.execution import roll_back
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
-from cfetch.timeline.table import Table, find, open_existing
+from cfetch.timeline.table import Table, find, on_this_machine, open_existing
 
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
@@ -25,7 +25,7 @@ def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
             if also_archived
             else []
         )
-        with table.lock.hold() as now_s:
+        with on_this_machine("cannot read the timeline"), table.lock.hold() as now_s:
             entries = table.store.entries()
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:

@@ -2,8 +2,9 @@
 
 Read in this order: ``states.py`` (what an instant is; one rename per change), ``rules.py`` (who may do
 what), ``heartbeat.py`` (who lives), ``attempts.py`` (where epochs write, and how they are fenced off),
-``lock.py``, ``store.py`` (instants on disk), ``records.py`` (what their files hold); then the verbs:
-``execution.py``, ``rollback.py``, ``clean.py``, ``archive.py``. ``table.py`` puts the parts together.
+``lock.py``, ``store.py`` (instants on disk), ``records.py`` (what their files hold), ``ballast.py`` (room on
+a full disk); then the verbs: ``execution.py``, ``rollback.py``, ``clean.py``, ``archive.py``. ``table.py``
+puts the parts together.
 ``files.py`` and ``owner.py`` are the edges to the machine.
 
 ::

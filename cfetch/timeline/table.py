@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.storage.files import local_fault
 from cfetch.timeline.attempts import Attempts
+from cfetch.timeline.ballast import leave_ballast, use_ballast
 from cfetch.timeline.files import Files, LocalFiles
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, Verdict, look
 from cfetch.timeline.lock import TableLock
@@ -204,14 +205,15 @@ def open_table(
             if path not in opened:
                 opened[path] = LocalFiles(path)
                 stack.callback(opened[path].close)
-        table = Table(opened[state], [opened[path] for path in volumes], node or this_node(), heartbeats)
-        yield table
+        leave_ballast(opened[state])
+        yield Table(opened[state], [opened[path] for path in volumes], node or this_node(), heartbeats)
 
 
 @contextmanager
 def open_existing(state: Path, volumes: Sequence[Path], heartbeats: Heartbeats) -> Iterator[Table]:
-    """The same where there is one already; makes none. Raises UsageError, LocalFault."""
+    """The same where there is one already, also on a full disk; makes none. Raises UsageError, LocalFault."""
     if not (state / TIMELINE).is_dir():
         raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
-    with open_table(state, [volume for volume in volumes if volume.is_dir()], heartbeats) as table:
+    there = [volume for volume in volumes if volume.is_dir()]
+    with open_table(state, there, heartbeats) as table, use_ballast(table.files, table.node.owner.token):
         yield table

@@ -79,8 +79,6 @@ def left_over(root, *, pending=False):
     """Our own files that are neither metrics nor on the timeline; a ``pending`` plan stays, for us alone."""
     stays = {"metrics", "timeline", "ballast", "baseline.json"}
     stays |= {"plans", "heartbeats"} if pending else set()
-        {"plans", "heartbeats"} if pending else set()
-    )
     found = [p for p in (root / ".cfetch").rglob("*") if p.is_file()]
     assert [p for p in found if p.stat().st_mode & 0o077 and "plans" in p.parts] == []
     return [str(p) for p in found if p.relative_to(root / ".cfetch").parts[0] not in stays]

@@ -240,6 +240,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         info_requests: int
         info_requests_saved: int
 
+    class Sync(msgspec.Struct, frozen=True, kw_only=True):
+        """What ``cfetch sync`` found: files of another version, and those that the source has no longer.
+
+        ``kept``: not deleted, as they were changed here.
+        """
+
+        changed: int
+        gone: int
+        deleted: int
+        kept: int
+
     schema: str = "cfetch.summary/1"
     instant: str
     status: Literal["completed", "partial", "failed", "interrupted"]
@@ -257,3 +268,4 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     metrics: str | None
     volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
     feed: Feed | msgspec.UnsetType = msgspec.UNSET
+    sync: Sync | msgspec.UnsetType = msgspec.UNSET

@@ -5,6 +5,7 @@
     engines.py           which engine brings a plan
     get.py               a plan of one or a few URLs
     plans.py             the timeline for people: list, show, roll back, clean, archive
+    sync.py              directories like a source that has a list: what changed again, what has gone deleted
     follow.py            a directory in step with a feed: one removable plan after another
     tune.py              past runs replayed, the best straggler options of them chosen
     verify.py            trees hashed again and compared with their manifest, both ways

@@ -30,7 +30,7 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.urls import UrlError, last_segment, strip_signature
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
-from cfetch.run.listings import find_listing, list_rows
+from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import fetch_to
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.network import Network, make_network
@@ -118,10 +118,10 @@ def _list_files(urls: Sequence[str], clock: Clock, network: Network) -> Iterator
         if listing is None:
             yield {"url": url}
             continue
-        rows = list(list_rows(listing, clock, network))
-        if not rows:
+        files = list(list_files(listing, clock, network))
+        if not files:
             raise UsageError(f"no file is meant by {printable(url)}; correct the prefix or the pattern")
-        yield from rows
+        yield from (file.row for file in files)
 
 
 def _choose_name(entry: Entry, name_by: str) -> SafePath:

@@ -3,7 +3,7 @@
     app.py          the verbs, the exit codes (decided here, once) and how errors look: one message
     options.py      flags made from the table of ``config/settings.py``, so that none can drift from its key
     streams.py      stdin, stdout and stderr made safe before anything uses them
-    download.py  get.py  plan.py  follow.py    what downloads
+    download.py  get.py  sync.py  plan.py  follow.py    what downloads
     manifest.py  verify.py  feed.py            what makes, checks and publishes
     report.py  tune.py  metrics.py  bench.py   past runs, and what mitigation is worth
 

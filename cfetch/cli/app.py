@@ -79,7 +79,7 @@ class _Command(TyperCommand):
 
 
 _OF_UNIX = ("fcntl", "resource", "termios")
-_VERBS = ("download", "get", "follow", "bench", "report", "tune", "verify")
+_VERBS = ("download", "get", "sync", "follow", "bench", "report", "tune", "verify")
 _GROUPS = ("manifest", "plan", "feed", "metrics")
 
 

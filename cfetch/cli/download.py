@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from cfetch.app.download import Prepared
+    from cfetch.app.sync import PreparedSync
     from cfetch.records import Summary
 
 
@@ -97,7 +98,7 @@ def preview(prepared: "Prepared", settings: Settings) -> None:
         typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(document))))
 
 
-def run(prepared: "Prepared", resolved: Resolved) -> "Summary | None":
+def run(prepared: "Prepared | PreparedSync", resolved: Resolved) -> "Summary | None":
     """Run a plan under the dashboard; None if another run has completed it already."""
     from cfetch.dashboard.open import open_dashboard
     from cfetch.events import RunNoted

@@ -107,6 +107,7 @@ _OF_A_LIST = {
     *(name for name in _PANELS["Manifest"] if name != "name_by"),
     *(*_PANELS["Where it runs"], *_PANELS["Volumes"], *_PANELS["Guard"], *FORMULA, "policy", "multiplier"),
 }
+_OF_A_RUN_OF_A_LIST = {"existing", "failed_from", "engine", "spark_master", "statement_host"}
 _ONE_WAY = {
     "json",
     "quiet",
@@ -169,13 +170,18 @@ def with_get(command: Callable[..., None]) -> Callable[..., None]:
     return _with_resolved(command, _OF_A_LIST)
 
 
+def with_sync(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the flags for keeping directories like a list, and --config, to ``command(…, resolved)``."""
+    return _with_resolved(command, _OF_A_RUN_OF_A_LIST)
+
+
 def seconds(name: str, text: str, kind: Kind) -> float:
-    """Parse a duration that is not one of the settings. Raises ConfigError."""
+    """Parse a duration, or another number, that is not one of the settings. Raises ConfigError."""
     try:
-        duration_s: float = kind.parse(text)
+        number: float = kind.parse(text)
     except ValueError as error:
         raise ConfigError(f"{name} is {text!r} but {error}") from None
-    return duration_s
+    return number
 
 
 def _with_resolved(command: Callable[..., None], but: Collection[str]) -> Callable[..., None]:

@@ -42,6 +42,19 @@ def preview_lines(
     return [*lines, *(f"{'note':>10}  {note}" for note in notes), "nothing was downloaded"]
 
 
+def sync_lines(changed: int, gone: int, deletes: Sequence[str], refusal: str | None) -> list[str]:
+    """What a sync would do besides, as printable lines."""
+    lines = [f"{'changed':>10}  {count(changed)}"] if changed else []
+    if gone and not deletes:
+        lines.append(
+            f"{'gone':>10}  {plural(gone, 'file')} that the source has no longer; --delete deletes them"
+        )
+    lines += [f"{'delete':>10}  {printable(path)}" for path in deletes]
+    if len(deletes) and gone > len(deletes):
+        lines.append(f"{'':>10}  and {count(gone - len(deletes))} more")
+    return [*lines, *([] if refusal is None else [f"{'refused':>10}  {refusal}"])]
+
+
 def _volume_rows(volumes: Mapping[str, int | None]) -> list[tuple[str, str]]:
     named = [
         printable(volume, 1000) + ("" if free_bytes is None else f" ({size(free_bytes)} free)")

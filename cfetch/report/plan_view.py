@@ -66,6 +66,21 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
+class SyncPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``cfetch sync --dry-run`` prints (``cfetch.sync-preview/1``).
+
+    ``changed`` files would be fetched again; ``gone``: the source has them no longer. ``deletes`` are the
+    first thousand that would be deleted. ``refusal``: why a run would end at once.
+    """
+
+    schema: str = "cfetch.sync-preview/1"
+    preview: Preview
+    changed: int
+    gone: int
+    deletes: list[str]
+    refusal: str | None = None
+
+
 class Previews(msgspec.Struct, frozen=True, kw_only=True):
     """The previews of several plans: ``cfetch plan run --dry-run --json`` (``cfetch.previews/1``)."""
 

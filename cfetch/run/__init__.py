@@ -9,6 +9,7 @@
     failed_manifest.py  what failed, as a manifest
     fresh_links.py      which ways to a fresh link this run has
     header_hosts.py     who gets the user's own headers and token
+    catalogue.py        what a sync has put in place, and which versions of it
     host_baseline.py    what earlier runs have learned about hosts: read before, merged after
     frame.py            what goes on round every engine, and the port that an engine keeps
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop

@@ -8,6 +8,7 @@ import asyncio
 import random
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -44,10 +45,11 @@ class _Large(msgspec.Struct):
 
 
 class _Listed(msgspec.Struct):
-    """An entry of a tree. ``lfs``: of a large file, whose ``oid`` there is its SHA-256."""
+    """An entry of a tree; ``oid`` is git's hash. ``lfs`` of a large file has its SHA-256 as ``oid``."""
 
     type: str
     path: str
+    oid: str
     size: int | None = None
     lfs: _Large | None = None
 
@@ -60,8 +62,18 @@ def find_listing(text: str) -> Listing | None:
     return parse_repository_listing(text) if is_repository_url(text) else parse_listing(text)
 
 
-def list_rows(listing: Listing, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
-    """The files as rows of a manifest: ``url``, ``path`` below the prefix, ``size``; a stated hash.
+class ListedFile(NamedTuple):
+    """``row`` is as in a manifest: ``url``, ``path`` below the prefix, ``size``, a stated hash.
+
+    ``version`` is another one when the content is.
+    """
+
+    row: dict[str, object]
+    version: str
+
+
+def list_files(listing: Listing, clock: Clock, network: Network) -> Iterator[ListedFile]:
+    """The files that are meant.
 
     Raises:
         UsageError: a library is not installed, or the store or hub says no.
@@ -70,10 +82,10 @@ def list_rows(listing: Listing, clock: Clock, network: Network) -> Iterator[dict
         return _list_repository(listing, clock, network)
     from cfetch.storage.object_source import list_objects
 
-    return list_objects(listing)
+    return (ListedFile(row, version) for row, version in list_objects(listing))
 
 
-def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
+def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterator[ListedFile]:
     endpoint = find_endpoint()
     with asyncio.Runner() as runner:
         transport = runner.run(_make_transport(network))
@@ -118,7 +130,7 @@ async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, cloc
     raise UsageError(f"cannot list {shown}: HTTP {answer.status}: {why}")
 
 
-def _read_page(listing: Listing, body: bytes, endpoint: str) -> Iterator[dict[str, object]]:
+def _read_page(listing: Listing, body: bytes, endpoint: str) -> Iterator[ListedFile]:
     try:
         entries = _PAGE.decode(body)
     except NOT_DECODED:
@@ -131,10 +143,9 @@ def _read_page(listing: Listing, body: bytes, endpoint: str) -> Iterator[dict[st
             continue
         link = make_link(ObjectUrl(listing.store, entry.path), endpoint)
         row: dict[str, object] = {"url": link, "path": rest}
-        if entry.lfs is None:
-            yield {**row, "size": entry.size}
-        else:
-            yield {**row, "size": entry.lfs.size, "sha256": entry.lfs.oid}
+        large = entry.lfs
+        stated = {"size": entry.size} if large is None else {"size": large.size, "sha256": large.oid}
+        yield ListedFile(row | stated, entry.oid)
 
 
 def _find_next(answer: Answer) -> str | None:

@@ -23,7 +23,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
-from cfetch.run.listings import CONNECT_TIMEOUT_S, find_listing, list_rows
+from cfetch.run.listings import CONNECT_TIMEOUT_S, find_listing, list_files
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, fetch_document
@@ -74,8 +74,8 @@ def open_manifest(
                 if is_object_url(manifest):
                     own_url = manifest[: manifest.rindex("/") + 1]
             else:
-                rows = list_rows(listing, clock, network)
-                spool.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
+                files = list_files(listing, clock, network)
+                spool.writelines(msgspec.json.encode(file.row) + b"\n" for file in files)
             if listing is None:
                 _refuse_empty(spool, manifest)
         except SourceError as error:
@@ -185,9 +185,14 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
 
 def refuse_empty(plan: Plan, *, allowed: bool) -> None:
     """A list that came out empty must not look like a good run either. Raises UsageError."""
-    if not allowed and not len(plan):
+    refuse_no_entries(len(plan), plan.source, allowed=allowed)
+
+
+def refuse_no_entries(entries: int, name: str, *, allowed: bool) -> None:
+    """The same of a list that is no manifest. Raises UsageError."""
+    if not allowed and not entries:
         raise UsageError(
-            f"{plan.source} has no entries; did the command that writes it fail? If it may be empty, say "
+            f"{name} has no entries; did the command that writes it fail? If it may be empty, say "
             "--allow-empty"
         )
 

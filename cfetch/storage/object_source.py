@@ -65,8 +65,8 @@ class ObjectLinks:
         return SecretUrl(link.partition("?")[0] if is_plain else link)
 
 
-def list_objects(listing: Listing) -> Iterator[dict[str, object]]:
-    """The objects as rows of a manifest: ``url``, ``size``, and ``path`` below the prefix.
+def list_objects(listing: Listing) -> Iterator[tuple[dict[str, object], str]]:
+    """The objects as rows of a manifest: ``url``, ``size``, and ``path`` below the prefix; and their ETags.
 
     The mark of a directory, an empty object whose key ends in a slash, is left out where something stands
     in it.
@@ -75,29 +75,30 @@ def list_objects(listing: Listing) -> Iterator[dict[str, object]]:
         UsageError: obstore is not installed, or the store says no.
     """
     base = f"{listing.store}/{listing.prefix}"
-    held: dict[str, object] | None = None  # an empty object, which may be the mark of a directory
-    for key, size_bytes in _walk(listing.store, listing.prefix):
+    held: tuple[dict[str, object], str] | None = None  # an empty object, which may be the mark of a directory
+    for key, size_bytes, version in _walk(listing.store, listing.prefix):
         rest = key.removeprefix(listing.prefix)
-        if held is not None and not rest.startswith(f"{held['path']}/"):
+        if held is not None and not rest.startswith(f"{held[0]['path']}/"):
             yield held
         held = None
         if not key.startswith(listing.prefix) or not listing.pattern.match(rest):
             continue
         row: dict[str, object] = {"url": base + rest, "path": rest, "size": size_bytes}
         if size_bytes:
-            yield row
+            yield row, version
         else:
-            held = row
+            held = row, version
     if held is not None:
         yield held
 
 
-def _walk(url: str, prefix: str) -> Iterator[tuple[str, int]]:
+def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
     try:
         store = open_store(url, timeout_s=LIST_TIMEOUT_S)
         for page in store.list(prefix or None):
             for about in page:
-                yield about["path"], about["size"]
+                version = about["e_tag"] or about["last_modified"].isoformat()
+                yield about["path"], about["size"], version
     except (UsageError, LocalFault) as error:
         raise UsageError(str(error)) from None
     except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store

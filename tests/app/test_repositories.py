@@ -9,7 +9,7 @@ import pytest
 
 from cfetch.clock import SystemClock
 from cfetch.errors import UsageError
-from cfetch.run.listings import find_listing, list_rows
+from cfetch.run.listings import find_listing, list_files
 from cfetch.wire.network import DIRECT
 from tests.cli.verbs import cfetch
 from tests.conditions.runner import secrets_in
@@ -62,7 +62,7 @@ def file_of(path, body, *, large=False):
 def listed(url):
     listing = find_listing(url)
     assert listing is not None
-    return list(list_rows(listing, SystemClock(), DIRECT))
+    return [file.row for file in list_files(listing, SystemClock(), DIRECT)]
 
 
 @pytest.fixture

@@ -1,0 +1,260 @@
+"""Keep directories like a source that has a list but no feed: a prefix, a repository, an index, a manifest.
+
+The list becomes a plan as that of a download, and the engine skips what is in place. What is new here is the
+catalogue (``run/catalogue.py``): it tells which files have another version by the list, which are fetched
+again, and which the source has no longer. Those are deleted on demand, in number bounded, after the run has
+brought everything else.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from itertools import islice
+
+import msgspec
+
+from cfetch.app.download import Prepared, prepare_entries
+from cfetch.clock import Clock, SystemClock
+from cfetch.config.settings import Settings
+from cfetch.errors import Blocked, ConfigError, UsageError
+from cfetch.events import EntryFinished, Event, Listener, fan_out
+from cfetch.manifest.entry import Entry, SafePath, safe_path
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.repository_hub import find_endpoint
+from cfetch.manifest.rows import Document, Row, check_row
+from cfetch.records import FileRecord, Summary
+from cfetch.report.plan_view import SyncPreview
+from cfetch.run.catalogue import Catalogue, Entered, locate_catalogue
+from cfetch.run.directories import places
+from cfetch.run.header_hosts import aim_repository_token
+from cfetch.run.listings import find_listing, list_files
+from cfetch.run.open_manifest import freeze_manifest, refuse_no_entries, shown_name
+from cfetch.run.volumes import Volumes
+from cfetch.secret import printable
+from cfetch.storage.directory import Directory
+from cfetch.wire.network import Network, make_network
+
+SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
+LISTED_DELETES = 1000  # in JSON
+
+EmitLine = Callable[[str], None]
+Versioned = tuple[Entry, str | None]
+
+
+class SyncOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """``max_delete``: a number of files, or as a float a share of those that the sync has put there."""
+
+    delete: bool = False
+    max_delete: float = 0.1
+
+
+@contextmanager
+def prepare_sync(
+    source: str,
+    settings: Settings,
+    options: SyncOptions,
+    *,
+    env: Mapping[str, str],
+    emit_line: EmitLine,
+    clock: Clock | None = None,
+) -> Iterator["PreparedSync"]:
+    """Read the list, and compare it with what stands here. Nothing is changed yet.
+
+    Raises:
+        UsageError: the source or a setting is wrong, or more files have gone than may be deleted.
+        Held: another sync of the source to here is at work.
+        LocalFault: as ``prepare_entries``.
+    """
+    clock = clock or SystemClock()
+    where = places(settings)
+    if source == "-":
+        raise ConfigError("standard input has no name to be known again by; give a file, a URL or a prefix")
+    if len(where.directories) < len(where.roots):
+        raise ConfigError("cfetch sync is for directories; give one as --to")
+    states_versions = find_listing(source) is not None
+    settings = replace(
+        aim_repository_token(settings, [source], env),
+        existing="trust" if states_versions else "check",
+        engine="local",
+        failed_from=None,
+    )
+    path = locate_catalogue(where.state, source, where.roots)
+    with ExitStack() as stack:
+        is_look = settings.dry_run and not path.exists()
+        catalogue = stack.enter_context(Catalogue(None if is_look else path))
+        network = make_network(settings.network, env)
+        listed = (
+            _list_prefix(source, clock, network)
+            if states_versions
+            else _list_manifest(source, settings, options, network, emit_line)
+        )
+        entries = _note_listed(listed, catalogue)
+        prepared = stack.enter_context(
+            prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
+        )
+        refuse_no_entries(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
+        volumes = Volumes(where.roots, write_timeout_s=settings.write_timeout)
+        stack.callback(volumes.close)
+        yield PreparedSync(prepared, catalogue, volumes.local, options, emit_line)
+
+
+def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue) -> Iterator[Entry]:
+    for entry, version in listed:
+        catalogue.add_listed(entry.path, version)
+        yield entry
+
+
+def _list_prefix(source: str, clock: Clock, network: Network) -> Iterator[Versioned]:
+    """The files of a store or a repository, whose lists state versions. Raises UsageError."""
+    listing = find_listing(source)
+    assert listing is not None
+    faults, document = Faults(), Document(hub=find_endpoint())
+    for index, file in enumerate(list_files(listing, clock, network)):
+        entry = check_row(Row(0, file.row), index, document, faults)
+        if entry is not None:
+            yield entry, file.version
+    faults.raise_if_any(shown_name(source))
+
+
+def _list_manifest(
+    source: str, settings: Settings, options: SyncOptions, network: Network, emit_line: EmitLine
+) -> Iterator[Versioned]:
+    """The entries of a manifest, whose versions are its hashes; servers are asked for the others."""
+    with freeze_manifest(
+        source,
+        base_url=settings.base_url,
+        options=settings.reading,
+        emit_line=emit_line,
+        network=network,
+    ) as plan:
+        if plan.skipped and options.delete:
+            raise UsageError(
+                f"rows of {shown_name(source)} were skipped, so nobody can tell which files have gone; "
+                "correct them, or sync without --delete"
+            )
+        for entry in plan.entries():
+            digest = entry.digest
+            version = None if digest is None else f"{digest.algorithm}:{digest.hex}"
+            yield msgspec.structs.replace(entry, headers=(*plan.headers, *entry.headers)), version
+
+
+class PreparedSync:
+    """A validated plan with what it changes here, ready to run."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        catalogue: Catalogue,
+        directories: list[Directory],
+        options: SyncOptions,
+        emit_line: EmitLine,
+    ) -> None:
+        self._prepared = prepared
+        self._catalogue = catalogue
+        self._directories = directories
+        self._options = options
+        self._emit_line = emit_line
+        self._changed = sum(1 for _ in catalogue.find_changed())
+        self._gone = sum(1 for _ in catalogue.find_gone())
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a person should know of the list."""
+        return self._prepared.notes
+
+    def preview(self) -> SyncPreview:
+        """What a run would do."""
+        preview = self._prepared.preview()
+        most = LISTED_DELETES if self._options.delete else 0
+        deletes = [file.path for file in islice(self._catalogue.find_gone(), most)]
+        return SyncPreview(
+            preview=msgspec.structs.replace(preview, in_place=max(0, preview.in_place - self._changed)),
+            changed=self._changed,
+            gone=self._gone,
+            deletes=deletes,
+            refusal=self._find_refusal(),
+        )
+
+    def run(self, listener: Listener) -> Summary:
+        """Fetch what is new or has changed.
+
+        Raises:
+            UsageError: more files would be deleted than may be; nothing was changed.
+            LocalFault, Held: as ``Prepared.run``.
+        """
+        refusal = self._find_refusal()
+        if refusal is not None:
+            raise UsageError(f"{refusal}. Nothing was downloaded or deleted")
+        for path in self._catalogue.find_changed():
+            for directory in self._directories:
+                directory.supersede(safe_path(path))
+        summary = self._prepared.run(fan_out(self._enter, listener))
+        assert summary is not None
+        return summary
+
+    def settle(self, summary: Summary) -> Summary:
+        """Delete what the source has no longer, if that is wanted and the run has brought all else.
+
+        Raises LocalFault.
+        """
+        self._catalogue.commit()
+        deleted = kept = 0
+        if self._gone and not self._options.delete:
+            self._emit_line(f"files that the source has no longer: {self._gone}; --delete deletes them")
+        elif self._gone and summary.status != "completed":
+            self._emit_line(f"not deleted, as the run has not brought all: {self._gone} files")
+        elif self._gone:
+            deleted, kept = self._delete()
+        sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=deleted, kept=kept)
+        return msgspec.structs.replace(summary, sync=sync)
+
+    def _find_refusal(self) -> str | None:
+        most = self._options.max_delete
+        allowed = math.ceil(most * self._catalogue.count_own()) if isinstance(most, float) else most
+        if not self._options.delete or self._gone <= allowed:
+            return None
+        return (
+            f"{self._gone} files here are no longer in the source's list, and --max-delete allows {allowed}; "
+            f"if the list is right, give --max-delete {self._gone}"
+        )
+
+    def _enter(self, event: Event) -> None:
+        if not isinstance(event, EntryFinished) or not event.record.is_in_place:
+            return
+        standing = self._find(SafePath(event.record.path))
+        if standing is not None:
+            directory, file = standing
+            self._catalogue.enter(file, is_own=_is_own(event.record, directory))
+
+    def _find(self, path: SafePath) -> tuple[Directory, Entered] | None:
+        for directory in self._directories:
+            with suppress(Blocked):
+                size_bytes = directory.existing(path)
+                if size_bytes is not None:
+                    return directory, Entered(path, size_bytes, directory.sources.changed_s(path))
+        return None
+
+    def _delete(self) -> tuple[int, int]:
+        """How many were deleted, and how many are kept as they are not what was put there."""
+        gone = list(self._catalogue.find_gone())
+        self._emit_line(f"files to delete, as the source has them no longer: {len(gone)}")
+        for entered in gone[:SHOWN_DELETES]:
+            self._emit_line(f"  {printable(entered.path)}")
+        if len(gone) > SHOWN_DELETES:
+            self._emit_line(f"  and {len(gone) - SHOWN_DELETES} more")
+        deleted = kept = 0
+        for entered in gone:
+            standing = self._find(safe_path(entered.path))
+            if standing is not None and standing[1] == entered:
+                standing[0].delete(safe_path(entered.path))
+                deleted += 1
+            elif standing is not None:
+                self._emit_line(f"kept, as it was changed here: {printable(entered.path)}")
+                kept += 1
+            self._catalogue.forget(entered.path)
+        return deleted, kept
+
+
+def _is_own(record: FileRecord, directory: Directory) -> bool:
+    return record.status == "done" or directory.sources.find(SafePath(record.path)) is not None

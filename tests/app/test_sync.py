@@ -1,0 +1,154 @@
+"""``cfetch sync``: a directory like a source that has a list, over its changes and deletions."""
+
+import asyncio
+import hashlib
+import json
+
+import pytest
+
+from tests.conditions.runner import call
+from tests.engine.drive import tree
+from tests.wire.raw_server import RecordingServer, reply
+
+
+class Index(RecordingServer):
+    """A directory index of ``files``, whose ETags are hashes; it answers 304 to those who have a file."""
+
+    def __init__(self, files):
+        super().__init__()
+        self.files = files
+
+    async def converse(self, reader, writer):
+        while True:
+            head = await self.read_head(reader)
+            name = self.line(-1).split()[1].lstrip("/")
+            links = "".join(f'<a href="{file}">{file}</a>' for file in self.files)
+            body = self.files.get(name, f"<html><title>Index of /</title>{links}</html>".encode())
+            etag = f'"{hashlib.md5(body).hexdigest()}"'
+            if name and name not in self.files:
+                writer.write(reply(b"", status="404 Not Found"))
+            elif f"If-None-Match: {etag}" in head:
+                writer.write(reply(b"", status="304 Not Modified", length=False))
+            else:
+                writer.write(reply(body, f"ETag: {etag}"))
+
+    @property
+    def bodies(self):
+        return len(self.heads) - sum("If-None-Match" in head for head in self.heads)
+
+
+async def sync(source, to, *words):
+    """What it said, and its document."""
+    ran = await asyncio.to_thread(call, "sync", source, "--to", to, "--json", *words)
+    assert "Traceback" not in ran.err
+    return ran, json.loads(ran.out) if ran.out else None
+
+
+def counts(document):
+    files = document["files"]
+    return files["done"], files["skipped"], document["sync"]["deleted"]
+
+
+async def test_a_prefix_over_its_changes(bucket, tmp_path):
+    """By the store's ETags: one of the same size is fetched again, and nothing is asked for the others."""
+    to, source = tmp_path / "to", f"{bucket.url}/"
+    for key, body in {"a": b"1111", "b": b"2222", "d/c": b"3", "d/e": b"4"}.items():
+        bucket.put(key, body)
+    _, first = await sync(source, to)
+    assert counts(first) == (4, 0, 0)
+    (to / "mine").write_bytes(b"a user's own")
+    bucket.put("a", b"AAAA")
+    for gone in ("d/c", "d/e"):
+        bucket.server.ask("DELETE", bucket._target(gone))
+    _, look = await sync(source, to, "--delete", "--dry-run")
+    assert (look["preview"]["in_place"], look["changed"], look["deletes"]) == (1, 1, ["d/c", "d/e"])
+    assert "--max-delete allows 1" in look["refusal"]
+    refused, _ = await sync(source, to, "--delete", "--max-delete", "25%")
+    assert (refused.code, tree(to)["a"]) == (2, b"1111")
+    assert "give --max-delete 2" in refused.err
+    (to / "d/e").write_bytes(b"a user's")
+    ran, second = await sync(source, to, "--delete", "--max-delete", "2")
+    assert (ran.code, counts(second), second["sync"]["changed"]) == (0, (1, 1, 1), 1)
+    assert "kept, as it was changed here: d/e" in ran.err
+    kept = {"a": b"AAAA", "b": b"2222", "d/e": b"a user's", "mine": b"a user's own"}
+    assert tree(to) == kept
+    _, third = await sync(source, to, "--delete")
+    assert (counts(third), third["sync"]["gone"], tree(to)) == ((0, 2, 0), 0, kept)
+
+
+async def test_an_index_is_asked_for_each_file(tmp_path):
+    """It states no versions. What stood there before, or another tool has put, is not deleted."""
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / "old").write_bytes(b"old")
+    async with Index({"a": b"11", "b": b"22", "old": b"new"}) as server:
+        _, first = await sync(server.url, to)
+        assert (counts(first), server.bodies) == ((3, 0, 0), 4)
+        server.files = {"a": b"1!", "b": b"22"}
+        ran, second = await sync(server.url, to)
+        assert (counts(second), second["sync"]["gone"]) == ((1, 1, 0), 1)
+        assert "files that the source has no longer: 1; --delete deletes them" in ran.err
+        assert server.bodies == 5
+        _, third = await sync(server.url, to, "--delete")
+        assert (counts(third), tree(to)) == ((0, 2, 1), {"a": b"1!", "b": b"22"})
+
+
+async def test_nothing_is_deleted_by_a_run_that_has_not_brought_all(tmp_path):
+    """Nor by a list that is empty, or from which rows were left out."""
+    to, path = tmp_path / "to", tmp_path / "list.txt"
+    async with Index({"a": b"1", "b": b"2"}) as server:
+        path.write_text(f"{server.url}a\n{server.url}b\n")
+        await sync(path, to)
+        path.write_text(f"{server.url}a\n{server.url}nix\n")
+        ran, document = await sync(path, to, "--delete", "--max-attempts", "1")
+        assert (ran.code, counts(document)) == (1, (0, 1, 0))
+        assert "not deleted, as the run has not brought all: 1 files" in ran.err
+        path.write_text("# nothing\n")
+        assert (await sync(path, to, "--delete"))[0].code == 2
+        path.write_text(f"{server.url}a\nhttp://:x/\n")
+        ran, _ = await sync(path, to, "--delete", "--bad-rows", "skip")
+        assert (ran.code, "rows of" in ran.err) == (2, True)
+    assert tree(to) == {"a": b"1", "b": b"2"}
+
+
+async def test_a_manifest_with_hashes(tmp_path):
+    """They are the versions, and prove the files; a file that another tool has put is left alone for ever."""
+    to, path = tmp_path / "to", tmp_path / "m.json"
+    to.mkdir()
+    (to / "theirs").write_bytes(b"t")
+    files = {"a": b"1", "theirs": b"t"}
+
+    async with Index(files) as server:
+
+        def write():
+            entries = [
+                {"url": server.url + name, "sha256": hashlib.sha256(body).hexdigest()}
+                for name, body in server.files.items()
+            ]
+            path.write_text(json.dumps({"version": 1, "files": entries}))
+
+        write()
+        assert counts((await sync(path, to))[1]) == (1, 1, 0)
+        server.files = {"a": b"2"}
+        write()
+        _, document = await sync(path, to, "--delete")
+        assert (counts(document), document["sync"]) == (
+            (1, 0, 0),
+            {"changed": 1, "gone": 0, "deleted": 0, "kept": 0},
+        )
+    assert tree(to) == {"a": b"2", "theirs": b"t"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-", "--to", "to"), "standard input has no name"),
+        (("s3://bucket/d/", "--to", "s3://other/d", "--state", "s"), "is for directories"),
+        (("m.json", "--to", "to", "--max-delete", "x"), "max-delete is 'x'"),
+    ],
+)
+def test_what_cannot_be_synced(words, said, tmp_path, monkeypatch):
+    """Said before anything is asked for."""
+    monkeypatch.chdir(tmp_path)
+    ran = call("sync", *words)
+    assert (ran.code, said in ran.err) == (2, True)

@@ -6,6 +6,10 @@ It is an extended attribute of the file and travels with it through renames, so 
 with the file. It is lost when another tool replaces or copies the file, and then nothing is known about the
 file. A tool that writes into the file keeps it: it says where the file came from, not what it holds.
 
+An ETag of more than 64 characters is left out, for the room that it takes. Its hash would be of no use: a
+server can only be asked whether it still has the very ETag that it gave. Such a file is asked for by the time
+of its change instead (``volume.unless_changed``), and fetched again where the server knows no times.
+
 Where the file system has no extended attributes, the records of a directory's files stand in one file of the
 state directory, ``sources/<hash of the directory's name>``, a line each; the last one counts. Such a record
 speaks for a file of its size and time of change only, as it does not travel with the file.
@@ -122,21 +126,22 @@ class Sources:
         self._parent: str | None = None  # of the records that were read last, where there are no attributes
         self._records: dict[str, tuple[int, Source]] = {}
 
-    def read(self, path: SafePath) -> Source | None:
-        """Do as ``find`` within ``HeldDirectories.one_look``, by one system call instead of three.
+    def find(self, path: SafePath) -> Source | None:
+        """The link that the file at ``path`` came from, as ``note`` has noted it; None: it is not known.
 
-        The way goes by names, which have just been looked at, and nothing is written.
+        It costs one system call. The way to the attribute goes by names, which the caller has just looked at
+        beneath the held directory; nothing is written.
         """
         try:
             raw = os.getxattr(self._name + path.encode(), ATTRIBUTE, follow_symlinks=False)
         except OSError as error:
-            return None if error.errno == errno.ENODATA else self.find(path)
+            return None if error.errno == errno.ENODATA else self._find_beneath(path)
         except AttributeError:
-            return self.find(path)
+            return self._find_beneath(path)
         return _decode_source(raw)
 
-    def find(self, path: SafePath) -> Source | None:
-        """The link that the file at ``path`` came from, as ``note`` has noted it; None: it is not known."""
+    def _find_beneath(self, path: SafePath) -> Source | None:
+        """Find it where there is no attribute to be had by name: no file, or no attributes at all."""
         with suppress(OSError), self._held.lock:
             parent, _, leaf = path.rpartition("/")
             descriptor = os.open(leaf.encode(), _FILE, dir_fd=self._held.directory(parent, create=False))

@@ -84,5 +84,5 @@ def _look_at(directory: Directory, descriptor: int, entry: Entry) -> str | None:
         leaf = entry.path.rpartition("/")[2].encode()
         status = os.stat(leaf, dir_fd=descriptor, follow_symlinks=False)
         if entry.file_bytes in (status.st_size, None) and stat.S_ISREG(status.st_mode):
-            return vouch(directory.sources.read(entry.path), entry, status.st_size)
+            return vouch(directory.sources.find(entry.path), entry, status.st_size)
     return None

@@ -1,10 +1,15 @@
 """Files that live in an object store: whole runs against a real one."""
 
+import asyncio
 import base64
 import json
 import os
+import urllib.request
 import zlib
 from pathlib import Path
+
+import pytest
+import trustme
 
 from tests.cli.verbs import cfetch
 from tests.conditions.runner import secrets_in
@@ -13,6 +18,12 @@ from tests.storage.s3_server import PREFIX
 from tests.wire.raw_server import RawServer, reply
 
 MIB = 1 << 20
+GOOGLE_LOGIN = {
+    "type": "service_account",
+    "private_key_id": "1",
+    "client_email": "a@b.test",
+    "token_uri": "http://127.0.0.1:1/",
+}
 
 
 async def test_a_prefix_by_two_processes_and_again(bucket, tmp_path):
@@ -61,6 +72,27 @@ async def test_public_objects_are_verified_by_what_their_store_states(bucket, tm
     done = await cfetch("download", f"s3://{bucket.name}/{PREFIX}/", "--to", tmp_path / "to", "--json")
     assert (done.code, tree(tmp_path / "to")) == (0, {"a": body, "empty": b""})
     assert verified(done) == {"a": "server-crc32", "empty": "size"}
+
+
+async def test_an_object_of_google(tmp_path, monkeypatch):
+    """From an emulator of its API, which states the checksum; it is asked over a link that is signed here."""
+    emulator = pytest.importorskip("gcp_storage_emulator.server")
+    store = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
+    store.start()
+    try:
+        url = f"http://127.0.0.1:{store._api._httpd.server_address[1]}"
+        body = os.urandom(3 * MIB)
+        put = urllib.request.Request(f"{url}/bucket/d/a%20b", body, method="PUT")
+        await asyncio.to_thread(urllib.request.urlopen, put)
+        key = trustme.CA(key_type=trustme.KeyType.RSA).private_key_pem.bytes().decode()
+        login = {**GOOGLE_LOGIN, "gcs_base_url": url, "private_key": key}
+        (tmp_path / "login.json").write_text(json.dumps(login))
+        monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "login.json"))
+        done = await cfetch("get", "gs://bucket/d/a b", "--to", tmp_path / "to", "--json", "--quiet")
+        assert (done.code, tree(tmp_path / "to")) == (0, {"a b": body})
+        assert verified(done) == {"a b": "server-crc32c"}
+    finally:
+        store.stop()
 
 
 async def test_bytes_that_are_not_those_the_store_meant(tmp_path):

@@ -99,6 +99,10 @@ class Monitor:
                 attempt.reply.has_news_of_size = False
                 self._policy.note_size(attempt.key, attempt.size_bytes - attempt.from_byte)
         check = self._policy.check(now_s, attempts)
+        for key in check.lame:
+            response = self._flights.attempt(key).reply.response
+            if response is not None:
+                response.retire()
         if self._on_slow is not None:
             self._look_at_volumes(attempts, now_s, self._on_slow)
         if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not

@@ -210,6 +210,7 @@ class Adaptive:
             self._lose(late_s - TICK_S, now_s)
         stragglers: list[Flagged] = []
         held_back = None
+        lame: list[int] = []
         own_s = now_s - self._lost_s
         if not lost_s and self._watch.look(now_s, own_s, attempts, self._live):
             keys, held_back = self._court.rule(own_s, attempts)
@@ -217,6 +218,7 @@ class Adaptive:
             self._court.tried += anew.witnesses
             stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys))
             stragglers += self._flag(keys, now_s, attempts, most=self._budget.count_allowed(now_s))
+            lame = self._court.find_lame()
         return Check(
             stragglers=tuple(stragglers),
             median_bps=self.median_bps,
@@ -227,6 +229,7 @@ class Adaptive:
             gap_s=lost_s,
             held_back=held_back,
             is_general=held_back is not None and self._court.is_general,
+            lame=tuple(lame),
         )
 
     def _lose(self, lost_s: float, now_s: float) -> None:

@@ -9,7 +9,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from cfetch.straggler.blame import CRAWLS, NORMAL, Crowd, Suspect, Trials, rule
+from cfetch.straggler.blame import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fresh import MOST_HOSTS
 from cfetch.straggler.policy import Live
@@ -133,6 +133,20 @@ class Court:
         others = sum(then_s >= self._watch.now_s - LATELY_S for then_s in began_s)
         paces = self._watch.paces_by_host([attempt.host])[attempt.host]
         return Crowd(paces, began_s).network(others) >= NORMAL
+
+    def find_lame(self) -> list[int]:
+        """Keys of attempts whose connections are slow while the others at their host are not.
+
+        They are not slow enough to be broken off, but a new connection would bring the next file sooner.
+        """
+        lame = self._watch.lame()
+        paces = self._watch.paces_by_host({attempt.host for attempt in lame}) if lame else {}
+        good = {
+            host
+            for host, of_host in paces.items()
+            if len(of_host) >= LEAST_CROWD and Crowd(of_host, ()).network(0) >= NORMAL
+        }
+        return [attempt.key for attempt in lame if attempt.host in good]
 
     def _runs_well(self, key: int | None) -> bool:
         """Whether the entry has ended or the attempt has its usual pace."""

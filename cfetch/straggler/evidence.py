@@ -26,6 +26,7 @@ GRAIN_S = 1e-6  # times are sums of tenths
 FAST, FALLEN = 0.75, 0.5  # of its own best rate: at it, and clearly below
 FALLEN_S = 0.2  # two checks
 DIP_S = 0.35  # shorter than that may be the two ends of the shortest window
+HALF = 0.5  # of the usual rate
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
 
@@ -177,6 +178,17 @@ class Evidence:
         slow &= now_s - start - held_s > np.where(received > 0, guard_s, silent_s)
         slow &= (now_s - first > INSTANT_S) | (received == 0)
         return np.flatnonzero(slow).tolist()
+
+    def lame(self) -> list[int]:
+        """The slots of the attempts that have had less than half the usual rate since their first byte.
+
+        They are late by more than a new connection costs, and were never about as fast as usual: one that
+        pauses gets to speed again.
+        """
+        *_, guard_s, _, pace_s, received, held_s, first_s = self._facts
+        flowed_s = self._times[-1] - first_s - held_s
+        lame = (received > 0) & (flowed_s > guard_s) & (received * pace_s < HALF * flowed_s)
+        return np.flatnonzero(lame & (self._bests[0] * pace_s < FAST)).tolist()
 
     def age_s(self, slot: int) -> float:
         """Seconds since the attempt began, without those for which our own side held it."""

@@ -58,6 +58,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
     lost seconds do not count for the attempts in flight. ``held_back``: why nobody was flagged although
     some are far too slow, in words; None where that is not so. ``is_general``: most of a host's are.
+    ``lame``: keys of attempts whose connections are to bring nothing after them.
     """
 
     stragglers: tuple[Flagged, ...]
@@ -69,6 +70,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     gap_s: float
     held_back: str | None = None
     is_general: bool = False
+    lame: tuple[int, ...] = ()
 
 
 class Policy(Protocol):

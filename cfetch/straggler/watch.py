@@ -38,7 +38,8 @@ class JudgedAttempt:
 
     ``slot``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.
     ``asks``: how often its object was asked for, this time included. ``is_sample``: whether its duration says
-    what is normal. Until ``spared_until_s`` a second request for its file may run beside it.
+    what is normal. Until ``spared_until_s`` a second
+    request for its file may run beside it.
     """
 
     __slots__ = (
@@ -214,6 +215,10 @@ class Watch:
         if self._evidence is None:
             return []
         return [self._watched[slot] for slot in self._evidence.suspects()]
+
+    def lame(self) -> list[JudgedAttempt]:
+        """The attempts whose connections are slow, by what is usual."""
+        return [] if self._evidence is None else [self._watched[slot] for slot in self._evidence.lame()]
 
     def terms(self, attempt: JudgedAttempt) -> Terms:
         """The bar of a watched attempt."""

@@ -115,6 +115,7 @@ class FakeResponse:
         self.place = SecretUrl("http://h.test/")
         self.carried_bytes = 0
         self.over = False
+        self.is_retired = False
         self._on_over = on_over
         self.status, start, end = _slice(reply, asked)
         self._data = reply.body[start:end] if self.status in (200, 206) else b""
@@ -146,6 +147,9 @@ class FakeResponse:
         if self._whole_by_length and not self._arrivals:
             self.close()  # as a real one: the last byte of a stated length is the end
         return b"".join(arrived)
+
+    def retire(self):
+        self.is_retired = True
 
     def close(self):
         self.over = True

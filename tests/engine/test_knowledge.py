@@ -72,3 +72,12 @@ def test_a_run_begins_with_as_many_connections_as_the_host_served(tmp_path):
     whole = run(tmp_path, scripts, known, concurrency=8)
     assert whole.transport.most == 8
     assert whole.pool._parts.hosts.served == {}
+
+
+def test_a_connection_that_is_slow_brings_nothing_after_its_file(tmp_path):
+    """The others stay in use; the slow one is not slow enough to be cancelled."""
+    slow = Reply(BODY, latency_s=0.05, rate_bps=400 << 10)
+    outcome = run(tmp_path, {f"f{n:02}": GOOD for n in range(24)} | {"f20": slow}, concurrency=8)
+    assert outcome.cancelled == []
+    retired = [asked.path for asked in outcome.transport.opens if asked.response.is_retired]
+    assert retired == ["f20"]

@@ -333,6 +333,9 @@ class Body:
             raise Transient("the body was cut off or is malformed")
         return b""
 
+    def retire(self):
+        """Every reply here has a connection of its own."""
+
     def read_buffered(self, most=-1):
         now_s = asyncio.get_running_loop().time() + 1e-9
         count = 0

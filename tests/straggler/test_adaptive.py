@@ -459,3 +459,30 @@ def test_a_connection_that_gets_to_speed_is_left_alone():
     flat = Stream(1, 8 * MIB, at(400 * KIB), start_s=end_s, latency_s=0.3)
     well = crowd(14, size=8 * MIB, rate=8 * MIB, start_s=end_s, latency_s=0.15)
     assert play(policy, [starting, flat, *well], end_s + 3.0, from_s=end_s).keys == [1]
+
+
+def test_a_slow_connection_is_no_straggler_but_is_left_after_its_file():
+    """A little less than half of the rate: it is late by more than a connection costs."""
+    policy = adaptive()
+    end_s = teach(policy, [0.85] * 8, 8 * MIB)
+    slow = Stream(0, 8 * MIB, at(9 * MIB / 2), start_s=end_s)
+    story = play(policy, [slow, *crowd(15, 64 * MIB, start_s=end_s)], end_s + 3.0, from_s=end_s)
+    assert (story.flagged, {key for _, key in story.lame}) == ([], {0})
+    assert 0.5 < story.lame[0][0] - end_s < 0.8
+
+
+@pytest.mark.parametrize(
+    ("rates", "others"),
+    [
+        (((0, 10 * MIB), (52, 0), (53.5, 10 * MIB)), 10 * MIB),  # it pauses, and gets to speed again
+        (((0, 6 * MIB),), 10 * MIB),  # three fifths
+        (((0, 4 * MIB),), 4 * MIB),  # all are as slow
+    ],
+)
+def test_connections_that_are_worth_another_file(rates, others):
+    """None of them is left."""
+    policy = adaptive()
+    end_s = teach(policy, [6.45] * 8, 64 * MIB)
+    slow = Stream(0, 64 * MIB, rates, start_s=end_s)
+    crowded = crowd(15, 64 * MIB, others, start_s=end_s)
+    assert play(policy, [slow, *crowded], end_s + 5.0, from_s=end_s).lame == []

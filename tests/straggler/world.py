@@ -88,11 +88,15 @@ def at(rate_bps):
 
 @dataclass
 class Story:
-    """``flagged``: (second, key); ``found``: the flags; ``held``: the words of checks that held back."""
+    """``flagged``: (second, key); ``found``: the flags; ``held``: the words of checks that held back.
+
+    ``lame``: (second, key) of those whose connections are left after them.
+    """
 
     flagged: list[tuple[float, int]] = field(default_factory=list)
     found: list[Flagged] = field(default_factory=list)
     held: list[str] = field(default_factory=list)
+    lame: list[tuple[float, int]] = field(default_factory=list)
     ended: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -121,6 +125,7 @@ def play(policy, streams, until_s, *, from_s=0.0, order=None):
         check = policy.check(now_s, live if order is None else order(live))
         if check.held_back:
             story.held.append(check.held_back)
+        story.lame += [(round(now_s, 3), key) for key in check.lame]
         for flagged in check.stragglers:
             story.flagged.append((round(now_s, 3), flagged.id))
             story.found.append(flagged)

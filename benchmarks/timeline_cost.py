@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cfetch.app import download
+from cfetch.app import download, prepared
 from cfetch.bench.child import clean_environment
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.bench.static_server import static_server
@@ -108,8 +108,8 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
     """One run in this process; ``bare``: the same without a timeline."""
     spent = Spent()
     for name in ("start", "tidy_up"):
-        setattr(download, name, spent.timed(name, getattr(download, name)))
-    setattr(download.Prepared, "_put", spent.timed("schedule", download.Prepared._put))  # noqa: B010
+        setattr(prepared, name, spent.timed(name, getattr(prepared, name)))
+    setattr(prepared.Prepared, "_put", spent.timed("schedule", prepared.Prepared._put))  # noqa: B010
     for owner, method, name in (
         (Table, "__init__", "open"),
         (LocalFiles, "__init__", "open"),
@@ -119,24 +119,24 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
         setattr(owner, method, spent.timed(name, getattr(owner, method)))
     settings = Settings(to=(to,), heartbeat_interval=3600.0, metrics=f"{to}.jsonl", quiet=True)
     start_s, start_cpu_s = time.perf_counter(), time.process_time()
-    with download.prepare(manifest, settings, env={}) as prepared:
+    with download.prepare(manifest, settings, env={}) as plan:
         if bare:
             staging = f"attempts/{Nobody.instant}/1"
             Path(to, ".cfetch", staging).mkdir(parents=True)
-            (volume,) = prepared._volumes.local
+            (volume,) = plan._volumes.local
             volume.stage(staging)
-            assert isinstance(prepared.plan, Plan)
+            assert isinstance(plan.plan, Plan)
             engine = LocalEngine(
-                prepared.plan,
-                prepared._volumes,
+                plan.plan,
+                plan._volumes,
                 settings,
-                network=prepared._network,
+                network=plan._network,
                 refresher=lambda _: None,
             )
-            frame = Frame(engine, prepared.plan, [to], settings, SystemClock())
+            frame = Frame(engine, plan.plan, [to], settings, SystemClock())
             summary = frame.go(Nobody(), MetricsFile(Path(f"{to}.jsonl")), lambda _: None)
         else:
-            found = prepared.run(lambda _: None)
+            found = plan.run(lambda _: None)
             assert found is not None
             summary = found
     if summary.exit_code:

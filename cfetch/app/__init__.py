@@ -1,6 +1,8 @@
 """The use cases, a file each: what a verb of the command line does, without its flags and its printing.
 
-    download.py          prepare a plan, put it on the timeline, run it; the one place where rooms are wired
+    download.py          prepares a plan; the one place where rooms are wired
+    frozen_lists.py      freezes the lists that it is made of
+    prepared.py          puts a prepared plan on the timeline, and runs it
     engine_plan.py       a frozen manifest as each engine takes it
     engines.py           which engine brings a plan
     get.py               a plan of one or a few URLs

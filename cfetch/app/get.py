@@ -15,7 +15,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec.structs import replace as replace_fields
 
-from cfetch.app.download import Prepared, prepare_entries
+from cfetch.app.download import prepare_entries
+from cfetch.app.prepared import Prepared
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
@@ -32,6 +33,7 @@ from cfetch.manifest.urls import UrlError, last_segment, strip_signature
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import fetch_to
+from cfetch.run.server_names import ask_names
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.network import Network, make_network
 
@@ -72,6 +74,7 @@ def prepare_get(
     files = _list_files(urls, clock, make_network(settings.network, env))
     entries = _make_entries(files, name, settings.name_by)
     settings = aim_headers(settings, dict.fromkeys(entry.url.host() for entry in entries))
+    entries = _ask_names(entries, make_network(settings.network, env), clock)
     if sha256 is not None:
         network = make_network(settings.network, env)
         hashes = (_read_hash_beside(e.url, clock, network) if sha256 == BESIDE else sha256 for e in entries)
@@ -105,8 +108,11 @@ def _make_entries(files: Iterator[dict[str, object]], name: str | None, name_by:
         path = fields.get("path", name)
         entry = check_row(Row(0, {**fields, "path": path or "unnamed"}), index, document, faults)
         if entry is not None:
-            is_named = path is not None
-            entries.append(entry if is_named else replace_fields(entry, path=_choose_name(entry, name_by)))
+            if path is None:
+                asks = name_by == "header"
+                chosen = _choose_name(entry, "hash" if asks else name_by)
+                entry = replace_fields(entry, path=chosen, is_unnamed=asks)
+            entries.append(entry)
     faults.raise_if_any(NAME)
     return entries
 
@@ -122,6 +128,18 @@ def _list_files(urls: Sequence[str], clock: Clock, network: Network) -> Iterator
         if not files:
             raise UsageError(f"no file is meant by {printable(url)}; correct the prefix or the pattern")
         yield from (file.row for file in files)
+
+
+def _ask_names(entries: list[Entry], network: Network, clock: Clock) -> list[Entry]:
+    """The entries with the names that their servers state, where they are to be asked. Raises UsageError."""
+    if not any(entry.is_unnamed for entry in entries):
+        return entries
+    named = []
+    for entry, name in zip(entries, ask_names(entries, network, clock), strict=True):
+        if not isinstance(name, str):
+            raise UsageError(f"the name of {entry.url} cannot be had: {name}; name it with -o FILE")
+        named.append(replace_fields(entry, path=name, is_unnamed=False))
+    return named
 
 
 def _choose_name(entry: Entry, name_by: str) -> SafePath:

@@ -68,6 +68,7 @@ def build_from_list(
         allow_empty=allow_empty,
         emit_line=emit_line,
         network=network,
+        asks_names=True,
     ) as plan:
         sizes = array("q", plan.sizes)
         failed = asyncio.run(_probe_all(plan, sizes, network, advance, emit_line)) if probing else 0

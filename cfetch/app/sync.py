@@ -14,7 +14,8 @@ from itertools import islice
 
 import msgspec
 
-from cfetch.app.download import Prepared, prepare_entries
+from cfetch.app.download import prepare_entries
+from cfetch.app.prepared import Prepared
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Blocked, ConfigError, UsageError

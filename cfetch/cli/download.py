@@ -14,7 +14,7 @@ from cfetch.errors import Held
 if TYPE_CHECKING:
     import msgspec
 
-    from cfetch.app.download import Prepared
+    from cfetch.app.prepared import Prepared
     from cfetch.app.sync import PreparedSync
     from cfetch.records import Summary
 

@@ -5,7 +5,7 @@
 
 import msgspec
 
-NAMES = ("last", "url-path", "row", "hash")
+NAMES = ("last", "url-path", "row", "hash", "header")
 """How a file is named whose path the manifest does not state: see ``manifest/names.py``."""
 
 BAD_ROWS = ("fail", "skip")

@@ -84,7 +84,8 @@ class Settings:
         choice(
             NAMES,
             "How a file is named whose path the manifest does not state: by the last segment of its URL, by "
-            "the URL's whole path (url-path), or by the number of its row or the hash of its URL.",
+            "the URL's whole path (url-path), by the number of its row, by the hash of its URL, or by what "
+            "its server says (header), which costs a request.",
             "docs/manifests.md has an example of each",
         ),
     ] = "last"

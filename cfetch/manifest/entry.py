@@ -96,6 +96,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     ``range_start``: the file is a range of what its URL names, ``size_bytes`` (known then) from this byte on;
     None: it is all of it. Two ranges of one URL are two files.
 
+    ``is_unnamed``: its path is the hash of its URL until its server has been asked for a name.
+
     ``piece``: the entry is a piece of the file at ``path``, which has other entries too. ``kept``: names and
     values of columns for the metrics.
     """
@@ -115,6 +117,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     range_start: int | None = None
     piece: Piece | None = None
     kept: tuple[tuple[str, str], ...] = ()
+    is_unnamed: bool = False
 
     @property
     def file_bytes(self) -> int | None:

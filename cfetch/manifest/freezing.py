@@ -194,6 +194,17 @@ def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> P
     return _freeze(numbered, Faults(), Document(), name=name, directory=directory)
 
 
+def freeze_again(
+    plan: Plan, entries: Iterable[Entry], faults: Faults, *, directory: Path, only: Container[str] | None
+) -> Plan:
+    """Seal entries of ``plan`` with other paths; ``faults`` are complete once they have been walked over.
+
+    Raises as ``freeze``.
+    """
+    document = Document(headers=plan.headers, notes=list(plan.notes))
+    return _freeze(entries, faults, document, name=plan.source, directory=directory, only=only)
+
+
 def _freeze(
     entries: Iterable[Entry],
     faults: Faults,

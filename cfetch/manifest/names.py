@@ -2,13 +2,15 @@
 
 ``last`` is the last segment of the URL's path. ``url-path`` keeps its directories too. ``row`` is the row's
 number, in directories of 10,000, and ``hash`` the SHA-256 of the URL without its signature, in 256
-directories; both keep the ending. A byte range of a URL has its offset and length before the name.
+directories; both keep the ending. ``header`` is what the server says (``run/server_names.py``): until it has
+been asked, the name is that of ``hash``. A byte range of a URL has its offset and length before the name.
 """
 
 import re
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit
 
+from cfetch.errors import UsageError
 from cfetch.manifest.object_urls import split_object_url
 from cfetch.manifest.urls import UrlError, strip_signature
 
@@ -58,3 +60,12 @@ def decode_path(path: str) -> str:
     if not segments[-1]:
         raise UrlError("the url's path ends without a file name")
     return "/".join(segments)
+
+
+def refuse_server_names(name_by: str) -> None:
+    """Raise UsageError: a command that asks no server for files cannot know their names."""
+    if name_by == "header":
+        raise UsageError(
+            "--name-by header asks the servers of the files, which this command does not do; "
+            "`cfetch manifest build LIST --name-by header -o FILE` writes a manifest with the names"
+        )

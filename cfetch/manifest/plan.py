@@ -1,7 +1,7 @@
 """A frozen manifest: validated as a whole, sealed in a file, indexed in memory. ``freezing.py`` makes it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -124,6 +124,10 @@ class Plan:
             if entry.path == path and start_byte in (None, start):
                 return index
         return None
+
+    def add_notes(self, notes: Iterable[str]) -> None:
+        """Add what else a person should know of the manifest."""
+        self.notes += tuple(notes)
 
     def save(self, directory: Path) -> None:
         """Put the plan into another directory of its file system as well, for ``load_plan``."""

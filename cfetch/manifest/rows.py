@@ -17,6 +17,7 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
 from cfetch.manifest.kept import take_kept
 from cfetch.manifest.names import choose_path, name_range
+from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
 from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
@@ -228,6 +229,9 @@ def _set_default_path(
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
+        if name_by == "header":
+            asks = not is_object_url(url)  # the key of an object is its name
+            name_by, values["is_unnamed"] = ("hash" if asks else "last"), asks
         path = last_segment(url) if name_by == "last" else choose_path(url, index, name_by)
         if "range_start" in values and name_by != "row":
             path = name_range(path, values["range_start"], values["size_bytes"])

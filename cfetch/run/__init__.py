@@ -2,7 +2,7 @@
 
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          the destinations opened, staged in, and made into volumes for the engine
-    open_manifest.py    a manifest by its name: a path, a URL, standard input
+    open_manifest.py  server_names.py    a manifest by its name; the names that servers state for its files
     listings.py         what a prefix or a pattern means: objects of a store, files of a repository
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written

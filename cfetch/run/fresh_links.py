@@ -88,7 +88,7 @@ class Renewal:
         chunks = self._api.chunks(origin.statement_id, transport) if origin.statement_id else None
         if chunks is not None:
             return StatementRefresher(chunks, clock)
-        if not is_url(origin.manifest):
+        if not is_url(origin.manifest) or origin.options.name_by == "header":  # its entries have no names
             return None
         url = SecretUrl(origin.manifest)
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -18,6 +18,7 @@ from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
 from cfetch.manifest.freezing import Opened, freeze
+from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
@@ -25,6 +26,7 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.run.listings import CONNECT_TIMEOUT_S, find_listing, list_files
 from cfetch.run.rejected_rows import describe_skipped
+from cfetch.run.server_names import name_by_servers
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, fetch_document
 from cfetch.wire.http import HttpTransport
@@ -208,34 +210,42 @@ def freeze_manifest(
     progress: Callable[[int], None] | None = None,
     emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
+    asks_names: bool = False,
 ) -> Iterator[Plan]:
     """The manifest validated as a whole, in a temporary directory that only its owner can read.
 
     ``own_url`` counts as the place of a manifest that was not had from a server. ``emit_line`` gets what a
-    person should know of it.
+    person should know of it. ``asks_names``: servers are asked for names, if the options say so.
 
     Raises:
         UsageError: it cannot be had, or has faults.
         LocalFault: this machine cannot hold it.
     """
-    with (
-        open_manifest(manifest, network=network) as opened,
-        tempfile.TemporaryDirectory(prefix="cfetch-") as directory,
-    ):
-        plan = freeze(
-            opened.file,
-            name=shown_name(manifest),
-            directory=Path(directory),
-            progress=progress,
-            base_url=base_url,
-            own_url=opened.own_url or own_url,
-            options=options,
+    if not asks_names:
+        refuse_server_names(options.name_by)
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_manifest(manifest, network=network))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
+        plan = stack.enter_context(
+            freeze(
+                opened.file,
+                name=shown_name(manifest),
+                directory=directory,
+                progress=progress,
+                base_url=base_url,
+                own_url=opened.own_url or own_url,
+                options=options,
+            )
         )
-        with plan:
-            refuse_empty(plan, allowed=allow_empty)
-            if emit_line is not None:
-                for note in plan.notes:
-                    emit_line(note)
-                if plan.skipped:
-                    emit_line(describe_skipped(plan.skipped))
-            yield plan
+        if options.name_by == "header":
+            (directory / "named").mkdir(0o700)
+            plan = stack.enter_context(
+                name_by_servers(plan, directory / "named", network=network, clock=SystemClock())
+            )
+        refuse_empty(plan, allowed=allow_empty)
+        if emit_line is not None:
+            for note in plan.notes:
+                emit_line(note)
+            if plan.skipped:
+                emit_line(describe_skipped(plan.skipped))
+        yield plan

@@ -129,7 +129,7 @@ async def _fetch_once(
         if response.status not in expected:
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action is not Action.ACCEPT:
-                raise _make_refusal(verdict, response, clock)
+                raise make_refusal(verdict, response, clock)
             if not verdict.framed:
                 raise Refused(
                     "the server states no length, so cfetch cannot tell whether the document is complete"
@@ -220,7 +220,7 @@ class Prober:
                 return _read_length(response) or None
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action in (Action.RETRY, Action.THROTTLE):
-                raise _make_refusal(verdict, response, self._clock)
+                raise make_refusal(verdict, response, self._clock)
             if response.status not in (404, 410):  # a missing file says nothing about the others
                 self._without_head.add(origin)
             return None
@@ -245,7 +245,7 @@ class Prober:
         if response.status == 200:
             return _read_length(response)
         verdict = judge(response.status, response.headers, Asked())
-        raise _make_refusal(verdict, response, self._clock)
+        raise make_refusal(verdict, response, self._clock)
 
 
 def _read_length(response: Response) -> int | None:
@@ -285,7 +285,7 @@ async def repeat_until_answered(
             await clock.sleep(step.delay_s)
 
 
-def _make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
+def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
     """Make the error of a reply that is not accepted, where no part is kept and no link can be renewed."""
     if verdict.action is Action.THROTTLE:
         return make_throttled(verdict.reason, response.status, response.headers, clock.wall())

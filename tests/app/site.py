@@ -20,6 +20,7 @@ class Site:
         self.files = {name: name.encode() * 100 for name in NAMES}
         self.has_etags = True
         self.content_type = ""
+        self.dispositions: dict[str, str] = {}  # by name
         self.asked: list[tuple[str, str, int]] = []
         site = self
 
@@ -37,6 +38,8 @@ class Site:
                 self.send_response(status)
                 if site.has_etags:
                     self.send_header("ETag", etag)
+                if name in site.dispositions:
+                    self.send_header("Content-Disposition", site.dispositions[name])
                 if site.content_type:
                     self.send_header("Content-Type", site.content_type)
                 if status != 304:

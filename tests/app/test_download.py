@@ -396,7 +396,7 @@ def test_a_plan_that_cannot_be_scheduled_leaves_no_links_behind(in_place, tmp_pa
         raise LocalFault("cannot schedule the plan: No space left on device")
 
     path, settings = in_place
-    monkeypatch.setattr("cfetch.app.download.schedule", fail)
+    monkeypatch.setattr("cfetch.app.prepared.schedule", fail)
     with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="No space"):
         prepared.schedule()
     assert not [path for path in (tmp_path / "to").rglob("*") if "plans" in path.parts and path.is_file()]
@@ -410,7 +410,7 @@ def test_a_plan_that_stands_on_the_timeline_keeps_its_manifest(in_place, tmp_pat
         raise LocalFault("cannot schedule the plan: Input/output error")
 
     path, settings = in_place
-    monkeypatch.setattr("cfetch.app.download.schedule", fail)
+    monkeypatch.setattr("cfetch.app.prepared.schedule", fail)
     with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="Input"):
         prepared.schedule()
     assert len(list((tmp_path / "to/.cfetch/plans").iterdir())) == 1
@@ -432,7 +432,7 @@ def test_metrics_whose_last_lines_do_not_fit_are_a_local_fault(in_place, monkeyp
                 super().close()
                 raise LocalFault("cannot write the metrics file")
 
-    monkeypatch.setattr("cfetch.app.download.MetricsFile", Full)
+    monkeypatch.setattr("cfetch.app.prepared.MetricsFile", Full)
     path, settings = in_place
     with prepare(path, settings, env={}) as prepared:
         summary = prepared.run(lambda _: None)

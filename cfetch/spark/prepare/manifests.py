@@ -19,6 +19,7 @@ import msgspec
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.reading import STANDARD, check_base_url
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
@@ -148,6 +149,7 @@ def _check_options(options: ReadingOptions) -> None:
         )
     if options.keep_columns:
         raise UsageError("--keep-columns is for --engine local; Spark keeps no columns of a large manifest")
+    refuse_server_names(options.name_by)
     if options.name_by == "row":
         raise UsageError(
             "--name-by row is for --engine local: Spark reads parts of a manifest, whose rows have no number "

@@ -1,0 +1,266 @@
+"""A plan with its destination, ready to run: put on the timeline, and brought to its end under its guard."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.app.engine_plan import EnginePlan
+from cfetch.app.engines import Surroundings, choose_engine
+from cfetch.clock import Clock
+from cfetch.config.reading import ReadingOptions
+from cfetch.config.settings import Settings
+from cfetch.errors import Held, LocalFault
+from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
+from cfetch.manifest.reading import STANDARD
+from cfetch.records import NOT_DECODED, Summary
+from cfetch.report.metrics import MetricsFile
+from cfetch.report.plan_view import Preview, Scheduled
+from cfetch.run.directories import is_shared, places, timeline
+from cfetch.run.failed_manifest import FailedEntries
+from cfetch.run.frame import Frame
+from cfetch.run.fresh_links import Renewal
+from cfetch.run.host_baseline import keep_baseline, read_baseline
+from cfetch.run.result_files import find_metrics_path, refuse_wanted_place
+from cfetch.run.threads import prove_threads
+from cfetch.run.volumes import Volumes
+from cfetch.secret import printable
+from cfetch.storage.files import local_fault, make_private, replace_file
+from cfetch.storage.resume import useful_parts
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.timeline.clean import tidy_up
+from cfetch.timeline.execution import Completed, Execution, schedule, start
+from cfetch.timeline.owner import sign
+from cfetch.timeline.records import PlanRecord
+from cfetch.timeline.states import Kind, State
+from cfetch.timeline.table import Table, open_table
+from cfetch.wire.network import Network
+
+KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
+ORIGIN_NAME = "origin.json"
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Says where fresh links of a frozen plan come from. It may hold secrets, as the plan does."""
+
+    manifest: str
+    statement: str | None = None
+    base_url: str | None = None
+    options: ReadingOptions = STANDARD
+
+
+class Prepared:
+    """A validated plan with its destination, ready to run. Without ``origin`` it is scheduled already."""
+
+    def __init__(
+        self,
+        instant: str,
+        plan: EnginePlan,
+        volumes: Volumes,
+        settings: Settings,
+        clock: Clock,
+        network: Network,
+        renewal: Renewal,
+        *,
+        origin: Origin | None = None,
+    ) -> None:
+        self.plan = plan.frozen
+        self._for_engines = plan
+        self._instant = instant
+        self._volumes = volumes
+        self._settings = settings
+        self._state = places(settings).state
+        self._clock = clock
+        self._network = network
+        self._renewal = renewal
+        self._origin = origin
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a person should know of the manifest that was read just now."""
+        here = self._for_engines.here
+        return () if here is None else here.notes
+
+    def preview(self) -> Preview:
+        """What a run would do."""
+        return Preview(
+            files=len(self.plan),
+            in_place=0
+            if self._settings.existing == "refetch"
+            else self._volumes.count_in_place(self.plan.entries()),
+            bytes_known=self.plan.total_bytes,
+            sizes_unknown=self.plan.sizes_unknown,
+            merged=self.plan.merged,
+            hosts={printable(host): count for host, count in self.plan.host_files.items()},
+            more_hosts=self.plan.more_hosts,
+            batches=self.plan.tasks,
+            floors={printable(host): floor_s for host, floor_s in self.plan.floors_s.items()},
+            destination=join_roots(self._volumes.roots),
+            free_bytes=self._volumes.free_bytes(),
+            volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
+            notes=list(self.notes),
+        )
+
+    def schedule(self, *, removable: bool = False) -> Scheduled:
+        """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
+        with self._table() as table:
+            instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
+        return Scheduled(
+            instant=instant,
+            was_pending=instant != self._instant,
+            files=len(self.plan),
+            bytes_known=self.plan.total_bytes,
+        )
+
+    def run(self, listener: Listener, *, removable: bool = False) -> Summary | None:
+        """Download. What happens to entries is told by the summary, with the exit code.
+
+        None: the plan was scheduled before, and another run has completed it meanwhile. ``removable``: the
+        plan is of no use to anybody else, as its caller knows how to make it again.
+
+        Raises:
+            Held: another live run has this plan.
+            UsageError: it is removable and had its one attempt.
+            LocalFault: the timeline, the metrics or the parts cannot be written.
+            ConfigError: the system does not permit what a run needs.
+        """
+        prove_threads(len(self._volumes.roots))
+        with self._table() as table:
+            knowledge, note = self._earlier_runs()
+            outside = Surroundings(
+                self._volumes, self._state, self._settings, self._network, self._renewal, self._clock
+            )
+            engine, about_engine = choose_engine(self._for_engines, outside, knowledge)
+            kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
+            execution = self._start(table, kind, engine.lose, listener)
+            if execution is None:
+                return None
+            self.plan.forget_others(self._state / "plans" / execution.instant)
+            with ExitStack() as stack:
+                stack.callback(execution.release)
+                stack.enter_context(
+                    self._volumes.stage_parts(execution.staging, execution.instant, self._state)
+                )
+                metrics, failed = MetricsFile(self._metrics_path(execution)), FailedEntries()
+                failures = self._failures_path()
+                for line in (note, about_engine):
+                    if line is not None:
+                        listener(RunNoted(t_s=0.0, note=line))
+                frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+                summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
+                if failures:
+                    failed.write(failures, self.plan)
+                keep_baseline(self._state, engine.learned, self._clock.wall())
+            if summary.status == "completed":
+                shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
+                with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
+                    tidy_up(table, KEEP_S)
+            return summary
+
+    def _earlier_runs(self) -> tuple[Knowledge, str | None]:
+        settings = self._settings
+        if settings.policy != "adaptive" or settings.engine != "local":
+            return NOTHING, None
+        return read_baseline(self._state)
+
+    def _table(self) -> AbstractContextManager[Table]:
+        state, _, heartbeats = timeline(self._settings)
+        return open_table(state, self._volumes.states, heartbeats)
+
+    def _start(
+        self, table: Table, kind: Kind, on_lost: Callable[[str], None], listener: Listener
+    ) -> Execution | None:
+        announced: set[str] = set()
+
+        def waiting(held: Held) -> None:
+            if held.host not in announced:
+                announced.add(held.host)
+                listener(PlanWaiting(t_s=0.0, reason=str(held)))
+
+        while True:
+            instant = self._instant if self._origin is None else self._put(table, kind)
+            execution = start(
+                table,
+                instant,
+                on_lost=on_lost,
+                salvage=lambda dead: useful_parts(dead.names),
+                waiting=waiting,
+            )
+            if not isinstance(execution, Completed):
+                return execution
+            if self._origin is None:
+                return None
+            self._instant = table.new_instant()  # another run was faster: see what it has left to do
+
+    def _put(self, table: Table, kind: Kind) -> str:
+        """The instant of this plan on the timeline, with its frozen manifest beside it."""
+        roots = tuple(map(str, self._volumes.roots))
+        where = f" {' '.join(sorted(roots))}" if is_shared(self._settings) else ""
+        record = PlanRecord(
+            kind=kind,
+            fingerprint=self.plan.digest + where,
+            manifest=printable(self.plan.source, 1000),
+            destinations=roots,
+            files=len(self.plan),
+            bytes=self.plan.total_bytes,
+        )
+        directory = self._state / "plans"
+        try:
+            with ExitStack() as stack:
+                stack.callback(self._tidy_unless_scheduled, table)
+                self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
+                instant = schedule(table, self._instant, record)
+                if instant != self._instant:
+                    self._lay_down_anew(table, instant)
+        except OSError as error:
+            raise local_fault(error, f"cannot keep the plan in {directory}") from None
+        return instant
+
+    def _tidy_unless_scheduled(self, table: Table) -> None:
+        """Remove the frozen manifest, unless the plan is on the timeline: an error may come after that."""
+        with suppress(OSError, LocalFault):
+            if table.store.entry(self._instant) is None:
+                shutil.rmtree(self._state / "plans" / self._instant, ignore_errors=True)
+
+    def _lay_down_anew(self, table: Table, instant: str) -> None:
+        """The same plan with links that were signed anew; none if it is being completed and tidied up now."""
+        try:
+            self._lay_down(self._state / "plans" / instant)
+        except (OSError, LocalFault):
+            entry = table.store.entry(instant)
+            if entry is not None and entry.state is not State.COMPLETED:
+                raise
+
+    def _lay_down(self, directory: Path) -> None:
+        make_private(directory, state=self._state)
+        sign(directory)
+        self.plan.save(directory)
+        self._for_engines.forget_other_kind(directory)
+        replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
+
+    def _metrics_path(self, execution: Execution) -> Path:
+        path = find_metrics_path(self._settings, self._state, execution.instant, execution.epoch)
+        refuse_wanted_place("metrics", path, self._volumes, self.plan)
+        return path
+
+    def _failures_path(self) -> Path | None:
+        if self._settings.failures is None:
+            return None
+        path = Path(self._settings.failures).absolute()
+        refuse_wanted_place("failures", path, self._volumes, self.plan)
+        return path
+
+
+def join_roots(roots: Sequence[str | Path]) -> str:
+    """The destinations, for messages."""
+    return ", ".join(map(str, roots))
+
+
+def read_origin(path: Path) -> Origin:
+    """What was laid down beside a plan. Raises LocalFault."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Origin)
+    except (OSError, *NOT_DECODED):
+        raise LocalFault(f"cannot read {path}; schedule the manifest again") from None

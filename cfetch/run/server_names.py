@@ -1,0 +1,108 @@
+"""Names that servers state (``--name-by header``), asked for before anything is downloaded.
+
+A part is named by its path, a later run finds a file by its path, and two entries of one path are refused
+before the first byte. So a plan has all names before it begins, at the price of one small request a file in
+every run. An entry whose name cannot be had has a fault, as any other row with one.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Container, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.errors import SourceError
+from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.fields import FieldError, Headers, check_path
+from cfetch.manifest.freezing import freeze_again
+from cfetch.manifest.names import name_range
+from cfetch.manifest.plan import Plan
+from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.run.listings import CONNECT_TIMEOUT_S
+from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.network import Network
+from cfetch.wire.stated_name import ask_name
+
+AT_ONCE = 16  # requests; as many downloads as there are by default
+BLOCK = 1000  # entries whose names are in memory together
+
+Named = SafePath | SourceError | FieldError | UrlError
+
+
+def name_by_servers(
+    plan: Plan,
+    directory: Path,
+    *,
+    network: Network,
+    clock: Clock,
+    progress: Callable[[int], None] | None = None,
+    report: Callable[[int, str], None] | None = None,
+    only: Container[str] | None = None,
+) -> Plan:
+    """The plan with the names that servers state for entries whose paths the manifest does not.
+
+    ``report`` gets the line and the reason of each entry without a name, which is left out then. The others
+    are as in ``freeze``.
+
+    Raises:
+        ManifestError: there are entries without names, or two with one name.
+        LocalFault: ``directory`` cannot be written.
+    """
+    faults = Faults(report)
+
+    def name_all() -> Iterator[Entry]:
+        named, rest = 0, plan.entries()
+        while block := list(islice(rest, BLOCK)):
+            names = ask_names(block, network, clock, headers=plan.headers)
+            for entry, name in zip(block, names, strict=True):
+                if isinstance(name, str):
+                    named += 1
+                    yield msgspec.structs.replace(entry, path=name, is_unnamed=False)
+                else:
+                    faults.add(entry.line, f"the name of {entry.url} cannot be had: {name}")
+            if progress is not None:
+                progress(named)
+        if report is not None and named:
+            faults.forgive(0)
+
+    return freeze_again(plan, name_all(), faults, directory=directory, only=only)
+
+
+def ask_names(
+    entries: Sequence[Entry], network: Network, clock: Clock, *, headers: Headers = ()
+) -> list[Named]:
+    """The names of the entries, or why they cannot be had; ``headers`` go with every request."""
+
+    async def ask() -> list[Named]:
+        transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+        turns = asyncio.Semaphore(AT_ONCE)
+        try:
+            asked = (_ask_one(entry, headers, transport, clock, turns) for entry in entries)
+            return list(await asyncio.gather(*asked))
+        finally:
+            await transport.close()
+
+    return asyncio.run(ask())
+
+
+async def _ask_one(
+    entry: Entry, headers: Headers, transport: Transport, clock: Clock, turns: asyncio.Semaphore
+) -> Named:
+    if not entry.is_unnamed:
+        return entry.path
+    secrets = {name: value.reveal() for name, value in (*headers, *entry.headers)}
+    try:
+        async with turns:
+            stated = await ask_name(
+                entry.url, secrets, transport=transport, clock=clock, jitter=random.random
+            )
+        path = last_segment(entry.url.value) if stated is None else stated
+        if entry.range_start is not None:
+            path = name_range(path, entry.range_start, entry.size_bytes or 0)
+        return check_path(path)
+    except (SourceError, FieldError, UrlError) as error:
+        return error

@@ -1,0 +1,92 @@
+"""``--name-by header``: files are named by what their servers say, before anything is downloaded."""
+
+import json
+
+import pytest
+
+from cfetch.app.get import prepare_get
+from cfetch.app.manifest_build import build_from_list
+from cfetch.config.reading import ReadingOptions
+from cfetch.config.settings import Settings
+from cfetch.errors import ManifestError, UsageError
+from cfetch.run.open_manifest import freeze_manifest
+from tests.app.site import NAMES
+from tests.engine.drive import tree
+
+BY_HEADER = {"name_by": "header"}
+
+
+@pytest.fixture
+def named(site, run):
+    """The site states a name for each file but the last one."""
+    site.dispositions = {name: f'attachment; filename="{n} é.bin"' for n, name in enumerate(NAMES[:-1])}
+    return run
+
+
+def by_name(site):
+    return {f"{n} é.bin": site.files[name] for n, name in enumerate(NAMES[:-1])} | {
+        "4.bin": site.files[NAMES[-1]]
+    }
+
+
+def test_files_are_named_by_their_servers_and_known_again(site, named, tmp_path):
+    """One that states no name is named by its URL; a second run fetches nothing but the names."""
+    assert set(named(**BY_HEADER).values()) == {"done"}
+    assert tree(tmp_path / "to") == by_name(site)
+    site.asked.clear()
+    assert set(named(**BY_HEADER).values()) == {"skipped"}
+    assert (named.in_place, len(site.asked)) == (5, 5)
+
+
+def test_one_name_for_two_files_is_told_with_the_remedy(site, named):
+    """Before anything is downloaded, with both lines."""
+    site.dispositions[NAMES[3]] = site.dispositions[NAMES[0]]
+    with pytest.raises(ManifestError, match=r"'0 é.bin' is stated twice .* lines 1 and 4; .* row or hash"):
+        named(**BY_HEADER)
+
+
+def test_a_name_that_cannot_be_had_is_a_fault_of_its_row(site, named, tmp_path):
+    """All of them are named at once; or such rows are skipped and listed, and the others come."""
+    del site.files[NAMES[1]]
+    site.dispositions[NAMES[2]] = 'attachment; filename=".."'
+    with pytest.raises(ManifestError) as caught:
+        named(**BY_HEADER)
+    assert "cannot be had: HTTP 404" in str(caught.value)
+    assert "'..' has an empty, '.' or '..' component" in str(caught.value)
+    named(**BY_HEADER, bad_rows="skip")
+    assert tree(tmp_path / "to").keys() == {"0 é.bin", "3 é.bin", "4.bin"}
+    rejected = [file.read_text() for file in (tmp_path / "to/.cfetch/rejected").iterdir()]
+    assert [json.loads(line)["line"] for line in "".join(rejected).splitlines()] == [2, 3]
+
+
+def test_what_an_earlier_run_has_left_is_found_by_its_name(site, named, tmp_path):
+    """``--failed-from`` goes by paths, which are those that the servers state."""
+    body, site.files[NAMES[0]] = site.files[NAMES[0]], b""
+    site.content_type = "text/html"
+    metrics = tmp_path / "m.jsonl"
+    named(**BY_HEADER, metrics=str(metrics), max_attempts=1)
+    assert named.exit_code == 1
+    site.files[NAMES[0]], site.content_type = body, ""
+    assert set(named(**BY_HEADER, failed_from=str(metrics)).values()) <= {"done"}
+    assert tree(tmp_path / "to") == by_name(site)
+
+
+def test_build_writes_the_names_for_commands_that_ask_nobody(site, named, tmp_path):
+    """Such commands say so."""
+    options = ReadingOptions(name_by="header")
+    with pytest.raises(UsageError, match="cfetch manifest build LIST --name-by header"):
+        freeze_manifest(str(named.urls), options=options).__enter__()
+    out = tmp_path / "m.json"
+    build_from_list(str(named.urls), out, options=options, advance=lambda *_: None, emit_line=lambda _: None)
+    assert {file["path"] for file in json.loads(out.read_text())["files"]} == by_name(site).keys()
+
+
+def test_get_names_its_file_by_the_server(site, tmp_path):
+    """As ``curl -OJ`` does."""
+    site.dispositions[NAMES[0]] = "attachment; filename=x.bin"
+    settings = Settings(to=(str(tmp_path / "to"),), name_by="header")
+    with prepare_get([f"{site.url}{NAMES[0]}"], settings, env={}) as prepared:
+        prepared.run(lambda _: None)
+    assert tree(tmp_path / "to") == {"x.bin": site.files[NAMES[0]]}
+    with pytest.raises(UsageError, match="cannot be had: HTTP 404; name it with -o FILE"):
+        prepare_get([f"{site.url}nothing"], settings, env={}).__enter__()

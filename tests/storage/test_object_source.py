@@ -66,9 +66,11 @@ async def test_a_link_to_azure(monkeypatch):
     """Another form of the same; nothing is asked."""
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "acc")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
-    link = (await ObjectLinks().sign(SecretUrl("az://box/a b"), "GET")).reveal()
-    assert link.startswith("https://acc.blob.core.windows.net/box/a%20b?")
+    link = (await ObjectLinks().sign(SecretUrl("az://box/d/a.b"), "GET")).reveal()
+    assert link.startswith("https://acc.blob.core.windows.net/box/d/a.b?")
     assert "sig" in parse_qs(urlsplit(link).query)
+    with pytest.raises(Refused, match="no valid link to Azure can be signed"):
+        await ObjectLinks().sign(SecretUrl("az://box/a b"), "GET")
     monkeypatch.setenv("AZURE_SKIP_SIGNATURE", "true")
     plain = await ObjectLinks().sign(SecretUrl("az://box/a b"), "GET")
     assert plain.reveal() == "https://acc.blob.core.windows.net/box/a%20b"

@@ -20,7 +20,7 @@ from cfetch.bench.faults import Fault, fault_for
 from cfetch.bench.network import Network, connection_of
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
-from cfetch.bench.simulation.transport import GOOD, usual_bps
+from cfetch.bench.simulation.connections import GOOD, usual_bps
 from cfetch.bench.spec import JournalEntry
 from cfetch.errors import LocalFault
 from cfetch.records import FileRecord

@@ -7,7 +7,8 @@ import pytest
 
 from cfetch.bench.faults import Fault
 from cfetch.bench.network import Burst, Change, HostShare, Loss, Network, Slow, Stall, Wear, connection_of
-from cfetch.bench.simulation.transport import WINDOW_BYTES, SimTransport
+from cfetch.bench.simulation.exchange import WINDOW_BYTES
+from cfetch.bench.simulation.transport import SimTransport
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.errors import Transient
 from cfetch.secret import SecretUrl

@@ -6,7 +6,9 @@ and equal seeds give equal runs.
     play.py         one run: a scenario, a policy and a seed in, figures out
     compare.py      ``cfetch bench --simulate``: all scenarios, policies and seeds, on all processors
     plan.py         a scenario's files as a plan in memory
-    transport.py    keeps the wire's port: connections pooled or fresh, replies as the network lets them
+    transport.py    keeps the wire's port: connections pooled or fresh
+    connections.py  what they are like, and how many of them a host serves
+    exchange.py     one request and its reply, as the network lets it come
     link.py         bytes as a fluid: every rate computed exactly, without time steps
     volume.py       keeps the volume's port: takes bytes at a steady speed, and keeps only numbers
     alarms.py       counts the false alarms of a policy

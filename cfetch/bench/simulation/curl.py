@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from cfetch.bench.network import Network
-from cfetch.bench.simulation.transport import Exchange, SimTransport, usual_bps
+from cfetch.bench.simulation.connections import usual_bps
+from cfetch.bench.simulation.exchange import Exchange
+from cfetch.bench.simulation.transport import SimTransport
 from cfetch.errors import Transient
 
 LESS = 0.25  # of the usual rate: what is slower is ended

@@ -29,7 +29,8 @@ from bisect import insort
 from collections.abc import Sequence
 
 from cfetch.bench.network import ConnectionTraits, Network, lasting_pace
-from cfetch.bench.simulation.transport import GOOD, Connection, SimTransport, usual_bps
+from cfetch.bench.simulation.connections import GOOD, Connection, usual_bps
+from cfetch.bench.simulation.transport import SimTransport
 from cfetch.errors import Transient
 
 WORN = 0.75  # of its first rate: a connection that will bring less is left

@@ -103,7 +103,7 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
 
 def _make_entries(files: Iterator[dict[str, object]], name: str | None, name_by: str) -> list[Entry]:
     """Check the URLs by the rules of a manifest's, and name their files. Raises UsageError."""
-    faults, document, entries = Faults(), Document(options=STANDARD, hub=find_endpoint()), []
+    faults, document, entries = Faults(), Document(options=STANDARD, hub=find_endpoint), []
     for index, fields in enumerate(files):
         path = fields.get("path", name)
         entry = check_row(Row(0, {**fields, "path": path or "unnamed"}), index, document, faults)

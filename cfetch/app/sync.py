@@ -15,10 +15,11 @@ from itertools import islice
 import msgspec
 
 from cfetch.app.download import prepare_entries
+from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, ConfigError, UsageError
+from cfetch.errors import Blocked, ConfigError, Held, UsageError
 from cfetch.events import EntryFinished, Event, Listener, fan_out
 from cfetch.manifest.entry import Entry, SafePath, safe_path
 from cfetch.manifest.faults import Faults
@@ -97,7 +98,7 @@ def prepare_sync(
         refuse_no_entries(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         volumes = Volumes(where.roots, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
-        yield PreparedSync(prepared, catalogue, volumes.local, options, emit_line)
+        yield PreparedSync(prepared, catalogue, volumes.local, settings, options, emit_line)
 
 
 def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue) -> Iterator[Entry]:
@@ -110,7 +111,7 @@ def _list_prefix(source: str, clock: Clock, network: Network) -> Iterator[Versio
     """The files of a store or a repository, whose lists state versions. Raises UsageError."""
     listing = find_listing(source)
     assert listing is not None
-    faults, document = Faults(), Document(hub=find_endpoint())
+    faults, document = Faults(), Document(hub=find_endpoint)
     for index, file in enumerate(list_files(listing, clock, network)):
         entry = check_row(Row(0, file.row), index, document, faults)
         if entry is not None:
@@ -148,12 +149,14 @@ class PreparedSync:
         prepared: Prepared,
         catalogue: Catalogue,
         directories: list[Directory],
+        settings: Settings,
         options: SyncOptions,
         emit_line: EmitLine,
     ) -> None:
         self._prepared = prepared
         self._catalogue = catalogue
         self._directories = directories
+        self._settings = settings
         self._options = options
         self._emit_line = emit_line
         self._changed = sum(1 for _ in catalogue.find_changed())
@@ -190,6 +193,7 @@ class PreparedSync:
         for path in self._catalogue.find_changed():
             for directory in self._directories:
                 directory.supersede(safe_path(path))
+        self._drop_older_plans()
         summary = self._prepared.run(fan_out(self._enter, listener))
         assert summary is not None
         return summary
@@ -209,6 +213,17 @@ class PreparedSync:
             deleted, kept = self._delete()
         sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=deleted, kept=kept)
         return msgspec.structs.replace(summary, sync=sync)
+
+    def _drop_older_plans(self) -> None:
+        """Nobody needs a plan of an older list; years of nights would fill the timeline with them."""
+        scheduled = self._prepared.schedule()
+        name, roots = printable(self._prepared.plan.source, 1000), set(map(str, places(self._settings).roots))
+        for plan in list_plans(self._settings).plans:
+            is_left = plan.action == "download" and plan.state != "completed"
+            is_older = plan.instant != scheduled.instant and plan.manifest == name
+            if is_left and is_older and set(plan.destinations) == roots:
+                with suppress(Held):
+                    roll_back_plan(self._settings, plan.instant, remove=True)
 
     def _find_refusal(self) -> str | None:
         most = self._options.max_delete

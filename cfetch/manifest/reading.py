@@ -55,7 +55,7 @@ class Reading:
             given_base_url=None if base_url is None else check_base_url(base_url),
             own_url=source.own_url,
             options=options,
-            hub=find_endpoint(),
+            hub=find_endpoint,
         )
         self._skips = options.bad_rows == "skip"
         self.rows = self._first = first

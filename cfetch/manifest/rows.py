@@ -49,9 +49,9 @@ class Document:
     ``given_base_url`` is the caller's and outweighs the document's own, ``own_url`` is where the document was
     had and counts if there is no other. ``look_ahead`` finds a ``base_url`` that stands behind the entries.
     ``options`` are a person's for a list of any kind; without them rows state the native keys, and URLs are
-    not encoded. ``hub`` has the repositories that ``hf://`` means. ``assemble``: rows that do not say
-    otherwise are pieces of files. ``notes`` are for that person. ``is_faulty``: what it states
-    for all entries has a fault, and so none of them may be taken.
+    not encoded. ``hub`` finds the address of the repositories that ``hf://`` means. ``assemble``: rows that
+    do not say otherwise are pieces of files. ``notes`` are for that person. ``is_faulty``: what it states for
+    all entries has a fault, and so none of them may be taken.
     """
 
     base_url: str | None = None
@@ -60,7 +60,7 @@ class Document:
     given_base_url: str | None = None
     own_url: str | None = None
     options: ReadingOptions | None = None
-    hub: str = HUGGING_FACE
+    hub: Callable[[], str] = lambda: HUGGING_FACE
     assemble: bool = False
     notes: list[str] = field(default_factory=list)
     is_faulty: bool = False
@@ -157,7 +157,7 @@ def _check_url(value: object, document: Document | None) -> str:
     if type(value) is not str:
         raise FieldError(f"it must be a string, not {kind_of(value)}")
     if document is not None and document.options is not None and is_repository_url(value):
-        return find_repository_link(value, document.hub)
+        return find_repository_link(value, document.hub())
     find_base = document.base if document else _find_no_base
     try:
         return resolve_url(value, find_base)

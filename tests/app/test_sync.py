@@ -44,6 +44,12 @@ async def sync(source, to, *words):
     return ran, json.loads(ran.out) if ran.out else None
 
 
+async def plans(to):
+    """What stands on its timeline."""
+    ran = await asyncio.to_thread(call, "plan", "list", "--to", to, "--json")
+    return json.loads(ran.out)["plans"]
+
+
 def counts(document):
     files = document["files"]
     return files["done"], files["skipped"], document["sync"]["deleted"]
@@ -103,6 +109,10 @@ async def test_nothing_is_deleted_by_a_run_that_has_not_brought_all(tmp_path):
         ran, document = await sync(path, to, "--delete", "--max-attempts", "1")
         assert (ran.code, counts(document)) == (1, (0, 1, 0))
         assert "not deleted, as the run has not brought all: 1 files" in ran.err
+        assert [plan["state"] for plan in await plans(to)] == ["completed", "inflight"]
+        path.write_text(f"{server.url}a\n")
+        assert (await sync(path, to))[0].code == 0
+        assert "inflight" not in [plan["state"] for plan in await plans(to)]
         path.write_text("# nothing\n")
         assert (await sync(path, to, "--delete"))[0].code == 2
         path.write_text(f"{server.url}a\nhttp://:x/\n")

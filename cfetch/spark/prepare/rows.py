@@ -246,7 +246,7 @@ def _check_entries(
         groups = None if unit.groups is None else range(*unit.groups)
         part = Source(plain, unit.path, begin=unit.begin, end=unit.end, line=unit.line, row_groups=groups)
         document = Document(
-            base_url=unit.base_url, given_base_url=base_url, options=options, hub=find_endpoint()
+            base_url=unit.base_url, given_base_url=base_url, options=options, hub=find_endpoint
         )
         for index, row in enumerate(
             reader_for(part, unit.format, options)(part, document, faults), unit.first

@@ -41,14 +41,19 @@ from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import BAD_INPUT
 from cfetch.manifest import freeze, read_entries
 from cfetch.manifest.compressed import _import_zstd
+from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.plan import FILE_NAME, load_plan
+from cfetch.manifest.repository_urls import parse_repository_listing
+from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.report.analysis import analyse
 from cfetch.report.metrics import RunHeader, read_metrics
 from cfetch.run.host_baseline import NAME as BASELINE
 from cfetch.run.host_baseline import read_baseline
+from cfetch.run.listings import _read_page
 from cfetch.secret import SecretUrl, encode_json
 from cfetch.spark.tables.chunks import cut_chunks, read_lines
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
@@ -59,6 +64,7 @@ from cfetch.timeline.owner import this_owner
 from cfetch.timeline.states import Action, Kind, State
 from cfetch.timeline.states import Entry as TimelineEntry
 from cfetch.timeline.store import Store
+from cfetch.wire.stated_hash import find_stated_hash
 from tests.hub.beats import attempt as active_attempt
 from tests.hub.beats import beat as hub_beat
 from tests.manifest.lists import find_samples
@@ -253,6 +259,32 @@ def _zstd(data: bytes) -> bytes:
     return compressed
 
 
+_TREE = (
+    b'[{"type":"directory","oid":"0","size":0,"path":"d"},{"type":"file","oid":"1","size":3,"path":"d/a b"},'
+    b'{"type":"file","oid":"2","size":9,"lfs":{"oid":"' + SHA.encode() + b'","size":9},"path":"d/c"}]'
+)
+
+
+def _judge_repository_page(data: bytes) -> bool:
+    listing = parse_repository_listing("hf://datasets/o/n/d/")
+    assert listing is not None
+    faults = Faults()
+    try:
+        files = list(_read_page(listing, data, "http://h"))
+    except CfetchError:
+        return False
+    entries = [check_row(Row(0, file.row), index, Document(), faults) for index, file in enumerate(files)]
+    return bool(entries) and not faults.total
+
+
+def _judge_hash(data: bytes) -> bool:
+    name, _, value = data.decode("utf-8", "surrogateescape").partition("\n")
+    digest = find_stated_hash(200, CIMultiDict({name: value}))
+    if digest is not None:
+        assert len(new_hash(digest.algorithm).hexdigest()) == len(digest.hex)
+    return digest is not None
+
+
 def _manifests() -> Iterator[Reader]:
     samples = {
         "json": [_JSON],
@@ -279,6 +311,10 @@ def _manifests() -> Iterator[Reader]:
     yield Reader("manifest-in-zstd", inside, _manifest_judge(None, "m.zst"), _zstd)
     yield Reader("manifest-frozen", [_JSON, _LINES, _SUMS, _METALINK], _judge_frozen)
     yield Reader("plan-file", [_plan_file()], _judge_plan_file)
+    yield Reader("repository-page", [_TREE], _judge_repository_page)
+    yield Reader(
+        "stated-hash", [b"x-goog-hash\ncrc32c=4waSgw==", b"x-amz-checksum-crc32\ny/Q5Jg=="], _judge_hash
+    )
 
 
 # --- parts, timeline, baseline

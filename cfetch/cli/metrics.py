@@ -30,9 +30,13 @@ def load(
         str, typer.Option("--to", help="The directory of the tables.", metavar="DIR", show_default=False)
     ],
     spark_master: Annotated[
-        str,
-        typer.Option(help="Where Spark runs: local[*], spark://host:port, sc://host.", metavar="URL"),
-    ] = "local[*]",
+        str | None,
+        typer.Option(
+            help="Where Spark runs: spark://host:port, sc://host (default: local[*]).",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -57,7 +61,8 @@ def load(
     sources = find_sources(metrics)
     size_bytes = sum(path.stat().st_size for path in sources if path.exists())
     if not quiet:
-        print(f"starting Spark at {mask_master(spark_master)}", file=sys.stderr, flush=True)
+        where = f" at {mask_master(spark_master)}" if spark_master is not None else ""
+        print(f"starting Spark{where}", file=sys.stderr, flush=True)
     with (
         spark_session(spark_master) as spark,
         progress_bar("loading", files=len(sources), size_bytes=size_bytes, quiet=quiet) as advance,

@@ -110,13 +110,12 @@ class Access:
     ``standing``: the file in place, of which the entry's own server is asked whether it has changed.
     """
 
-    __slots__ = ("_entry", "headers", "is_fresh", "link", "must_refresh", "refreshes", "standing", "url")
+    __slots__ = ("_entry", "is_fresh", "link", "must_refresh", "refreshes", "standing", "url")
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self.link = Link(entry.url, entry.expires_at)
         self.url: SecretUrl = entry.url
-        self.headers: tuple[tuple[str, SecretText], ...] = entry.headers
         self.refreshes = 0
         self.must_refresh = False
         self.is_fresh = False  # over a new connection
@@ -130,16 +129,25 @@ class Access:
     def renew(self, link: Link, *, counts: bool) -> None:
         """Use a fresh link from now on; ``counts`` if the server had refused the old one."""
         self.link, self.url = link, link.url
-        self.headers = link.headers or self.headers
         self.refreshes += counts
         self.must_refresh = False
 
+    @property
+    def headers(self) -> tuple[tuple[str, SecretText], ...]:
+        """What goes with the entry's link: its own headers, or else the manifest's for the entry."""
+        return self.link.headers or self._entry.headers
+
     def secrets(self, of_all: Mapping[str, str], source: int) -> Mapping[str, str]:
-        """The headers for the present source; another origin gets only those that came with its link."""
-        own = {name: value.reveal() for name, value in self.headers} if self.headers else {}
-        if self.url is self._entry.url or self.url.origin() == self._entry.url.origin():
-            return {**of_all, **own} if own else of_all
-        return {} if source else {name: value.reveal() for name, value in self.link.headers}
+        """The headers for the present source; those of the manifest or of a link are for its origin only."""
+        is_own = self.url is self._entry.url or self.url.origin() == self._entry.url.origin()
+        if source and not (is_own and self.url.origin() == self.link.url.origin()):
+            headers = self._entry.headers if is_own else ()
+        else:
+            headers = self.headers if is_own else self.link.headers
+        if not headers:
+            return of_all if is_own else {}
+        own = {name: value.reveal() for name, value in headers}
+        return {**of_all, **own} if is_own else own
 
 
 class Tries:

@@ -29,6 +29,12 @@ OLDEST_JAVA = 17  # what Spark 4 asks for
 JAVA_ANSWERS_S = 30.0  # a cold disk; a shim that waits for a person never answers
 
 _QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+_OWN_SETTINGS = {
+    "spark.app.name": "cfetch",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": _QUIET,
+}
 
 
 @contextmanager
@@ -38,9 +44,10 @@ def spark_session(
     """A session for as long as the ``with`` lasts.
 
     ``given`` is used first, then a session that this program has already; both keep their settings and are
-    left running. Else a session is made: for ``master`` (``local[*]`` if None; ``sc://host`` is Spark
-    Connect), with this Python for its workers unless ``PYSPARK_PYTHON`` names another; it is stopped in the
-    end. ``settings`` are for a session that is made, by Spark's names.
+    left running. Else a session is made: for ``master`` (``sc://host`` is Spark Connect; if None that of
+    ``spark-submit``, else ``local[*]``), with this Python for its workers unless ``PYSPARK_PYTHON`` names
+    another; it is stopped in the end. ``settings`` are for a session that is made, by Spark's names. What
+    ``spark-submit`` was given goes before them.
 
     Raises:
         UsageError: the extra ``spark`` or Java is missing or too old, or no session can be had at ``master``.
@@ -50,7 +57,7 @@ def spark_session(
     if session is not None:
         yield session
         return
-    made = _make_session(master or "local[*]", settings)
+    made = _make_session(master, settings)
     try:
         yield made
     finally:
@@ -80,27 +87,23 @@ def _find_active() -> "SparkSession | None":
         return None
 
 
-def _make_session(master: str, settings: Mapping[str, str]) -> "SparkSession":
+def _make_session(given_master: str | None, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    submitted = _read_submitted_settings()
+    master = given_master or submitted.get("spark.master", "local[*]")
     is_connect = master.startswith("sc://")
     if not is_connect:
         _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers take the python3 on PATH
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine has to reach it
-    builder = SparkSession.builder.appName("cfetch")
+    builder = SparkSession.builder
     if is_connect:
-        builder = builder.remote(master)  # its settings are the server's, and were made at its start
+        builder = builder.appName("cfetch").remote(master)  # its settings are the server's
     else:
-        builder = (
-            builder.master(master)
-            .config(map=dict(settings))
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.extraJavaOptions", _QUIET)
-        )
+        builder = builder.config(map={**_OWN_SETTINGS, **settings, **submitted, "spark.master": master})
     try:
         return builder.getOrCreate()
     except ImportError:
@@ -113,6 +116,16 @@ def _make_session(master: str, settings: Mapping[str, str]) -> "SparkSession":
             f"no Spark session at {mask_master(master)} ({kind or type(error).__name__}); "
             "check --spark-master, and that the cluster is up and reachable from here"
         ) from None
+
+
+def _read_submitted_settings() -> dict[str, str]:
+    """What ``spark-submit`` has given to the JVM that it has started for this program; empty without one."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # a SparkConf has the JVM's settings only after it
+    return dict(SparkConf().getAll())
 
 
 def mask_master(master: str) -> str:

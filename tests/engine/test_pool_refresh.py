@@ -142,6 +142,37 @@ def test_the_headers_of_a_fresh_link_are_for_its_own_source(tmp_path):
     assert outcome.tree == {"a": BODY}
 
 
+class Moving(Refresher):
+    """Its first link is another host's, with a header; the next ones are the entry's own host's, without."""
+
+    async def refresh(self, entry, stale):
+        self.stale.append(stale.url.reveal())
+        n = len(self.stale)
+        host, headers = ("moved.test", (("X-Key", SecretText(CANARY)),)) if n == 1 else ("origin.test", ())
+        return Link(SecretUrl(f"http://{host}/{entry.path}?n={n}"), None, headers)
+
+
+@pytest.mark.parametrize("own", [{}, {"X-Key": "own"}])
+def test_the_headers_of_a_link_end_with_it(tmp_path, own):
+    """The next link's host, which is the entry's own, gets the entry's headers, and a mirror there too."""
+    mirror = SecretUrl("http://origin.test/m/a")
+    entry = entry_of(0, "a", BODY, digest=True, mirrors=(mirror,), headers=own)
+    script = {"a": [Reply(status=403), Reply(status=403), Reply(status=404)], "m/a": Reply(body=BODY)}
+    outcome = drive(tmp_path, script, [entry], refresher=Moving())
+    hosts = [SecretUrl(asked.url).host() for asked in outcome.transport.opens]
+    assert hosts == ["origin.test", "moved.test", "origin.test", "origin.test"]
+    assert [asked.secrets for asked in outcome.transport.opens] == [own, {"X-Key": CANARY}, own, own]
+
+
+def test_a_mirror_gets_no_headers_of_a_link_to_another_host(tmp_path):
+    """Also where the mirror is at the entry's own host."""
+    mirror = SecretUrl("http://origin.test/m/a")
+    entry = entry_of(0, "a", BODY, digest=True, mirrors=(mirror,))
+    script = {"a": [Reply(status=403), Reply(status=404)], "m/a": Reply(body=BODY)}
+    outcome = drive(tmp_path, script, [entry], refresher=Moving())
+    assert [asked.secrets for asked in outcome.transport.opens] == [{}, {"X-Key": CANARY}, {}]
+
+
 def test_bytes_are_kept_across_a_renewal(tmp_path):
     """The same object under a fresh link: Range and If-Range go on."""
     script = [Reply(body=BODY, cut=999, then="reset"), Reply(status=403), Reply(body=BODY)]
@@ -169,7 +200,7 @@ class _Reread(ListPlan):
         super().__init__(entries, headers)
         self.owner = owner
 
-    def find(self, path):
+    def find(self, path, start_byte):
         return next((i for i, e in enumerate(self._entries) if e.path == path), None)
 
     def close(self):

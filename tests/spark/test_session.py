@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,30 @@ def test_the_verb_makes_a_session_of_its_own(spark, tmp_path):
     assert json.loads(ended.stdout)["files"] == 5
     assert "starting Spark at local[1]\n" in ended.stderr
     assert json.loads((to / "_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
+
+
+def test_what_spark_submit_was_given_goes_first(tmp_path):
+    """Master, name and settings; the rest is as in any session that is made here."""
+    program = tmp_path / "job.py"
+    program.write_text(
+        "import json\nfrom cfetch.spark.session import spark_session\n"
+        "ours = {'spark.task.maxFailures': '7', 'spark.speculation': 'false'}\n"
+        "with spark_session(None, settings=ours) as spark:\n"
+        "    names = 'master', 'app.name', 'task.maxFailures', 'speculation', 'ui.enabled'\n"
+        "    print(json.dumps([spark.conf.get(f'spark.{name}') for name in names]))\n"
+    )
+    submit = Path(sys.executable).parent / "spark-submit"
+    given = ("--master", "local[2]", "--name", "mine", "--conf", "spark.task.maxFailures=9")
+    ended = subprocess.run(
+        [submit, *given, "--driver-java-options", JVM, program],
+        env=os.environ | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == ["local[2]", "mine", "9", "false", "false"]
 
 
 def told(tmp_path, java=None, code="", **env):

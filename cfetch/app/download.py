@@ -8,13 +8,13 @@ from the same events.
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from cfetch.app.engine_plan import frozen_by_spark, frozen_here, load
 from cfetch.app.engines import check_for_spark
-from cfetch.app.frozen_lists import freeze_lists, make_part
+from cfetch.app.frozen_lists import freeze_lists
 from cfetch.app.prepared import ORIGIN_NAME, Origin, Prepared, join_roots, read_origin
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
@@ -22,13 +22,15 @@ from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
-from cfetch.manifest.freezing import freeze_entries
+from cfetch.manifest.freezing import Part, freeze_entries
 from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.open_manifest import (
     expand_manifests,
     is_elsewhere,
+    make_part,
+    name_list,
     open_manifest,
     shown_name,
 )
@@ -67,7 +69,8 @@ def prepare(
     destinations = places(settings)
     by_spark = not more and _is_for_spark(manifest, settings)
     manifests, notes = ([manifest], []) if by_spark else expand_manifests([manifest, *more])
-    manifest = manifests[0] if len(manifests) == 1 else f"a list of {len(manifests)} manifests"
+    name = name_list(manifests)
+    manifest = manifests[0] if len(manifests) == 1 else name
     settings = aim_repository_token(settings, manifests, env)
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
@@ -79,12 +82,13 @@ def prepare(
         statement = None if opened is None else statement_id_of(opened.file)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = own_directory(stack, destinations.state, instant)
-        name = shown_name(manifest)
         if not by_spark:
             plan = frozen_here(
                 freeze_lists(
                     stack,
-                    [make_part(each, opened, clock, network) for each in manifests],
+                    [make_part(each, clock, network) for each in manifests]
+                    if opened is None
+                    else [Part(name, lambda: nullcontext(opened))],
                     notes=notes,
                     name=name,
                     directory=directory,

@@ -350,7 +350,7 @@ class _Plans:
             self._dashboard() as shown,
         ):
             summary = prepared.run(fan_out(collect, listener, shown), removable=True)
-        if summary is not None and summary.status == "completed":
+        if summary is not None and summary.exit_code == 0:
             self._completed.append(summary.instant)
             if len(self._completed) >= MOST_PLANS:
                 self.archive()

@@ -1,34 +1,27 @@
 """The lists that a download is for, frozen into one plan, with what its settings leave out or add."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
-from cfetch.manifest.freezing import Opened, Part, freeze_parts
+from cfetch.manifest.freezing import Part, freeze_parts
+from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.plan import Plan
+from cfetch.manifest.reading import LOOKED_AT
 from cfetch.manifest.source import FetchChunk
 from cfetch.report.metrics import read_unfinished
 from cfetch.run.directories import places
-from cfetch.run.header_hosts import aim_headers
-from cfetch.run.open_manifest import open_manifest, refuse_empty, shown_name
+from cfetch.run.header_hosts import make_file_network
+from cfetch.run.open_manifest import refuse_empty
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.server_names import name_by_servers
 from cfetch.storage.files import make_private
-from cfetch.wire.network import Network, make_network
 
 UNNAMED = "unnamed"  # below the plan's directory: the plan before servers were asked for names
-
-
-def make_part(manifest: str, opened: Opened | None, clock: Clock, network: Network) -> Part:
-    """One of the lists; ``opened``: if it is open already."""
-
-    def open_now() -> AbstractContextManager[Opened]:
-        return open_manifest(manifest, clock, network=network) if opened is None else nullcontext(opened)
-
-    return Part(shown_name(manifest), open_now)
 
 
 def freeze_lists(
@@ -73,14 +66,14 @@ def freeze_lists(
             name_by_servers(
                 plan,
                 directory,
-                network=make_network(aim_headers(settings, plan.host_files).network, env),
+                network=make_file_network(settings, plan, env),
                 clock=clock,
                 progress=progress,
                 report=rejected.add if settings.bad_rows == "skip" else None,
                 only=left,
             )
         )
-    plan.add_notes((*notes, *rejected.notes()))
+    plan.add_notes((*notes, *rejected.notes(), *_note_useless_headers(plan, settings)))
     if left is not None and left.failed and not len(plan):
         raise ConfigError(
             f"failed_from is {settings.failed_from}, which names {len(left.failed)} failed files, but the "
@@ -88,3 +81,16 @@ def freeze_lists(
         )
     refuse_empty(plan, allowed=settings.allow_empty or left is not None)
     return plan
+
+
+def _note_useless_headers(plan: Plan, settings: Settings) -> Sequence[str]:
+    """What a person should know who gives headers for files that are asked for without them."""
+    has_headers = settings.header or settings.bearer_env
+    first = islice(plan.entries(), LOOKED_AT)
+    if not has_headers or not any(is_object_url(entry.url.value) for entry in first):
+        return ()
+    note = (
+        "--header and --bearer-env do not go to objects of a store (s3://, gs://, az://): their links are "
+        "signed with the store's own login"
+    )
+    return (note,)

@@ -49,18 +49,21 @@ def build_from_list(
     allow_empty: bool = True,
     probing: bool = True,
     network: Network = DIRECT,
+    file_network: Callable[[Plan], Network] | None = None,
     advance: Advance,
     emit_line: EmitLine,
 ) -> int:
     """Write the list, in any format, as JSON with the sizes that it lacks; the number of files that failed.
 
     A file that cannot be had stays in without a size, and ``emit_line`` gets a line about it, as about what
-    was left out of the list. ``advance`` gets the files and bytes that are done.
+    was left out of the list. ``advance`` gets the files and bytes that are done. ``network`` is for the list,
+    and ``file_network`` for its files, if that is another.
 
     Raises:
         UsageError: the list cannot be had or has faults.
         LocalFault: ``output`` cannot be written.
     """
+    reach = file_network or (lambda _: network)
     with freeze_manifest(
         manifest,
         base_url=base_url,
@@ -68,10 +71,12 @@ def build_from_list(
         allow_empty=allow_empty,
         emit_line=emit_line,
         network=network,
-        asks_names=True,
+        file_network=reach,
     ) as plan:
         sizes = array("q", plan.sizes)
-        failed = asyncio.run(_probe_all(plan, sizes, network, advance, emit_line)) if probing else 0
+        failed = 0
+        if probing:
+            failed = asyncio.run(_probe_all(plan, sizes, reach(plan), advance, emit_line))
         contents = survey(_fill_sizes(plan, sizes), plan.headers)
         with open_output(output, private=contents.has_secrets) as out:
             TARGETS["json"].write(_fill_sizes(plan, sizes), contents, out)

@@ -41,22 +41,21 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(
-    manifest: str,
-    *,
+    *manifests: str,
     base_url: str | None,
     options: ReadingOptions = STANDARD,
     allow_empty: bool = True,
     progress: Progress | None = None,
     network: Network = DIRECT,
 ) -> Checked:
-    """Validate a manifest as a download would. ``manifest`` is a path, an http(s) URL, or ``-``.
+    """Validate manifests as a download would. Each is a path, an http(s) URL, ``-``, or a directory of them.
 
     Raises:
         ManifestError: with all faults.
         UsageError: it cannot be had.
     """
     with freeze_manifest(
-        manifest,
+        *manifests,
         base_url=base_url,
         options=options,
         allow_empty=allow_empty,

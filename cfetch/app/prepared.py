@@ -153,7 +153,7 @@ class Prepared:
                 if failures:
                     failed.write(failures, self.plan)
                 keep_baseline(self._state, engine.learned, self._clock.wall())
-            if summary.status == "completed":
+            if summary.exit_code == 0:  # it is completed, though a few files may have failed
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
                 with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
                     tidy_up(table, KEEP_S)

@@ -9,9 +9,9 @@ import os
 import threading
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,7 +21,7 @@ from cfetch.config.reading import ReadingOptions
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
-from cfetch.run.open_manifest import freeze_manifest, is_url
+from cfetch.run.open_manifest import expand_manifests, freeze_manifest, is_elsewhere
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.network import DIRECT, Network
 
@@ -66,7 +66,7 @@ class Verification:
     """
 
     def __init__(
-        self, plan: Plan, trees: Sequence[ReadOnlyTree], *, quick: bool, ignored: Sequence[str | None]
+        self, plan: Plan, trees: Sequence[ReadOnlyTree], *, quick: bool, ignored: Sequence[frozenset[str]]
     ) -> None:
         self.good: Counter[str] = Counter()
         self.found: Counter[str] = Counter()
@@ -102,7 +102,10 @@ class Verification:
                 yield difference
         for volume_index, tree in enumerate(self._trees):
             for standing in tree.walk():
-                if self._plan.find(standing.path) is None and standing.path != self._ignored[volume_index]:
+                if (
+                    standing.path not in self._ignored[volume_index]
+                    and self._plan.find(standing.path) is None
+                ):
                     self.found["excess"] += 1
                     yield self._report(
                         "excess", _show_path(standing.path), "the manifest does not name it", volume_index
@@ -230,6 +233,7 @@ def open_verification(
     manifest: str,
     to: Sequence[Path],
     *,
+    more: Sequence[str] = (),
     quick: bool = False,
     options: ReadingOptions = STANDARD,
     allow_empty: bool = True,
@@ -237,7 +241,7 @@ def open_verification(
     emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
 ) -> Iterator[Verification]:
-    """A comparison of the trees at ``to`` with ``manifest``: a path, an http(s) URL, or ``-``.
+    """A comparison of the trees at ``to`` with ``manifest``, and ``more`` of them: paths, URLs, or ``-``.
 
     Each file must stand in one of the trees; in several of them it is a duplicate, which is no difference. A
     manifest that lies in the tree is not in excess there. ``quick`` compares sizes alone. ``progress`` is
@@ -251,6 +255,7 @@ def open_verification(
         plan = stack.enter_context(
             freeze_manifest(
                 manifest,
+                *more,
                 own_url=NOWHERE,
                 options=options,
                 allow_empty=allow_empty,
@@ -259,15 +264,14 @@ def open_verification(
                 network=network,
             )
         )
-        ignored = [_find_path_within(manifest, root) for root in to]
+        manifests = expand_manifests([manifest, *more]).manifests
+        ignored = [frozenset(_find_paths_within(manifests, root)) for root in to]
         yield Verification(plan, trees, quick=quick, ignored=ignored)
 
 
-def _find_path_within(manifest: str, root: Path) -> str | None:
-    """The manifest's own path below ``root``, if it lies there."""
-    if manifest == "-" or is_url(manifest):
-        return None
-    try:
-        return Path(manifest).resolve().relative_to(root.resolve()).as_posix()
-    except ValueError:
-        return None
+def _find_paths_within(manifests: Iterable[str], root: Path) -> Iterator[str]:
+    """The manifests' own paths below ``root``, if they lie there."""
+    for manifest in manifests:
+        if manifest != "-" and not is_elsewhere(manifest):
+            with suppress(ValueError):
+                yield Path(manifest).resolve().relative_to(root.resolve()).as_posix()

@@ -26,6 +26,14 @@ Manifest = Annotated[
         help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
     ),
 ]
+Manifests = Annotated[
+    list[str],
+    typer.Argument(
+        help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
+        metavar="MANIFEST...",
+        show_default=False,
+    ),
+]
 BaseUrl = Annotated[
     str | None,
     typer.Option(
@@ -45,9 +53,9 @@ Output = Annotated[
 @app.command(no_args_is_help=True)
 @with_reading
 def check(
-    *, manifest: Manifest, base_url: BaseUrl = None, json: JsonOption = False, settings: "Settings"
+    *, manifests: Manifests, base_url: BaseUrl = None, json: JsonOption = False, settings: "Settings"
 ) -> None:
-    """Check a manifest: name each fault with its line, or show what the manifest holds.
+    """Check a manifest, or several as one: name each fault with its line, or show what the manifest holds.
 
     The command downloads nothing. The exit code is 0 if there is no fault, and 2 otherwise.
 
@@ -66,14 +74,14 @@ def check(
     from cfetch.secret import encode_json
 
     try:
-        progress = reading_lines(manifest.partition("?")[0])
+        progress = reading_lines(manifests[0].partition("?")[0])
         overview = checked(
-            manifest,
+            *manifests,
             base_url=base_url,
             options=settings.reading,
             allow_empty=settings.allow_empty,
             progress=progress,
-            network=make_list_network(settings, manifest, os.environ),
+            network=make_list_network(settings, manifests, os.environ),
         )
     except ManifestError as error:
         if json:
@@ -135,7 +143,7 @@ def convert(
         allow_empty=settings.allow_empty,
         progress=progress,
         emit_line=_emit_line,
-        network=make_list_network(settings, manifest, os.environ),
+        network=make_list_network(settings, [manifest], os.environ),
     )
     if lost:
         _emit_line(f"{to_format} has no place for some of it; left out: {'; '.join(lost)}")
@@ -174,7 +182,8 @@ def build(
     """
     from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.dashboard.bar import progress_bar
-    from cfetch.run.header_hosts import make_list_network
+    from cfetch.run.header_hosts import aim_repository_token, make_file_network
+    from cfetch.wire.network import make_network
 
     if source != "-" and Path(source).is_dir():
         with progress_bar("hashing") as advance:
@@ -188,7 +197,8 @@ def build(
             options=settings.reading,
             allow_empty=settings.allow_empty,
             probing=probe,
-            network=make_list_network(settings, source, os.environ),
+            network=make_network(aim_repository_token(settings, [source], os.environ).network, os.environ),
+            file_network=lambda plan: make_file_network(settings, plan, os.environ),
             advance=advance,
             emit_line=_emit_line,
         )

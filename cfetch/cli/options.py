@@ -154,10 +154,8 @@ def with_timeline(command: Callable[..., None]) -> Callable[..., None]:
 def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags of a manifest and its destination, and --config, to ``command(…, settings)``."""
     more = ("statement_host", "dry_run", "json", "quiet")
-    where = _PANELS["Where it runs"]
-    return _with_settings_of(
-        command, ("to", "base_url", "state", *_PANELS["Manifest"], *where, *_PANELS["Network"], *more)
-    )
+    panels = (*_PANELS["Manifest"], *_PANELS["Where it runs"], *_PANELS["Network"], *_PANELS["Who asks"])
+    return _with_settings_of(command, ("to", "base_url", "state", *panels, *more))
 
 
 def with_follow(command: Callable[..., None]) -> Callable[..., None]:

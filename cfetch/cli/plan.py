@@ -48,11 +48,11 @@ Instant = Annotated[
 @with_manifest
 def schedule(
     *,
-    manifest: Annotated[
-        str,
+    manifests: Annotated[
+        list[str],
         typer.Argument(
-            help="A path, an http(s) URL, or - for standard input; with --engine spark also a directory.",
-            metavar="MANIFEST",
+            help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
+            metavar="MANIFEST...",
             show_default=False,
         ),
     ],
@@ -64,7 +64,9 @@ def schedule(
     ] = False,
     settings: Settings,
 ) -> None:
-    """Check a manifest and schedule it as a plan, which `cfetch plan run` downloads later.
+    """Check a manifest, or several as one, and schedule it as a plan.
+
+    `cfetch plan run` downloads it later.
 
     Any process that sees the timeline can run the plan. If a plan of the same manifest is pending, the
     command prints its instant and schedules nothing. The options of `cfetch plan run`, not of this command,
@@ -80,9 +82,10 @@ def schedule(
     from cfetch.dashboard.open import reading_lines
     from cfetch.secret import SecretUrl
 
+    manifest, *more = manifests
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
     progress = reading_lines(shown, quiet=settings.quiet)
-    with prepare(manifest, settings, env=os.environ, progress=progress) as prepared:
+    with prepare(manifest, settings, more=more, env=os.environ, progress=progress) as prepared:
         if settings.dry_run:
             main_job.preview(prepared, settings)
             return

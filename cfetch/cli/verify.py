@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @with_reading
 def verify(
     *,
-    manifest: Annotated[
-        str,
+    manifests: Annotated[
+        list[str],
         typer.Argument(
-            help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
+            help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
+            metavar="MANIFEST...",
+            show_default=False,
         ),
     ],
     to: Annotated[
@@ -63,16 +65,17 @@ def verify(
     from cfetch.run.header_hosts import make_list_network
 
     directories = _directories(to or ["."])
-    progress = reading_lines(manifest.partition("?")[0])
+    progress = reading_lines(manifests[0].partition("?")[0])
     with open_verification(
-        manifest,
+        manifests[0],
         directories,
+        more=manifests[1:],
         quick=quick,
         options=settings.reading,
         allow_empty=settings.allow_empty,
         progress=progress,
         emit_line=lambda line: print(f"cfetch: {line}", file=sys.stderr),
-        network=make_list_network(settings, manifest, os.environ),
+        network=make_list_network(settings, manifests, os.environ),
     ) as comparison:
         files, size_bytes = comparison.files, comparison.total_bytes
         with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:

@@ -131,6 +131,7 @@ class Tally:
         self._restored = False
         self._failures: list[Summary.Failure] = []
         self._allowed = 0  # failures
+        self.failed_bytes = 0  # stated ones, of entries that failed
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
@@ -168,6 +169,8 @@ class Tally:
         if self._volumes and record.is_in_place and record.volume in self._volumes:
             self._volumes[record.volume].files += 1
             self._volumes[record.volume].bytes += record.bytes
+        if record.status == "failed":
+            self.failed_bytes += record.size_bytes or 0
         if record.status == "failed" and len(self._failures) < MAX_FAILURES:
             self._failures.append(
                 Summary.Failure(
@@ -188,7 +191,7 @@ class Tally:
             instant=self._instant,
             t_s=round(elapsed_s, 3),
             status=status(counts.in_place, self.unfinished, error),
-            exit_code=exit_code(self._unexcused, error),
+            exit_code=exit_code(0 if self.is_enough else self.unfinished, error),
             done=counts.done,
             skipped=counts.skipped,
             failed=counts.failed,
@@ -211,10 +214,9 @@ class Tally:
         return self._files - self.counts.in_place
 
     @property
-    def _unexcused(self) -> int:
-        """Entries that are not in place, unless all of them failed and so many may."""
-        is_allowed = self.unfinished == self.counts.failed <= self._allowed
-        return 0 if is_allowed else self.unfinished
+    def is_enough(self) -> bool:
+        """Whether all entries are in place, but for failed ones that are no more than may fail."""
+        return self.unfinished == self.counts.failed <= self._allowed
 
     def summary(
         self,
@@ -233,7 +235,7 @@ class Tally:
             self.counts,
             instant=self._instant,
             status=status(self.counts.in_place, unfinished, error),
-            exit_code=exit_code(self._unexcused, error),
+            exit_code=exit_code(0 if self.is_enough else unfinished, error),
             total=self._files,
             total_bytes=self._bytes_known,
             elapsed_s=elapsed_s,

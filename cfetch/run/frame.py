@@ -68,7 +68,7 @@ class Guard(Protocol):
         """Raises Held or LocalFault if the plan is not this run's any more."""
 
     def commit(self, *, files: int, size_bytes: int) -> None:
-        """Everything is in place and durable. Raises Held, LocalFault."""
+        """All that has to be is in place and durable. Raises Held, LocalFault."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Frame:
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
                     error = self._bring(run)
-                error = self._settle(run, self._write(metrics.flush, run, error))
+                error = self._settle(run, tally, self._write(metrics.flush, run, error))
                 end = tally.end(run.clock.now(), error=error)
                 emit(RunExplained(t_s=end.t_s, record=end))
                 error = self._write(metrics.close, run, error)
@@ -226,13 +226,14 @@ class Frame:
             return error or fault
         return error
 
-    def _settle(self, run: Run, error: CfetchError | None) -> CfetchError | None:
-        """Complete the plan if all is in place; what the run ends with."""
+    def _settle(self, run: Run, tally: Tally, error: CfetchError | None) -> CfetchError | None:
+        """Complete the plan if all is in place that has to be; what the run ends with."""
         try:
             if isinstance(error, LocalFault):
                 run.guard.confirm()  # a fault may come of another run that tidies up after this one
-            elif error is None and run.counts.ended.in_place == len(self._plan):
-                run.guard.commit(files=len(self._plan), size_bytes=self._plan.total_bytes)
+            elif error is None and tally.is_enough:
+                size_bytes = self._plan.total_bytes - tally.failed_bytes
+                run.guard.commit(files=run.counts.ended.in_place, size_bytes=size_bytes)
         except CfetchError as lost:
             if str(lost) != str(error):  # else it was emitted when it was met
                 run.emit(RunStopping(t_s=run.clock.now(), reason=str(lost)))

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
+from cfetch.manifest.entries import Frozen
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
+from cfetch.run.open_manifest import is_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.network import Network, make_network
 
@@ -53,6 +55,16 @@ def aim_repository_token(settings: Settings, sources: Collection[str], env: Mapp
     return replace(settings, bearer_env="HF_TOKEN", header_host=hub) if env.get("HF_TOKEN") else settings
 
 
-def make_list_network(settings: Settings, source: str, env: Mapping[str, str]) -> Network:
-    """The network for commands that only read the list ``source``. Raises UsageError."""
-    return make_network(aim_repository_token(settings, [source], env).network, env)
+def make_list_network(settings: Settings, lists: Collection[str], env: Mapping[str, str]) -> Network:
+    """The network for commands that ask for nothing but ``lists``: their only host gets the login.
+
+    Raises UsageError: they are on several hosts, and none is named.
+    """
+    settings = aim_repository_token(settings, lists, env)
+    hosts = dict.fromkeys(SecretUrl(name).host() for name in lists if is_url(name))
+    return make_network(aim_headers(settings, hosts).network, env)
+
+
+def make_file_network(settings: Settings, plan: Frozen, env: Mapping[str, str]) -> Network:
+    """The network for the files of ``plan``: their only host gets the login. Raises ConfigError."""
+    return make_network(aim_headers(settings, plan.host_files, more=plan.more_hosts).network, env)

@@ -17,7 +17,7 @@ import msgspec
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
-from cfetch.manifest.freezing import Opened, freeze
+from cfetch.manifest.freezing import Opened, Part, freeze_parts
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
 from cfetch.manifest.plan import Plan
@@ -199,10 +199,25 @@ def refuse_no_entries(entries: int, name: str, *, allowed: bool) -> None:
         )
 
 
+def make_part(manifest: str, clock: Clock, network: Network, *, own_url: str | None = None) -> Part:
+    """A manifest for ``freeze_parts``; ``own_url`` counts as its place if it was not had from a server."""
+
+    @contextmanager
+    def open_now() -> Iterator[Opened]:
+        with open_manifest(manifest, clock, network=network) as opened:
+            yield opened._replace(own_url=opened.own_url or own_url)
+
+    return Part(shown_name(manifest), open_now)
+
+
+def name_list(manifests: Sequence[str]) -> str:
+    """What messages call manifests that are read as one."""
+    return shown_name(manifests[0]) if len(manifests) == 1 else f"a list of {len(manifests)} manifests"
+
+
 @contextmanager
 def freeze_manifest(
-    manifest: str,
-    *,
+    *names: str,
     base_url: str | None = None,
     own_url: str | None = None,
     options: ReadingOptions = STANDARD,
@@ -210,38 +225,40 @@ def freeze_manifest(
     progress: Callable[[int], None] | None = None,
     emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
-    asks_names: bool = False,
+    file_network: Callable[[Plan], Network] | None = None,
 ) -> Iterator[Plan]:
-    """The manifest validated as a whole, in a temporary directory that only its owner can read.
+    """The manifests validated as a whole, in a temporary directory that only its owner can read.
 
-    ``own_url`` counts as the place of a manifest that was not had from a server. ``emit_line`` gets what a
-    person should know of it. ``asks_names``: servers are asked for names, if the options say so.
+    ``own_url`` counts as the place of manifests that were not had from a server. ``emit_line`` gets what a
+    person should know of them. ``file_network``: how the servers of the files are reached, if they may be
+    asked for names.
 
     Raises:
-        UsageError: it cannot be had, or has faults.
-        LocalFault: this machine cannot hold it.
+        UsageError: they cannot be had, or have faults.
+        LocalFault: this machine cannot hold them.
     """
-    if not asks_names:
+    if file_network is None:
         refuse_server_names(options.name_by)
+    clock = SystemClock()
+    manifests, notes = expand_manifests(names)
     with ExitStack() as stack:
-        opened = stack.enter_context(open_manifest(manifest, network=network))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
         plan = stack.enter_context(
-            freeze(
-                opened.file,
-                name=shown_name(manifest),
+            freeze_parts(
+                [make_part(manifest, clock, network, own_url=own_url) for manifest in manifests],
+                name=name_list(manifests),
                 directory=directory,
                 progress=progress,
                 base_url=base_url,
-                own_url=opened.own_url or own_url,
                 options=options,
             )
         )
-        if options.name_by == "header":
+        if file_network is not None and options.name_by == "header":
             (directory / "named").mkdir(0o700)
             plan = stack.enter_context(
-                name_by_servers(plan, directory / "named", network=network, clock=SystemClock())
+                name_by_servers(plan, directory / "named", network=file_network(plan), clock=clock)
             )
+        plan.add_notes(notes)
         refuse_empty(plan, allowed=allow_empty)
         if emit_line is not None:
             for note in plan.notes:

@@ -227,7 +227,7 @@ class Execution:
             raise self._explain_loss(TAKEN_OVER)
 
     def commit(self, *, files: int, size_bytes: int) -> None:
-        """Complete the plan: everything is published and durable. After this the execution is over.
+        """Complete the plan: all that has to be is published and durable. After this the execution is over.
 
         Raises:
             Held: another run has taken the plan over.

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cfetch.app.download import pending
+from cfetch.app.plans import list_plans
+from cfetch.config.settings import Settings
 from cfetch.dashboard.closing import closing_lines
 from tests.app.site import NAMES
 from tests.engine.drive import tree
@@ -66,6 +69,19 @@ def test_so_many_failures_are_no_error(broken, most, code):
     verdict, *rest = closing_lines(run.summary)
     assert verdict.startswith("partly done" if code else "done: 3 of 5 files in place")
     assert ("as --max-failures allows" in "".join(rest)) is (code == 0)
+    assert len(pending(Settings(to=(str(run.to),)))) == code
+
+
+def test_a_plan_whose_failures_are_allowed_is_completed(broken):
+    """Nothing waits for a run any more, and a later download makes a plan anew."""
+    site, run, kept = broken
+    run(max_failures=0.5)
+    settings = Settings(to=(str(run.to),))
+    assert [plan.state for plan in list_plans(settings).plans] == ["completed"]
+    assert not list(run.to.glob(".cfetch/plans/*"))
+    site.files |= kept
+    assert run() == dict.fromkeys(NAMES, "skipped") | dict.fromkeys(GONE, "done")
+    assert [plan.state for plan in list_plans(settings).plans] == ["completed", "completed"]
 
 
 def test_a_file_in_place_of_the_manifest_of_failures_is_not_overwritten(run):

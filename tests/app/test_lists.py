@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from cfetch.bench.origin import Origin
 from cfetch.config.reading import ReadingOptions
 from cfetch.run.open_manifest import expand_manifests
 from tests.app.test_download import run
+from tests.cli.verbs import cfetch, cfetch_plan
 from tests.engine.drive import tree
 from tests.wire.raw_server import RecordingServer, reply
 
@@ -116,6 +118,22 @@ async def test_a_list_that_has_moved_is_relative_to_its_new_place_at_its_host(tm
         assert ended.code == 0, ended.err
         assert tree(to) == {f"d/{file}": f"/d/{file}".encode() for file in files}
         assert await asyncio.to_thread(verified, manifest, to, name_by="url-path") == []
+
+
+async def test_several_manifests_are_one_for_other_commands_too(tmp_path):
+    """They are scheduled as one plan, checked as one list, and verified together: nothing is in excess."""
+    (tmp_path / "to/lists").mkdir(parents=True)
+    async with Origin(FILES) as origin:
+        lists = [str(tmp_path / "to/lists/a.txt"), str(tmp_path / "to/lists/b.txt")]
+        for path, name in zip(lists, ("a.bin", "c.bin"), strict=True):
+            Path(path).write_text(f"{origin.url}d/{name}\n")
+        scheduled = await cfetch_plan("schedule", *lists, "--to", tmp_path / "to")
+        assert (scheduled.code, scheduled.err) == (0, "")
+        assert (await cfetch_plan("run", "--to", tmp_path / "to")).code == 0
+        checked = await cfetch("manifest", "check", str(tmp_path / "to/lists"), "--json")
+        assert (checked.document["files"], checked.code) == (2, 0)
+        assert (await cfetch("verify", *lists, "--to", tmp_path / "to")).code == 0
+        assert (await cfetch("verify", lists[0], "--to", tmp_path / "to")).code == 1
 
 
 def verified(manifest, root, **options):

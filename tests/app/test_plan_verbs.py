@@ -349,3 +349,18 @@ async def test_a_plan_whose_manifest_is_gone_is_passed_over_by_all(tmp_path):
     assert found.code == 3
     assert [summary["instant"] for summary in found.document["summaries"]] == [good]
     assert json.dumps(found.document).count(broken) == 0
+
+
+async def test_what_a_planned_run_has_left_is_named_by_its_metrics(tmp_path):
+    """``download --failed-from`` takes the metrics of ``plan run``, and asks for what failed alone."""
+    manifest, metrics, faults = tmp_path / "m.json", tmp_path / "m.jsonl", {"d/2.bin": GONE}
+    async with Origin(FILES, faults) as origin:
+        manifest.write_bytes(manifest_of(origin))
+        assert (await cfetch_plan("schedule", manifest, "--to", tmp_path / "to")).code == 0
+        ran = await cfetch_plan("run", "--to", tmp_path / "to", "--metrics", metrics)
+        assert ran.code == 1
+        faults.clear()
+        origin.requests.clear()
+        again = await cfetch("download", manifest, "--to", tmp_path / "to", "--failed-from", metrics)
+        assert (again.code, {request.path for request in origin.requests}) == (0, {"d/2.bin"})
+    assert tree(tmp_path / "to") == whole(FILES)

@@ -14,6 +14,7 @@ from cfetch.app.get import prepare_get
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
 from cfetch.secret import SecretUrl
+from tests.cli.verbs import cfetch
 from tests.conditions.runner import call, secrets_in
 from tests.processes.soak import children_of
 from tests.wire.raw_server import RawServer, reply
@@ -89,6 +90,33 @@ def test_several_hosts_share_no_login(tmp_path, in_place):
         prepare_planned(instant, Settings(**options), env={}),
     ):
         pass
+
+
+async def test_commands_that_ask_for_lists_or_sizes_have_logins_too(tmp_path, monkeypatch):
+    """``manifest check`` gives them to the list's host; ``manifest build`` to that of the files alone."""
+    monkeypatch.setenv("TOKEN", "CANARYTOKEN")
+    login = ("--bearer-env", "TOKEN", "--user-agent", "me/1")
+    async with RawServer(then="keep") as files, RawServer() as lists:
+        files.replies = [reply(b"12345")] * 2
+        lists.replies = [reply(f"{files.url}a\n".encode())] * 2
+        for words in (
+            ["check", f"{lists.url}l.txt"],
+            ["build", f"{lists.url}l.txt", "-o", tmp_path / "m.json"],
+        ):
+            ended = await cfetch("manifest", *words, *login)
+            assert ended.code == 0, ended.err
+    assert ["CANARYTOKEN" in head for head in lists.heads] == [True, False]
+    assert files.heads
+    assert all("CANARYTOKEN" in head and "me/1" in head for head in files.heads)
+
+
+def test_headers_that_go_nowhere_are_told(in_place, tmp_path):
+    """Objects of a store are asked for with the store's own login."""
+    _, settings = in_place
+    (tmp_path / "m.txt").write_text("s3://bucket/x\n")
+    settings = Settings(to=settings.to, header=("X-Key: CANARY",))
+    with prepare(str(tmp_path / "m.txt"), settings, env={}) as prepared:
+        assert "--header and --bearer-env do not go to objects of a store" in prepared.notes[-1]
 
 
 def keys_for(prepared, *urls):

@@ -77,7 +77,6 @@ def prepare_sync(
     states_versions = find_listing(source) is not None
     settings = replace(
         aim_repository_token(settings, [source], env),
-        existing="trust" if states_versions else "check",
         engine="local",
         failed_from=None,
     )
@@ -85,6 +84,8 @@ def prepare_sync(
     with ExitStack() as stack:
         is_look = settings.dry_run and not path.exists()
         catalogue = stack.enter_context(Catalogue(None if is_look else path))
+        trusts = states_versions and not catalogue.is_empty()  # else nobody knows which version stands here
+        settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)
         listed = (
             _list_prefix(source, clock, network)
@@ -191,8 +192,12 @@ class PreparedSync:
         if refusal is not None:
             raise UsageError(f"{refusal}. Nothing was downloaded or deleted")
         for path in self._catalogue.find_changed():
-            for directory in self._directories:
-                directory.supersede(safe_path(path))
+            self._supersede(SafePath(path))
+        if self._settings.existing == "trust":
+            for path, version in self._catalogue.find_new():
+                standing = self._find(SafePath(path))
+                if standing is not None and not _has_version(standing[0], SafePath(path), version):
+                    self._supersede(SafePath(path))
         self._drop_older_plans()
         summary = self._prepared.run(fan_out(self._enter, listener))
         assert summary is not None
@@ -213,6 +218,10 @@ class PreparedSync:
             deleted, kept = self._delete()
         sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=deleted, kept=kept)
         return msgspec.structs.replace(summary, sync=sync)
+
+    def _supersede(self, path: SafePath) -> None:
+        for directory in self._directories:
+            directory.supersede(path)
 
     def _drop_older_plans(self) -> None:
         """Nobody needs a plan of an older list; years of nights would fill the timeline with them."""
@@ -261,15 +270,21 @@ class PreparedSync:
             self._emit_line(f"  and {len(gone) - SHOWN_DELETES} more")
         deleted = kept = 0
         for entered in gone:
-            standing = self._find(safe_path(entered.path))
+            path = safe_path(entered.path)  # it comes from a file
+            standing = self._find(path)
             if standing is not None and standing[1] == entered:
-                standing[0].delete(safe_path(entered.path))
+                standing[0].delete(path)
                 deleted += 1
             elif standing is not None:
                 self._emit_line(f"kept, as it was changed here: {printable(entered.path)}")
                 kept += 1
             self._catalogue.forget(entered.path)
         return deleted, kept
+
+
+def _has_version(directory: Directory, path: SafePath, version: str | None) -> bool:
+    source = directory.sources.find(path)
+    return source is not None and source.etag is not None and source.etag == version
 
 
 def _is_own(record: FileRecord, directory: Directory) -> bool:

@@ -100,6 +100,15 @@ class Catalogue:
         )
         return (path for (path,) in self._ask(query))
 
+    def find_new(self) -> Iterator[tuple[str, str | None]]:
+        """The paths that have not been entered yet, with their versions."""
+        query = "SELECT path, version FROM listed WHERE path NOT IN (SELECT path FROM files)"
+        return self._ask(query)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever entered."""
+        return self._ask("SELECT 1 FROM files LIMIT 1").fetchone() is None
+
     def find_gone(self) -> Iterator[Entered]:
         """The sync's own files that the source has no longer, in the order of names."""
         query = (

@@ -65,7 +65,7 @@ def find_listing(text: str) -> Listing | None:
 class ListedFile(NamedTuple):
     """``row`` is as in a manifest: ``url``, ``path`` below the prefix, ``size``, a stated hash.
 
-    ``version`` is another one when the content is.
+    ``version`` is another one when the content is: the ETag, where the store has any.
     """
 
     row: dict[str, object]
@@ -145,7 +145,7 @@ def _read_page(listing: Listing, body: bytes, endpoint: str) -> Iterator[ListedF
         row: dict[str, object] = {"url": link, "path": rest}
         large = entry.lfs
         stated = {"size": entry.size} if large is None else {"size": large.size, "sha256": large.oid}
-        yield ListedFile(row | stated, entry.oid)
+        yield ListedFile(row | stated, f'"{entry.oid}"')
 
 
 def _find_next(answer: Answer) -> str | None:

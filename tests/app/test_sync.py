@@ -78,8 +78,11 @@ async def test_a_prefix_over_its_changes(bucket, tmp_path):
     assert "kept, as it was changed here: d/e" in ran.err
     kept = {"a": b"AAAA", "b": b"2222", "d/e": b"a user's", "mine": b"a user's own"}
     assert tree(to) == kept
+    (to / "new").write_bytes(b"____")
+    bucket.put("new", b"5555")
     _, third = await sync(source, to, "--delete")
-    assert (counts(third), third["sync"]["gone"], tree(to)) == ((0, 2, 0), 0, kept)
+    assert (counts(third), third["sync"]["gone"]) == ((1, 2, 0), 0)
+    assert tree(to) == {**kept, "new": b"5555"}
 
 
 async def test_an_index_is_asked_for_each_file(tmp_path):

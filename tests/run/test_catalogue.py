@@ -16,13 +16,16 @@ def entered(catalogue, path, version=None, *, is_own=True):
 def test_what_has_changed_and_what_has_gone(tmp_path):
     """By the versions that both lists state; a file that was the sync's own stays so."""
     with Catalogue(tmp_path / "syncs/c") as first:
+        assert first.is_empty()
         for path, version in {"a": "1", "b": "1", "c": None, "d": "1", "e": "1"}.items():
             entered(first, path, version, is_own=path != "e")
         assert first.count_own() == 4
+        assert not first.is_empty()
     with Catalogue(tmp_path / "syncs/c") as second:
         for path, version in {"a": "2", "b": "1", "c": None, "new": "1"}.items():
             second.add_listed(path, version)
         assert list(second.find_changed()) == ["a"]
+        assert list(second.find_new()) == [("new", "1")]
         assert list(second.find_gone()) == [Entered("d", 1, 2.5)]
         second.enter(Entered("a", 3, 4.0), is_own=False)
         second.forget("d")

@@ -8,9 +8,11 @@ other seeds. Promises: five downloads under the adaptive policy are the history;
 of other multipliers is compared with downloads of other seeds that have these multipliers. Usage::
 
     python benchmarks/tune_replay.py [--runs N] [--rounds N] [--engine local|spark|both]
-    python benchmarks/tune_replay.py --usefulness | --promises
+    python benchmarks/tune_replay.py --usefulness | --promises | --simulated [NETWORK …]
 
-The latter two take about 90 seconds and three minutes.
+The first two take about 90 seconds and three minutes. The third makes the promises of runs in virtual time,
+so that no other work on the machine has a part in them: for each network five runs are the history, five of
+other seeds the test.
 """
 
 import argparse
@@ -33,9 +35,12 @@ from cfetch.bench.faults import Fault, FaultRule
 from cfetch.bench.network import Network, Slow
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
+from cfetch.bench.scenario_file import find_scenario, simulated_names
+from cfetch.bench.simulation.play import simulate
 from cfetch.clock import SystemClock
 from cfetch.errors import UsageError
-from cfetch.report.metrics import read_metrics
+from cfetch.events import RunStarted
+from cfetch.report.metrics import MetricsFile, read_metrics
 from cfetch.spark.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.spark.session import spark_session
 from cfetch.tuning.choice import RunResult
@@ -48,6 +53,7 @@ FILES = 10_000
 WORKERS = 16
 CHUNK = 10  # runs a task: 100,000 attempts
 DEFAULT = Setting(1.5, 0.6, 5.0)
+CHECKED = (1.5, 5.0)  # multipliers whose promises are compared with fresh runs
 
 
 def synthetic(item: str, files: int = FILES) -> Iterator[RecordedRun]:
@@ -181,7 +187,7 @@ def promises() -> None:
             for omission in tuning.left_out:
                 print(f"  left out: {omission.reason}")
             for score in tuning.settings:
-                if score.values.multiplier not in (1.5, 5.0):
+                if score.values.multiplier not in CHECKED:
                     continue
                 given = ("--multiplier", str(score.values.multiplier))
                 other, promised = Path(folder) / "other.jsonl", score.makespan_s.mean
@@ -190,6 +196,48 @@ def promises() -> None:
                 print(f"  multiplier {score.values.multiplier:<4} {figures}", flush=True)
             formula = tune(TuneOptions(metrics=tuple(paths), policy="cloudfetch"), SystemClock())
             print(f"  the formula on these runs: {formula.leave or formula.choice.recommended}")
+
+
+def simulate_run(scenario: Scenario, seed: int, multiplier: float, metrics: Path) -> float:
+    """One run in virtual time, and its metrics; its makespan."""
+    options = {**scenario.options, "multiplier": str(multiplier)}
+    scenario = msgspec.structs.replace(scenario, seed=seed, options=options)
+    header = RunStarted(
+        t_s=0.0, instant=str(seed), wall_start="2026-01-01T00:00:00Z", version="", host="",
+        files=len(scenario.names), bytes_known=scenario.size_bytes, sizes_unknown=0, destination="",
+        concurrency=scenario.concurrency, settings={"policy": "adaptive", "multiplier": multiplier},
+    )  # fmt: skip
+    with MetricsFile(metrics) as listen:
+        listen(header)
+        return simulate(scenario, "adaptive", listen=listen).makespan_s
+
+
+def simulated(networks: list[str]) -> None:
+    """Print for each network what the replay promises for each multiplier, and what fresh runs take."""
+    print("| network | advice | multiplier | promised, s | fresh runs, s | promised / fresh |")
+    print("|---|---|---|---|---|---|")
+    for network in networks:
+        scenario = find_scenario(network)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{seed}.jsonl" for seed in range(1, 6)]
+            for seed, path in enumerate(paths, 1):
+                simulate_run(scenario, seed, DEFAULT.multiplier, path)
+            try:
+                tuning = tune(TuneOptions(metrics=tuple(paths), policy="adaptive"), SystemClock())
+            except UsageError as refusal:
+                print(f"| {network} | refused: {refusal} | | | | |", flush=True)
+                continue
+            advice = "leave the default" if tuning.leave else f"{tuning.choice.recommended.multiplier}"
+            for score in tuning.settings:
+                if score.values.multiplier not in CHECKED:
+                    continue
+                fresh_s = statistics.fmean(
+                    simulate_run(scenario, seed, score.values.multiplier, Path(folder) / "other.jsonl")
+                    for seed in range(101, 106)
+                )
+                promised_s = score.makespan_s.mean
+                figures = f"{promised_s:.1f} | {fresh_s:.1f} | {promised_s / fresh_s:.2f}"
+                print(f"| {network} | {advice} | {score.values.multiplier} | {figures} |", flush=True)
 
 
 def main() -> None:
@@ -202,8 +250,11 @@ def main() -> None:
     parser.add_argument("--engine", choices=("local", "spark", "both"), default="both")
     parser.add_argument("--usefulness", action="store_true")
     parser.add_argument("--promises", action="store_true")
+    parser.add_argument("--simulated", nargs="*", metavar="NETWORK", help="without a name: all")
     given = parser.parse_args()
-    if given.promises:
+    if given.simulated is not None:
+        simulated(given.simulated or simulated_names())
+    elif given.promises:
         promises()
     elif not given.usefulness:
         speed(given.runs, given.rounds, ["local", "spark"] if given.engine == "both" else [given.engine])

@@ -22,7 +22,7 @@ from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import KINDS, Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import UsageError
-from cfetch.events import EntryFinished, Event
+from cfetch.events import EntryFinished, Event, Listener
 from cfetch.report.counts import LiveCounts
 from cfetch.report.simulation_document import Played
 from cfetch.storage.volume import Volume
@@ -39,7 +39,9 @@ OWN_PLACES = 64  # of the oracle, where the scenario says nothing of ``max-concu
 LONGEST_S = 7 * 86_400.0  # of virtual time: what is not over then never will be
 
 
-def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played:
+def simulate(
+    scenario: Scenario, policy: str, seed: int | None = None, *, listen: Listener = lambda _: None
+) -> Played:
     """Play the scenario once, in virtual time; no process, no socket and no file is needed.
 
     ``policy``: one of ``POLICIES`` in the engine, of ``CLIENTS`` without it, or ``ideal``: nothing is
@@ -47,7 +49,8 @@ def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played
     the spread of rates and the link's limit are in the ideal run too, because no policy can remove them. The
     ideal run has one stream a file and no more places than ``concurrency``, so it is no bound: that is the
     oracle. ``seed`` None: the scenario's own; it
-    decides the order of the files, the faults, every connection and the jitter of back-offs.
+    decides the order of the files, the faults, every connection and the jitter of back-offs. ``listen`` gets
+    the engine's events.
 
     To compare it with real processes on loopback: ``cfetch.bench.compare.run_once`` plays the same scenario
     there, on the same connections, and its ``makespan_s`` is the same figure.
@@ -63,7 +66,7 @@ def simulate(scenario: Scenario, policy: str, seed: int | None = None) -> Played
         return run_virtual(_play_client(scenario, policy))
     if policy == IDEAL:
         scenario = scenario.ideal()
-    return run_virtual(_play(scenario, policy))
+    return run_virtual(_play(scenario, policy, listen))
 
 
 def settings_of(scenario: Scenario, policy: str) -> Settings:
@@ -76,22 +79,24 @@ def settings_of(scenario: Scenario, policy: str) -> Settings:
 class _Events:
     """Counts of events by kind, the tally of the files, and the seconds that each took."""
 
-    def __init__(self) -> None:
+    def __init__(self, listen: Listener) -> None:
+        self._listen = listen
         self.kinds: Counter[str] = Counter()
         self.counts = LiveCounts()
         self.took_s = array("d")
 
     def note(self, event: Event) -> None:
         """Count an event; a listener."""
+        self._listen(event)
         self.kinds[type(event).__name__] += 1
         self.counts(event)
         if isinstance(event, EntryFinished) and event.record.status == "done":
             self.took_s.append(event.record.end_s - event.record.start_s)
 
 
-async def _play(scenario: Scenario, policy: str) -> Played:
+async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
     network, settings, plan = scenario.network or Network(), settings_of(scenario, policy), SimPlan(scenario)
-    clock, events = RunClock(VirtualClock()), _Events()
+    clock, events = RunClock(VirtualClock()), _Events(listen)
     transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
     volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
     as_ports: list[Volume] = [*volumes]

@@ -5,19 +5,23 @@ return a piece is fetched, verified, helped, and continued by a later run as any
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
 from collections.abc import Sequence
+from io import FileIO
 
 from cfetch.errors import Blocked, LocalFault
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import volume_fault
-from cfetch.storage.part import READ_BYTES, Part
+from cfetch.storage.part import Part
 from cfetch.storage.sources import Source
 
 JOINED = "j"  # how the names of such files begin, among the parts; they are of no use to a later run
+COPY_BYTES = 128 << 10  # at a time: four times as fast as 1 MiB, which leaves the processor's cache
+NO_SUCH_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class JoinedFile:
@@ -58,11 +62,10 @@ class JoinedFile:
         staging = self._volume.staging
         staging.discard_part(self._name)
         try:
-            with os.fdopen(staging.create_part(self._name), "wb") as joined:
+            with os.fdopen(staging.create_part(self._name), "wb", buffering=0) as joined:
                 for part in self._pieces:
-                    with os.fdopen(part.file.reader(0), "rb") as source:
-                        shutil.copyfileobj(source, joined, READ_BYTES)
-                joined.flush()
+                    with os.fdopen(part.file.reader(0), "rb", buffering=0) as source:
+                        _append(source, joined)
                 self._volume.sources.note(joined.fileno(), self._path, Source(piece.source))
         except OSError as error:
             raise volume_fault(error, f"cannot join the pieces of {printable(self._path)}") from None
@@ -95,6 +98,19 @@ class JoinedFile:
     def _remove(self) -> None:
         with contextlib.suppress(LocalFault):
             self._volume.staging.discard_part(self._name)
+
+
+def _append(source: FileIO, joined: FileIO) -> None:
+    """Append the rest of ``source``, within the file system where it can, which may share the blocks then."""
+    try:
+        while os.copy_file_range(source.fileno(), joined.fileno(), COPY_BYTES):
+            pass
+    except AttributeError:  # another system than Linux
+        pass
+    except OSError as error:
+        if error.errno not in NO_SUCH_COPY:
+            raise
+    shutil.copyfileobj(source, joined, COPY_BYTES)
 
 
 Publishable = Part | JoinedFile

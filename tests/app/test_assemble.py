@@ -3,7 +3,10 @@
 import errno
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -94,3 +97,47 @@ def test_a_disk_without_room_for_the_copy_keeps_the_pieces(site, fetch, monkeypa
     fetch()
     assert (fetch.to / "d/whole").read_bytes() == WHOLE
     assert "p/0" not in site.take_asked()
+
+
+def test_on_several_volumes_it_is_on_one(site, fetch, tmp_path):
+    """Its pieces are one batch; a second run finds it there."""
+    volumes = (str(tmp_path / "v0"), str(tmp_path / "v1"))
+    fetch(to=volumes)
+    found = [path for volume in volumes for path in (tmp_path / volume).glob("d/whole")]
+    assert [path.read_bytes() for path in found] == [WHOLE]
+    site.take_asked()
+    assert set(fetch(to=volumes).values()) == {"skipped"}
+    assert site.take_asked() == {}
+
+
+def test_a_repeated_run_after_a_crash_in_the_copy_joins_what_is_there(site, fetch, monkeypatch):
+    """As of kill -9: no step after it is done, and what was copied is of no use."""
+    code = (
+        "import os, shutil, sys\n"
+        "shutil.copyfileobj = lambda source, sink, _: (sink.write(b'half'), sink.flush(), os._exit(9))\n"
+        "from cfetch.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    words = [sys.executable, "-c", code, "download", str(fetch.urls), "--to", str(fetch.to)]
+    assert subprocess.run(words, check=False, capture_output=True, timeout=60).returncode == 9
+    assert not (fetch.to / "d/whole").exists()
+    site.take_asked()
+    fetch(name_by="last")
+    assert (fetch.to / "d/whole").read_bytes() == WHOLE
+    assert "p/0" not in site.take_asked()
+    assert not list(fetch.to.glob(".cfetch/attempts/*/*"))
+
+
+def test_a_file_system_without_copies_of_its_own_is_copied_through(fetch, monkeypatch):
+    """Also where the call breaks off in the middle."""
+    real, calls = os.copy_file_range, []
+
+    def refuse(*words):
+        calls.append(words)
+        if len(calls) == 2:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return real(*words)
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    fetch()
+    assert (fetch.to / "d/whole").read_bytes() == WHOLE

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec.structs import replace as replace_fields
@@ -63,6 +63,8 @@ def prepare_get(
         LocalFault: as ``prepare_entries``.
     """
     clock = clock or SystemClock()
+    for url in urls:
+        _require_scheme(url)
     are_several = len(urls) > 1 or any(find_listing(url) for url in urls)
     if are_several and (output is not None or sha256 not in (None, BESIDE)):
         option = "--output" if output is not None else "--sha256 HEX"
@@ -82,6 +84,18 @@ def prepare_get(
         entries = [replace_fields(e, digest=digest) for e, digest in zip(entries, digests, strict=True)]
     with prepare_entries(entries, NAME, settings, env=env, clock=clock) as prepared:
         yield prepared
+
+
+def _require_scheme(url: str) -> None:
+    """Raises UsageError: it is no URL, but a file's name or a host's."""
+    if "://" not in url:
+        shown = printable(url.partition("?")[0])
+        remedy = (
+            f"for the list in that file run `cfetch download {shown}`"
+            if Path(url).is_file()
+            else "write http:// or https:// before it"
+        )
+        raise UsageError(f"{shown} is no URL; {remedy}")
 
 
 def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str | None]:

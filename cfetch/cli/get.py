@@ -22,7 +22,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="The file's name, below --to (default: the last segment of the URL).",
+        help="The file's name, or its path seen from --to (default: the last segment of the URL).",
         metavar="FILE",
         show_default=False,
     ),

@@ -130,8 +130,9 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
         duplicates += 1
         where = ", ".join(printable(volume, 1000) for volume in duplicate.volumes)
         print(f"duplicate: {printable(duplicate.path, len(duplicate.path) + 1)}: it stands on {where}")
+    unknown = "no size, and --quick reads no bytes" if comparison.quick else "neither size nor hash"
     good = ", ".join(
-        f"{number:,} there but not checked, as the manifest has neither size nor hash"
+        f"{number:,} there but not checked, as the manifest has {unknown}"
         if by == "none"
         else f"{number:,} by {by}"
         for by, number in comparison.good.items()

@@ -59,11 +59,10 @@ class Source:
         return self.read(0, HEAD_BYTES).decode("utf-8", "replace")
 
     def texts(self) -> Iterator[str]:
-        """The whole text in pieces.
+        """The whole text in pieces, without the byte order mark that spreadsheets put before it.
 
         Raises:
-            BrokenDocumentError: a byte order mark, or bytes that are not UTF-8; the message has the byte's
-            offset.
+            BrokenDocumentError: bytes that are not UTF-8; the message has the byte's offset.
         """
         position, line, rest = self.begin, self.line, b""
         while True:
@@ -105,12 +104,7 @@ def _decode(data: bytes, position: int, line: int, *, final: bool) -> tuple[str,
             line + data.count(b"\n", 0, error.start),
             f"the byte at offset {position + error.start} is not UTF-8; save the manifest as UTF-8",
         ) from None
-    if position == 0 and text.startswith("\ufeff"):
-        raise BrokenDocumentError(
-            1,
-            r"it begins with a byte order mark; remove it, for example with sed -i '1s/^\xEF\xBB\xBF//' FILE",
-        )
-    return text, used
+    return text.removeprefix("\ufeff") if position == 0 else text, used
 
 
 def _add_too_long(faults: Faults, line: int) -> None:

@@ -125,6 +125,9 @@ class Ending:
         if elapsed_s - self._last_byte_s >= least_s:
             seconds = elapsed_s - self._last_byte_s
             return Tail(bound="flush", seconds=round(seconds, 3), volume=latest[-1].volume)
+        limited = self._find_rate_limit(limits)
+        if limited is not None:
+            return limited
         began_s = find_tail(latest, limits.places)
         if self._last_byte_s - began_s >= least_s:
             return self._explain_tail(latest, began_s, limits)
@@ -189,16 +192,22 @@ class Ending:
             helpers=sum(attempt.helper for attempt in last.attempts),
         )
 
+    def _find_rate_limit(self, limits: Limits) -> Tail | None:
+        """The stated limit that the whole run has reached; then its last file was not slow by itself."""
+        span_s = max(self._last_byte_s, 0.001)
+        if limits.rate_bps and sum(self._bytes.values()) >= FULL * limits.rate_bps * span_s:
+            return Tail(bound="rate limit", limit=limits.rate_bps)
+        host, received = max(self._bytes.items(), key=lambda item: item[1])
+        if limits.host_rate_bps and received >= FULL * limits.host_rate_bps * span_s:
+            return Tail(bound="rate limit", limit=limits.host_rate_bps, host=host)
+        return None
+
     def _explain_run(self, limits: Limits, elapsed_s: float) -> Tail:
-        busy_s, received = sum(self._busy_s.values()), sum(self._bytes.values())
+        busy_s = sum(self._busy_s.values())
         host, host_busy_s = max(self._busy_s.items(), key=lambda item: item[1])
         host_places = self.widths.get(host, limits.per_host or limits.places)
         paused_host, paused_s = max(self._paused_s.items(), key=lambda item: item[1], default=("", 0.0))
         span_s = max(self._last_byte_s, 0.001)
-        if limits.rate_bps and received >= FULL * limits.rate_bps * span_s:
-            return Tail(bound="rate limit", limit=limits.rate_bps)
-        if limits.host_rate_bps and self._bytes[host] >= FULL * limits.host_rate_bps * span_s:
-            return Tail(bound="rate limit", limit=limits.host_rate_bps, host=host)
         if self._held_s >= busy_s / 2:
             return Tail(bound="disk", seconds=round(self._held_s / busy_s * span_s, 3) if busy_s else 0.0)
         if paused_s >= max(LEAST_S, LEAST_SHARE * elapsed_s):

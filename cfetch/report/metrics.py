@@ -199,11 +199,18 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
             continue
         own = path / _OF_A_DESTINATION
         folder = own if own.is_dir() else path
-        within = sorted(file for file in folder.iterdir() if file.suffix in (".jsonl", ".json"))
+        found = (file for file in folder.iterdir() if file.suffix in (".jsonl", ".json"))
+        within = sorted(found, key=_order_of_runs)
         if not within:
             raise UsageError(f"{printable(str(path))}: there are no metrics in this directory")
         files += within
     return files
+
+
+def _order_of_runs(path: Path) -> tuple[str, int, str]:
+    """A plan's later runs, ``<instant>.<epoch>.jsonl``, come after its first one."""
+    instant, _, epoch = path.stem.partition(".")
+    return instant, int(epoch) if epoch.isascii() and epoch.isdigit() else 0, epoch
 
 
 def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import glob
-import os
 import random
 import shutil
 import sys
@@ -61,7 +60,6 @@ def open_manifest(
     """
     if manifest != "-" and not is_elsewhere(manifest):
         with _open_file(manifest) as file:
-            _refuse_empty(file, manifest)
             yield Opened(file)
         return
     own_url = None
@@ -78,8 +76,7 @@ def open_manifest(
             else:
                 files = list_files(listing, clock, network)
                 spool.writelines(msgspec.json.encode(file.row) + b"\n" for file in files)
-            if listing is None:
-                _refuse_empty(spool, manifest)
+            spool.seek(0)
         except SourceError as error:
             raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
         except OSError as error:
@@ -104,17 +101,6 @@ def _find_document(manifest: str) -> SecretUrl:
     """Where the manifest itself can be had."""
     file = split_repository_url(manifest)
     return SecretUrl(manifest if file is None else make_link(file, find_endpoint()))
-
-
-def _refuse_empty(file: BinaryIO, manifest: str) -> None:
-    """A command that failed before it wrote the manifest must not look like a good run."""
-    if file.seek(0, os.SEEK_END) == 0:
-        name = "standard input" if manifest == "-" else shown_name(manifest)
-        raise UsageError(
-            f"{name} is empty; did the command that writes it fail? If there may be nothing to do, give "
-            '{"version": 1, "files": []} with --allow-empty'
-        )
-    file.seek(0)
 
 
 def _open_file(manifest: str) -> BinaryIO:
@@ -186,7 +172,7 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
 
 
 def refuse_empty(plan: Plan, *, allowed: bool) -> None:
-    """A list that came out empty must not look like a good run either. Raises UsageError."""
+    """The list of a command that has failed must not look like a good run. Raises UsageError."""
     refuse_no_entries(len(plan), plan.source, allowed=allowed)
 
 

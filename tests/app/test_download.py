@@ -181,7 +181,7 @@ async def test_nothing_on_standard_input_is_not_an_empty_manifest(tmp_path):
     """The command before it in the pipeline has failed; exit 0 would hide that."""
     found = await run("-", "--to", tmp_path / "to", stdin=b"")
     assert (found.code, found.out) == (2, "")
-    assert "standard input is empty" in found.err
+    assert "stdin has no entries; did the command that writes it fail?" in found.err
     assert not (tmp_path / "to").exists()
 
 
@@ -340,8 +340,10 @@ async def test_an_empty_file_is_no_manifest(tmp_path):
     (tmp_path / "m.txt").touch()
     found = await run(tmp_path / "m.txt", "--to", tmp_path / "to")
     assert found.code == 2
-    assert "is empty" in found.err
+    assert "m.txt has no entries" in found.err
     assert not (tmp_path / "to").exists()
+    again = await run(tmp_path / "m.txt", "--to", tmp_path / "to", "--allow-empty")
+    assert again.code == 0
 
 
 async def test_metrics_into_a_named_pipe_are_refused(tmp_path):

@@ -27,6 +27,23 @@ def plan_of(*urls, to, **how):
         return [(e.path, e.digest and e.digest.hex) for e in entries], prepared.preview().destination
 
 
+@pytest.mark.parametrize(
+    ("word", "remedy"),
+    [
+        ("example.org/f.iso?sig=CANARY", "example.org/f.iso is no URL; write http://"),
+        ("{}", "run `cfetch download "),
+    ],
+)
+def test_what_is_no_url_is_told_with_the_remedy(tmp_path, word, remedy):
+    """A host's name without a scheme, and the file of a list."""
+    (tmp_path / "urls.txt").touch()
+    with (
+        pytest.raises(UsageError, match=remedy),
+        prepare_get([word.format(tmp_path / "urls.txt")], Settings(), env={}),
+    ):
+        pass
+
+
 async def test_a_file_under_a_name_of_its_own(tmp_path):
     """It is verified by the hash beside it; the summary is that of a download; a wrong hash is exit 1."""
     async with Origin({"x.bin": BODY, "x.bin.sha256": f"{SHA256} *x.bin\n".encode()}) as origin:

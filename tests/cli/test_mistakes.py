@@ -53,6 +53,14 @@ def test_a_directory_without_metrics_is_named(tmp_path):
         expand_metrics([tmp_path])
 
 
+def test_runs_of_a_directory_are_shown_in_their_order(tmp_path):
+    """The first run of a plan has no number in its name."""
+    names = ["1-a.jsonl", "1-a.2.jsonl", "1-a.10.jsonl", "2-b.jsonl"]
+    for name in reversed(names):
+        (tmp_path / name).touch()
+    assert [path.name for path in expand_metrics([tmp_path])] == names
+
+
 def test_a_destination_that_is_a_file(tmp_path):
     """It is called one."""
     (tmp_path / "f").write_bytes(b"x")

@@ -330,12 +330,28 @@ def test_bad_utf8(error_of, name, data, offset, line):
     assert f"offset {offset} is not UTF-8" in problem.message
 
 
-@pytest.mark.parametrize("name", ["m.json", "m.jsonl", "m.csv", "m.txt"])
-def test_byte_order_mark(error_of, name):
-    """A byte order mark is refused, with how to remove it."""
-    error = error_of(b'\xef\xbb\xbf{"files":[]}', name)
-    assert error.total == 1
-    assert "sed -i" in error.problems[0].message
+METALINK = (
+    '<metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="a"><url>http://h/a</url></file></metalink>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("m.json", '{"files":[{"url":"http://h/a"}]}'),
+        ("m.jsonl", '{"url":"http://h/a"}\n'),
+        ("m.csv", "url,size\nhttp://h/a,1\n"),
+        ("m.txt", "http://h/a\n"),
+        ("m.meta4", METALINK),
+    ],
+)
+def test_byte_order_mark(name, text):
+    """The mark that spreadsheets put before the text is no part of it."""
+    plain, marked = (
+        list(read_entries(io.BytesIO(mark + text.encode()), name=name)) for mark in (b"", b"\xef\xbb\xbf")
+    )
+    assert [entry.url.reveal() for entry in plain] == ["http://h/a"]
+    assert marked == plain
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])

@@ -86,6 +86,13 @@ def test_a_large_file_alone():
     assert explain_tail(unknown, Setup("adaptive", {}))[1] == "3 places were idle"
 
 
+def test_a_large_file_alone_at_the_stated_limit():
+    """More connections would bring nothing: the limit is named, not the idle places."""
+    large = record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB))
+    assert tail_of(large, limits=LIMITS._replace(rate_bps=MIB)).bound == "rate limit"
+    assert tail_of(large, limits=LIMITS._replace(rate_bps=2 * MIB)).bound == "large file"
+
+
 def test_few_large_files_that_begin_together_did_not_wait_for_a_place():
     """Half of the places are never used."""
     files = [record(n, 9 * MIB, attempt(1, n / 100, 9.0, size=9 * MIB)) for n in range(2)]

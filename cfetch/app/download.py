@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cfetch.app.engine_plan import frozen_by_spark, frozen_here, load
+from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
 from cfetch.app.engines import check_for_spark
 from cfetch.app.frozen_lists import freeze_lists
 from cfetch.app.prepared import ORIGIN_NAME, Origin, Prepared, join_roots, read_origin
@@ -100,13 +100,9 @@ def prepare(
                 )
             )
         else:
-            from cfetch.spark.prepare.large import prepare_on_spark
-
             check_for_spark(volumes, settings)
             rejected = destinations.state / "rejected" / instant
-            plan = frozen_by_spark(
-                prepare_on_spark(stack, manifest, name, settings, directory / "prepared", rejected, progress)
-            )
+            plan = _freeze_by_spark(stack, manifest, settings, directory / "prepared", rejected, progress)
         _check_room(plan.frozen, volumes)
         settings, network = _aim(settings, plan.frozen, env)
         origin = Origin(
@@ -114,6 +110,20 @@ def prepare(
         )
         renewal = Renewal(_renewal_ref(origin), api, stack)
         yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+
+
+def _freeze_by_spark(
+    stack: ExitStack,
+    manifest: str,
+    settings: Settings,
+    directory: Path,
+    rejected: Path,
+    progress: Callable[[int], None] | None,
+) -> EnginePlan:
+    from cfetch.spark.prepare.large import prepare_on_spark
+
+    name = shown_name(manifest)
+    return frozen_by_spark(prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress))
 
 
 def _renewal_ref(origin: Origin) -> ManifestRef:

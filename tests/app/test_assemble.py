@@ -82,6 +82,16 @@ def test_a_piece_that_fails_holds_the_file_back(site, fetch):
     assert "p/0" not in site.take_asked()
 
 
+def test_the_manifest_of_failures_has_all_pieces(site, fetch, tmp_path):
+    """Also those that had come, with their places: it is a manifest by itself."""
+    del site.files["p/1"]
+    fetch(max_attempts=1, failures=str(tmp_path / "failed.jsonl"))
+    site.files |= PIECES
+    fetch.urls = tmp_path / "failed.jsonl"
+    fetch()
+    assert (fetch.to / "d/whole").read_bytes() == WHOLE
+
+
 def test_a_disk_without_room_for_the_copy_keeps_the_pieces(site, fetch, monkeypatch):
     """The fault names the file, and the next run only joins them."""
 

@@ -37,10 +37,10 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
         if len(names) > MAX_COLUMNS:
             raise ColumnError(f"it has more than {MAX_COLUMNS} columns")
         if numbered is not None:
-            keys = _choose_numbered(names, numbered, columns)
+            keys = _list_keys_by_number(names, numbered, columns)
             document.notes.append("the first row is an entry: no row names the columns")
         else:
-            keys = _choose_named(names, columns)
+            keys = _list_keys(names, columns)
     except ColumnError as error:
         faults.add(line, str(error))
         return
@@ -99,7 +99,7 @@ def find_url_cell(cells: Sequence[str]) -> int | None:
     return urls[0] if len(urls) == 1 else None
 
 
-def _choose_numbered(names: Sequence[str], url_place: int, columns: Columns) -> list[str | None]:
+def _list_keys_by_number(names: Sequence[str], url_place: int, columns: Columns) -> list[str | None]:
     numbers = [str(place + 1) for place in range(len(names))]
     if not columns.options.names_columns:
         columns.left_out = {
@@ -110,7 +110,7 @@ def _choose_numbered(names: Sequence[str], url_place: int, columns: Columns) -> 
     return [chosen.get(number) for number in numbers]
 
 
-def _choose_named(names: Sequence[str], columns: Columns) -> list[str | None]:
+def _list_keys(names: Sequence[str], columns: Columns) -> list[str | None]:
     chosen = columns.choose(list(dict.fromkeys(names)))
     for place, name in enumerate(names):
         if name in chosen and name in names[:place]:

@@ -36,6 +36,7 @@ NOT_HERE = {  # of a run's screen, its files, its timeline or several volumes: a
     *("spark_master", "statement_host", "write_timeout"),
     "bad_rows",  # nobody would see what was skipped
     "cookies",  # a file of one machine
+    "keep_columns",  # a file of metrics would have them
 }
 
 

@@ -225,7 +225,7 @@ def simulated(networks: list[str]) -> None:
             try:
                 tuning = tune(TuneOptions(metrics=tuple(paths), policy="adaptive"), SystemClock())
             except UsageError as refusal:
-                print(f"| {network} | refused: {refusal} | | | | |", flush=True)
+                print(f"| {network} | refused: {str(refusal).splitlines()[0]} | | | | |", flush=True)
                 continue
             advice = "leave the default" if tuning.leave else f"{tuning.choice.recommended.multiplier}"
             for score in tuning.settings:

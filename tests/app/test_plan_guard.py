@@ -8,7 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-from cfetch.app import download
+from cfetch.app import prepared
 from cfetch.app.download import prepare, prepare_planned
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
@@ -264,7 +264,7 @@ def test_a_plan_that_ends_while_fresh_links_are_laid_down_is_run_anew(in_place, 
                 assert other is not None
                 other.run(lambda _: None)
 
-    monkeypatch.setattr(download, "make_private", meanwhile)
+    monkeypatch.setattr(prepared, "make_private", meanwhile)
     with prepare(path, settings, env={}) as second:
         summary = second.run(lambda _: None)
     assert summary is not None

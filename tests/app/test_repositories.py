@@ -62,7 +62,7 @@ def file_of(path, body, *, large=False):
 def listed(url):
     listing = find_listing(url)
     assert listing is not None
-    return [file.row for file in list_files(listing, SystemClock(), DIRECT)]
+    return list(list_files(listing, SystemClock(), DIRECT))
 
 
 @pytest.fixture
@@ -116,7 +116,8 @@ async def test_what_a_hub_says_of_a_file(env):
         env.setenv("HF_ENDPOINT", hub.url)
         target = "/api/models/o/n/tree/main?recursive=true"
         hub.targets = {target: reply(RECORDED)}
-        [readme, large] = await asyncio.to_thread(listed, "hf://o/n")
+        [(readme, version), (large, _)] = await asyncio.to_thread(listed, "hf://o/n")
+        assert version == '"bb0749e3c17cdf1d040a7e95fbf45610a212ec0a"'
         assert readme == {"url": f"{hub.url}o/n/resolve/main/README.md", "path": "README.md", "size": 3196}
         assert (large["size"], large["sha256"][:8]) == (1_624_555_275, "1fc70f77")
         hub.targets = {target: page(after=target)}

@@ -10,7 +10,7 @@ from cfetch.cli.download import print_document, run
 from cfetch.cli.options import seconds, with_sync
 from cfetch.config.kinds import count_or_share
 from cfetch.config.layers import Resolved
-from cfetch.errors import Held
+from cfetch.errors import Held, UsageError
 
 if TYPE_CHECKING:
     from cfetch.report.plan_view import SyncPreview
@@ -69,7 +69,10 @@ def sync(
     try:
         with prepare_sync(source, settings, options, env=os.environ, emit_line=say) as prepared:
             if settings.dry_run:
-                _preview(prepared.preview(), as_json=settings.json)
+                look = prepared.preview()
+                _preview(look, as_json=settings.json)
+                if look.refusal is not None:
+                    raise typer.Exit(UsageError.exit_code)
                 return
             ended = run(prepared, resolved)
             assert ended is not None

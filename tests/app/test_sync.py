@@ -66,7 +66,8 @@ async def test_a_prefix_over_its_changes(bucket, tmp_path):
     bucket.put("a", b"AAAA")
     for gone in ("d/c", "d/e"):
         bucket.server.ask("DELETE", bucket._target(gone))
-    _, look = await sync(source, to, "--delete", "--dry-run")
+    looked, look = await sync(source, to, "--delete", "--dry-run")
+    assert looked.code == 2
     assert (look["preview"]["in_place"], look["changed"], look["deletes"]) == (1, 1, ["d/c", "d/e"])
     assert "--max-delete allows 1" in look["refusal"]
     refused, _ = await sync(source, to, "--delete", "--max-delete", "25%")

@@ -3,13 +3,14 @@
 from shlex import quote
 from signal import Signals
 
-from cfetch.errors import LocalFault
+from cfetch.errors import Blocked, Corrupt, LocalFault, Refused
 from cfetch.records import EndRecord, Summary
 from cfetch.report.ending_text import Setup, explain_tail
 from cfetch.report.format import cells, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
 SHOWN_FAILURES = 10  # the rest is in the metrics file
+LASTING = {Refused.kind, Corrupt.kind, Blocked.kind}  # failures that no repetition mends
 LEAST_TWICE = 0.0005  # less rounds to nothing
 SHOWN_VOLUMES = 16  # --json has all of them
 
@@ -165,8 +166,12 @@ def _pointer_lines(summary: Summary, *, refetches: bool) -> list[str]:
     again = "the same command goes on: files in place are skipped"
     if refetches:
         again = "the same command without --existing refetch goes on: files in place are skipped"
-    if summary.exit_code:
-        then = f"once the cause is gone, {again}" if summary.exit_code == LocalFault.exit_code else again
+    if summary.exit_code == LocalFault.exit_code:
+        then = f"once the cause is gone, {again}"
+    elif summary.exit_code and summary.failures and {failure.kind for failure in summary.failures} <= LASTING:
+        then = f"correct the links, sizes or hashes of what failed; then {again}"
+    elif summary.exit_code:
+        then = again
     else:
         then = f"cfetch report {printable(quote(summary.metrics), 1000)}" if summary.metrics else ""
     named = [f"  metrics: {printable(summary.metrics, 1000)}"] if summary.metrics else []

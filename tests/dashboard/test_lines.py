@@ -45,12 +45,9 @@ def write_events(lines, *events, **options):
     return stream_.getvalue().splitlines()
 
 
-def failures(number):
+def failures(number, kind="refused"):
     return finished(
-        *(
-            record(i, 9, attempt(), status="failed", error_kind="refused", error="HTTP 404")
-            for i in range(number)
-        )
+        *(record(i, 9, attempt(), status="failed", error_kind=kind, error="HTTP 404") for i in range(number))
     )
 
 
@@ -445,12 +442,15 @@ def test_closing_words_after_a_local_fault():
     assert lines[-1] == "  next: once the cause is gone, the same command goes on: files in place are skipped"
 
 
-def test_the_way_on_names_no_option():
-    """After failures the same command is all it takes."""
-    events = [started(1), *failures(1)]
-    for metrics in ("m.jsonl", None):
-        lines = closing_lines(finish_run(*events, metrics=metrics).summary)
-        assert lines[-1] == "  next: the same command goes on: files in place are skipped"
+@pytest.mark.parametrize("metrics", ["m.jsonl", None])
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [("transient", ""), ("refused", "correct the links, sizes or hashes of what failed; then ")],
+)
+def test_the_way_on_names_no_option(metrics, kind, first):
+    """After failures the same command is all it takes, once what no repetition mends has been corrected."""
+    lines = closing_lines(finish_run(started(1), *failures(1, kind), metrics=metrics).summary)
+    assert lines[-1] == f"  next: {first}the same command goes on: files in place are skipped"
 
 
 def test_the_way_on_after_a_run_that_fetched_all_again():

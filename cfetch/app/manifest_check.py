@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -17,14 +18,24 @@ from cfetch.secret import printable
 from cfetch.storage.files import open_output
 from cfetch.wire.network import DIRECT, Network
 
+SHOWN_FILES, SHOWN_CHARS = 3, 200
 Progress = Callable[[int], None]
+
+
+class FirstFile(msgspec.Struct, frozen=True):
+    """One of the first entries: the path that it gets, its URL without secrets, the size if it is stated."""
+
+    path: str
+    url: str
+    size: int | None
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """What a manifest without faults holds (``cfetch.manifest/1``).
 
     ``expires_at`` is when the first link ends; ``digest`` is the same for manifests that state the same.
-    ``skipped`` counts the faults of rows that were left out, and ``notes`` are for a person.
+    ``skipped`` counts the faults of rows that were left out, and ``notes`` are for a person. ``first`` shows
+    how rows were read.
     """
 
     schema: str = "cfetch.manifest/1"
@@ -38,6 +49,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     skipped: int = 0
     notes: list[str] = []
+    first: list[FirstFile] = []
 
 
 def check(
@@ -76,7 +88,12 @@ def check(
             digest=plan.digest,
             skipped=plan.skipped,
             notes=list(plan.notes),
+            first=[_show_file(entry) for entry in islice(_entries(plan), SHOWN_FILES)],
         )
+
+
+def _show_file(entry: Entry) -> FirstFile:
+    return FirstFile(printable(entry.path, SHOWN_CHARS), str(entry.url), entry.size_bytes)
 
 
 def convert(

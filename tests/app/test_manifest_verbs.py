@@ -58,6 +58,10 @@ def test_check_counts(tmp_path):
     ]
     found = check(write(tmp_path / "m.json", *files), base_url=None)
     assert (found.files, found.bytes_known, found.sizes_unknown, found.without_hash) == (3, 7, 1, 2)
+    assert [(file.path, file.url, file.size) for file in found.first[:2]] == [
+        ("x", "https://a.example/x", 5),
+        ("y", "https://b.example/y", None),
+    ]
     assert found.hosts == {"a.example": 1, "b.example": 2}
     assert found.expires_at == "2026-02-01T00:00:00+00:00"
 
@@ -76,6 +80,7 @@ def test_check_command(tmp_path):
     good = cfetch("manifest", "check", "-", "--json", "--base-url", "http://h/", stdin=f"{SHA}  a\n")
     assert (good.returncode, json.loads(good.stdout)["files"]) == (0, 1)
     shown = cfetch("manifest", "check", "-", "--base-url", "http://h/", stdin=f"{SHA}  a\n")
+    assert "          file  a  http://h/a\n" in shown.stdout
     assert "hosts  h (1)" in shown.stdout
 
 

@@ -199,8 +199,8 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
             continue
         own = path / _OF_A_DESTINATION
         folder = own if own.is_dir() else path
-        found = (file for file in folder.iterdir() if file.suffix in (".jsonl", ".json"))
-        within = sorted(found, key=_order_of_runs)
+        metrics = (file for file in folder.iterdir() if file.suffix in (".jsonl", ".json"))
+        within = sorted(metrics, key=_order_of_runs)
         if not within:
             raise UsageError(f"{printable(str(path))}: there are no metrics in this directory")
         files += within

@@ -19,15 +19,16 @@ from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, ConfigError, Held, UsageError
+from cfetch.errors import ConfigError, Held, UsageError
 from cfetch.events import EntryFinished, Event, Listener, fan_out
-from cfetch.manifest.entry import Entry, SafePath, safe_path
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
+from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.records import FileRecord, Summary
 from cfetch.report.plan_view import SyncPreview
-from cfetch.run.catalogue import Catalogue, Entered, locate_catalogue
+from cfetch.run.catalogue import Catalogue, Own, locate_catalogue
 from cfetch.run.directories import places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
@@ -39,6 +40,19 @@ from cfetch.wire.network import Network, make_network
 
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
 LISTED_DELETES = 1000  # in JSON
+
+# What says where the names of buckets and containers belong to.
+_ADDRESSES = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": (
+        "AZURE_STORAGE_ACCOUNT_NAME",
+        "AZURE_STORAGE_ENDPOINT",
+        "AZURE_ENDPOINT",
+        "AZURE_STORAGE_USE_EMULATOR",
+        "AZURITE_BLOB_STORAGE_URL",
+    ),
+}
 
 EmitLine = Callable[[str], None]
 Versioned = tuple[Entry, str | None]
@@ -80,7 +94,9 @@ def prepare_sync(
         engine="local",
         failed_from=None,
     )
-    path = locate_catalogue(where.state, source, where.roots)
+    path = locate_catalogue(
+        where.state, source, where.roots, addresses=[settings.base_url, *_find_addresses(source, env)]
+    )
     with ExitStack() as stack:
         is_look = settings.dry_run and not path.exists()
         catalogue = stack.enter_context(Catalogue(None if is_look else path))
@@ -100,6 +116,13 @@ def prepare_sync(
         volumes = Volumes(where.roots, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
         yield PreparedSync(prepared, catalogue, volumes.local, settings, options, emit_line)
+
+
+def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
+    """What of the environment says where the source is. Raises UsageError."""
+    if is_repository_url(source):
+        return [find_endpoint()]
+    return [env.get(name) for name in _ADDRESSES.get(source.partition("://")[0].lower(), ())]
 
 
 def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue) -> Iterator[Entry]:
@@ -136,6 +159,11 @@ def _list_manifest(
                 f"rows of {shown_name(source)} were skipped, so nobody can tell which files have gone; "
                 "correct them, or sync without --delete"
             )
+        if plan.partial is not None and options.delete:
+            raise UsageError(
+                f"the list {shown_name(source)} may not be whole, so nobody can tell which files have gone: "
+                f"{plan.partial}; or sync without --delete"
+            )
         for entry in plan.entries():
             digest = entry.digest
             version = None if digest is None else f"{digest.algorithm}:{digest.hex}"
@@ -156,12 +184,13 @@ class PreparedSync:
     ) -> None:
         self._prepared = prepared
         self._catalogue = catalogue
-        self._directories = directories
+        self._directories = {str(directory.root): directory for directory in directories}
         self._settings = settings
         self._options = options
         self._emit_line = emit_line
         self._changed = sum(1 for _ in catalogue.find_changed())
         self._gone = sum(1 for _ in catalogue.find_gone())
+        self._deletes = options.delete and len(prepared.plan) > 0
 
     @property
     def notes(self) -> Sequence[str]:
@@ -171,8 +200,8 @@ class PreparedSync:
     def preview(self) -> SyncPreview:
         """What a run would do."""
         preview = self._prepared.preview()
-        most = LISTED_DELETES if self._options.delete else 0
-        deletes = [file.path for file in islice(self._catalogue.find_gone(), most)]
+        most = LISTED_DELETES if self._deletes else 0
+        deletes: list[str] = [file.path for file in islice(self._catalogue.find_gone(), most)]
         return SyncPreview(
             preview=msgspec.structs.replace(preview, in_place=max(0, preview.in_place - self._changed)),
             changed=self._changed,
@@ -191,13 +220,13 @@ class PreparedSync:
         refusal = self._find_refusal()
         if refusal is not None:
             raise UsageError(f"{refusal}. Nothing was downloaded or deleted")
-        for path in self._catalogue.find_changed():
-            self._supersede(SafePath(path))
-        if self._settings.existing == "trust":
-            for path, version in self._catalogue.find_new():
-                standing = self._find(SafePath(path))
-                if standing is not None and not _has_version(standing[0], SafePath(path), version):
-                    self._supersede(SafePath(path))
+        for directory in self._directories.values():
+            for path in self._catalogue.find_changed():
+                _supersede(directory, SafePath(path))
+            if self._settings.existing == "trust":
+                for path, version in self._catalogue.find_new():
+                    if not _has_version(directory, SafePath(path), version):
+                        _supersede(directory, SafePath(path))
         self._drop_older_plans()
         summary = self._prepared.run(fan_out(self._enter, listener))
         assert summary is not None
@@ -210,7 +239,9 @@ class PreparedSync:
         """
         self._catalogue.commit()
         deleted = kept = 0
-        if self._gone and not self._options.delete:
+        if self._gone and self._options.delete and not self._deletes:
+            self._emit_line(f"not deleted, as the list is empty: {self._gone} files")
+        elif self._gone and not self._deletes:
             self._emit_line(f"files that the source has no longer: {self._gone}; --delete deletes them")
         elif self._gone and summary.status != "completed":
             self._emit_line(f"not deleted, as the run has not brought all: {self._gone} files")
@@ -218,10 +249,6 @@ class PreparedSync:
             deleted, kept = self._delete()
         sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=deleted, kept=kept)
         return msgspec.structs.replace(summary, sync=sync)
-
-    def _supersede(self, path: SafePath) -> None:
-        for directory in self._directories:
-            directory.supersede(path)
 
     def _drop_older_plans(self) -> None:
         """Nobody needs a plan of an older list; years of nights would fill the timeline with them."""
@@ -236,8 +263,8 @@ class PreparedSync:
 
     def _find_refusal(self) -> str | None:
         most = self._options.max_delete
-        allowed = math.ceil(most * self._catalogue.count_own()) if isinstance(most, float) else most
-        if not self._options.delete or self._gone <= allowed:
+        allowed = _take_share(most, self._catalogue.count_own()) if isinstance(most, float) else most
+        if not self._deletes or self._gone <= allowed:
             return None
         return (
             f"{self._gone} files here are no longer in the source's list, and --max-delete allows {allowed}; "
@@ -245,47 +272,53 @@ class PreparedSync:
         )
 
     def _enter(self, event: Event) -> None:
-        if not isinstance(event, EntryFinished) or not event.record.is_in_place:
-            return
-        standing = self._find(SafePath(event.record.path))
-        if standing is not None:
-            directory, file = standing
-            self._catalogue.enter(file, is_own=_is_own(event.record, directory))
+        if isinstance(event, EntryFinished) and event.record.is_in_place:
+            path = SafePath(event.record.path)
+            self._catalogue.enter(path, self._find_own(path, event.record))
 
-    def _find(self, path: SafePath) -> tuple[Directory, Entered] | None:
-        for directory in self._directories:
-            with suppress(Blocked):
-                size_bytes = directory.existing(path)
-                if size_bytes is not None:
-                    return directory, Entered(path, size_bytes, directory.sources.changed_s(path))
-        return None
+    def _find_own(self, path: SafePath, record: FileRecord) -> Own | None:
+        """The file in place, if the run has brought it, or an earlier one has and it is still that file."""
+        former = None if record.status == "done" else self._catalogue.find_own(path)
+        volume = record.volume if record.status == "done" else "" if former is None else former.volume
+        directory = self._directories.get(volume)
+        identity = None if directory is None else directory.identify(path)
+        if identity is None or (former is not None and former.identity != identity):
+            return None
+        return Own(path, volume, identity)
 
     def _delete(self) -> tuple[int, int]:
         """How many were deleted, and how many are kept as they are not what was put there."""
         gone = list(self._catalogue.find_gone())
         self._emit_line(f"files to delete, as the source has them no longer: {len(gone)}")
-        for entered in gone[:SHOWN_DELETES]:
-            self._emit_line(f"  {printable(entered.path)}")
+        for own in gone[:SHOWN_DELETES]:
+            self._emit_line(f"  {printable(own.path)}")
         if len(gone) > SHOWN_DELETES:
             self._emit_line(f"  and {len(gone) - SHOWN_DELETES} more")
         deleted = kept = 0
-        for entered in gone:
-            path = safe_path(entered.path)  # it comes from a file
-            standing = self._find(path)
-            if standing is not None and standing[1] == entered:
-                standing[0].delete(path)
+        for own in gone:
+            directory = self._directories.get(own.volume)
+            if directory is None:
+                self._emit_line(f"not deleted, as {own.volume} is out of use: {printable(own.path)}")
+                continue
+            if directory.delete_exactly(own.path, own.identity):
                 deleted += 1
-            elif standing is not None:
-                self._emit_line(f"kept, as it was changed here: {printable(entered.path)}")
+            elif directory.identify(own.path) is not None:
+                self._emit_line(f"kept, as it was changed here: {printable(own.path)}")
                 kept += 1
-            self._catalogue.forget(entered.path)
+            self._catalogue.forget(own.path)
         return deleted, kept
+
+
+def _take_share(share: float, files: int) -> int:
+    """Round the share of files down, but not because of a float: 0.29 times 100 is 28.999999999999996."""
+    return math.floor(round(share * files, 6))
+
+
+def _supersede(directory: Directory, path: SafePath) -> None:
+    if directory.identify(path) is not None:  # a pipe in its place would be waited for
+        directory.supersede(path)
 
 
 def _has_version(directory: Directory, path: SafePath, version: str | None) -> bool:
     source = directory.sources.find(path)
     return source is not None and source.etag is not None and source.etag == version
-
-
-def _is_own(record: FileRecord, directory: Directory) -> bool:
-    return record.status == "done" or directory.sources.find(SafePath(record.path)) is not None

@@ -43,6 +43,7 @@ def freeze(
     options: ReadingOptions = STANDARD,
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
+    partial: str | None = None,
 ) -> Plan:
     """Validate a manifest and seal it in ``directory``.
 
@@ -58,6 +59,7 @@ def freeze(
         options: which columns are what, how files are named, and whether faulty rows are skipped.
         report: gets the line and the reason of each fault, if such rows are skipped.
         only: the paths of the entries that the plan is to have; they keep their ids. None is all.
+        partial: as in ``Document``, where how the manifest was had says so.
 
     Raises:
         ManifestError: with all faults; nothing is left in ``directory``.
@@ -67,6 +69,7 @@ def freeze(
     with open_decompressed(source, name) as plain:
         manifest = Source(plain, name, fetch_chunk, own_url=own_url)
         reading = Reading(manifest, format, base_url, options=options, report=report)
+        reading.document.partial = partial
         return _freeze(
             reading,
             reading.faults,
@@ -79,10 +82,14 @@ def freeze(
 
 
 class Opened(NamedTuple):
-    """A manifest as a seekable binary file; ``own_url`` is where it was had, if from a server."""
+    """A manifest as a seekable binary file; ``own_url`` is where it was had, if from a server.
+
+    ``partial`` is as in ``Document``.
+    """
 
     file: BinaryIO
     own_url: str | None = None
+    partial: str | None = None
 
 
 class Part(NamedTuple):
@@ -122,6 +129,7 @@ def freeze_parts(
                 options=options,
                 report=report,
                 only=only,
+                partial=opened.partial,
             )
     several = _Several(parts, base_url, options, report)
     return _freeze(
@@ -169,6 +177,7 @@ class _Several:
                 self.faults.add(0, "its headers are not those of the manifests before it; give it by itself")
             document.headers = reading.document.headers
             document.notes += [f"{part.name}: {note}" for note in reading.document.notes]
+            document.partial = document.partial or opened.partial or reading.document.partial
             first = reading.rows
         self.faults.source = None
 
@@ -201,7 +210,7 @@ def freeze_again(
 
     Raises as ``freeze``.
     """
-    document = Document(headers=plan.headers, notes=list(plan.notes))
+    document = Document(headers=plan.headers, notes=list(plan.notes), partial=plan.partial)
     return _freeze(entries, faults, document, name=plan.source, directory=directory, only=only)
 
 
@@ -236,6 +245,7 @@ def _freeze(
         merged=merged,
         notes=document.notes,
         skipped=faults.skipped,
+        partial=document.partial,
     )
 
 

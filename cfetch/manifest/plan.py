@@ -30,7 +30,8 @@ class Plan:
 
     ``headers`` go with every request, ``merged`` is how many repeated entries were dropped, ``source`` is the
     manifest's name for messages. ``notes`` are for a person and ``skipped`` are faults of rows that were left
-    out, both of a manifest that was read just now. Close it, or use it in a ``with``.
+    out, ``partial`` is as in ``Document``; all three are of a manifest that was read just now. Close it, or
+    use it in a ``with``.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Plan:
         merged: int,
         notes: Sequence[str] = (),
         skipped: int = 0,
+        partial: str | None = None,
     ) -> None:
         self._file = file
         self.source = source
@@ -49,6 +51,7 @@ class Plan:
         self.merged = merged
         self.notes = tuple(notes)
         self.skipped = skipped
+        self.partial = partial
         self.hosts: tuple[str, ...] = tuple(file.hosts)
         self.digest: str = file.digest
         self.total_bytes: int = file.total_bytes

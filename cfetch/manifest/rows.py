@@ -51,7 +51,8 @@ class Document:
     ``options`` are a person's for a list of any kind; without them rows state the native keys, and URLs are
     not encoded. ``hub`` finds the address of the repositories that ``hf://`` means. ``assemble``: rows that
     do not say otherwise are pieces of files. ``notes`` are for that person. ``is_faulty``: what it states for
-    all entries has a fault, and so none of them may be taken.
+    all entries has a fault, and so none of them may be taken. ``partial``: why the source may
+    have files that are not in the list; None: the list is whole, as far as anybody can tell.
     """
 
     base_url: str | None = None
@@ -64,6 +65,12 @@ class Document:
     assemble: bool = False
     notes: list[str] = field(default_factory=list)
     is_faulty: bool = False
+    partial: str | None = None
+
+    def note_partial(self, why: str) -> None:
+        """Note for a person, and for whoever looks for files that have gone, that files may be missing."""
+        self.notes.append(why)
+        self.partial = why
 
     @property
     def keeps_columns(self) -> bool:

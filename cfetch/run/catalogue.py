@@ -1,46 +1,59 @@
 """What ``cfetch sync`` has put in place: the files of one source, with the versions that its list has stated.
 
-A file is the sync's own when a run of it has brought it, or when the file bears the record of its link
-(``storage/sources.py``). Only such files are ever deleted, and only as long as they have the size and the
-time of change that they had when they were entered. It is an SQLite file, so that a list of millions needs
-no memory. A run that is killed loses the last thousand files of it at most: they are known again by their
-record, and those that have none, as a hash proves them, are no longer deleted.
+A file is the sync's own when a run of it has brought it, on the volume that the run names, and only as long
+as it is exactly that file: with the same inode, size, time of change and time of status. As soon as a sync
+finds anything else in its place, it is no longer own, until a run brings it again. Only own files are ever
+deleted. It is an SQLite file, so that a list of millions needs no memory. A run that is killed loses the last
+thousand files of it at most, which are then not deleted.
 """
 
 import sqlite3
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import msgspec
+
 from cfetch.errors import Held, LocalFault
+from cfetch.manifest.entry import SafePath, UnsafePathError, collision_key, safe_path
 from cfetch.manifest.urls import strip_signature
+from cfetch.storage.directory import Identity
 from cfetch.storage.files import make_private, on_disk
 
 SYNCS = "syncs"  # below the state directory
 COMMIT_FILES = 1000  # so many are entered at once: a commit flushes the disk
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (
-        path TEXT PRIMARY KEY, version TEXT, size_bytes INTEGER, changed_s REAL, is_own INTEGER
+        path TEXT PRIMARY KEY, version TEXT,
+        volume TEXT, inode INTEGER, size_bytes INTEGER, changed_ns INTEGER, status_ns INTEGER
     ) WITHOUT ROWID;
-    CREATE TEMP TABLE listed (path TEXT PRIMARY KEY, version TEXT) WITHOUT ROWID;
+    CREATE TEMP TABLE listed (path TEXT PRIMARY KEY, version TEXT, key TEXT) WITHOUT ROWID;
 """
+_REFUSALS = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")  # of the machine
+_OWN = "SELECT path, volume, inode, size_bytes, changed_ns, status_ns FROM files WHERE volume IS NOT NULL"
 
 
-class Entered(NamedTuple):
-    """A file as it was when it was entered."""
+class Own(NamedTuple):
+    """A file of the sync's own, as the run has put it in place."""
 
-    path: str
-    size_bytes: int
-    changed_s: float
+    path: SafePath
+    volume: str
+    identity: Identity
 
 
-def locate_catalogue(state: Path, source: str, roots: tuple[str | Path, ...]) -> Path:
-    """Its file below a state directory, for a source as a person names it and the destinations."""
+def locate_catalogue(
+    state: Path, source: str, roots: tuple[str | Path, ...], *, addresses: Sequence[str | None] = ()
+) -> Path:
+    """Its file below a state directory, for a source as a person names it and the destinations.
+
+    ``addresses``: what else says where the source is.
+    """
     name = strip_signature(source) if "://" in source else str(Path(source).resolve())
-    text = "\n".join([name, *sorted(map(str, roots))])
-    return state / SYNCS / f"{sha256(text.encode()).hexdigest()[:32]}.sqlite"
+    key = msgspec.json.encode([name, sorted(map(str, roots)), addresses])
+    return state / SYNCS / f"{sha256(key).hexdigest()[:32]}.sqlite"
 
 
 class Catalogue:
@@ -48,7 +61,7 @@ class Catalogue:
 
     Raises:
         Held: another sync of the same source has it.
-        LocalFault: it cannot be read or written.
+        LocalFault: it cannot be read or written, or is damaged.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -60,10 +73,14 @@ class Catalogue:
         if self._path is not None:
             with on_disk(self._path):
                 make_private(self._path.parent)
+                with suppress(FileNotFoundError):  # the directory is private: nobody else changes it
+                    if not stat.S_ISREG(self._path.lstat().st_mode):
+                        raise self._explain_damage("it is a symlink, or no file")
         with self._explain_errors():
             self._database = sqlite3.connect(
                 self._path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False
             )
+            self._database.create_function("collision_key", 1, collision_key, deterministic=True)
             self._database.executescript("PRAGMA locking_mode=EXCLUSIVE;" + _TABLES)
             self._database.execute("BEGIN EXCLUSIVE")
         return self
@@ -79,18 +96,40 @@ class Catalogue:
         try:
             yield
         except sqlite3.Error as error:
-            if error.sqlite_errorname == "SQLITE_BUSY":
+            name = getattr(error, "sqlite_errorname", "text that is not UTF-8")  # the module's own has none
+            if name == "SQLITE_BUSY":
                 raise Held("another process syncs this source to here already; wait for it") from None
-            raise LocalFault(f"cannot use {self._path}: {error.sqlite_errorname}") from None
+            if name.startswith(_REFUSALS):
+                raise LocalFault(f"cannot use {self._path}: {name}") from None
+            raise self._explain_damage(name) from None
 
-    def _ask(self, query: str, *values: object) -> sqlite3.Cursor:
+    def _explain_damage(self, what: str) -> LocalFault:
+        return LocalFault(
+            f"cannot use {self._path}, which tells what a sync has put in place: {what}; remove the file "
+            f"{self._path}; then nothing is deleted by the next run"
+        )
+
+    def _ask(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
+        """The rows of the answer; it is carried out at once, whether they are read or not."""
         assert self._database is not None
         with self._explain_errors():
-            return self._database.execute(query, values)
+            return self._read(self._database.execute(query, values))
+
+    def _read(self, cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
+        with self._explain_errors():
+            yield from cursor
+
+    def _check_own(self, row: tuple[object, ...]) -> Own:
+        """Check a row as those of a manifest are: somebody else may have written the file."""
+        try:
+            path, volume, *numbers = msgspec.convert(row, tuple[str, str, int, int, int, int])
+            return Own(safe_path(path), volume, Identity(*numbers))
+        except (msgspec.ValidationError, UnsafePathError) as error:
+            raise self._explain_damage(f"a row of it is wrong: {error}") from None
 
     def add_listed(self, path: str, version: str | None) -> None:
         """Note that the source has the file now; ``version`` is what its list states of its content."""
-        self._ask("INSERT OR REPLACE INTO listed VALUES (?, ?)", path, version)
+        self._ask("INSERT OR REPLACE INTO listed VALUES (?, ?, ?)", path, version, collision_key(path))
 
     def find_changed(self) -> Iterator[str]:
         """The paths whose version is another one than that of the file in place."""
@@ -98,42 +137,48 @@ class Catalogue:
             "SELECT path FROM listed JOIN files USING (path) "
             "WHERE listed.version IS NOT NULL AND listed.version IS NOT files.version"
         )
-        return (path for (path,) in self._ask(query))
+        return (str(path) for (path,) in self._ask(query))
 
     def find_new(self) -> Iterator[tuple[str, str | None]]:
         """The paths that have not been entered yet, with their versions."""
         query = "SELECT path, version FROM listed WHERE path NOT IN (SELECT path FROM files)"
-        return self._ask(query)
+        return ((str(path), None if version is None else str(version)) for path, version in self._ask(query))
 
     def is_empty(self) -> bool:
         """Whether nothing was ever entered."""
-        return self._ask("SELECT 1 FROM files LIMIT 1").fetchone() is None
+        return next(self._ask("SELECT 1 FROM files LIMIT 1"), None) is None
 
-    def find_gone(self) -> Iterator[Entered]:
-        """The sync's own files that the source has no longer, in the order of names."""
-        query = (
-            "SELECT path, size_bytes, changed_s FROM files "
-            "WHERE is_own AND path NOT IN (SELECT path FROM listed) ORDER BY path"
-        )
-        return (Entered(*row) for row in self._ask(query))
+    def find_gone(self) -> Iterator[Own]:
+        """The sync's own files that the source has no longer, in the order of names.
+
+        A file stays whose name differs from a listed one only in case or Unicode form: on some file systems
+        it is the listed one.
+        """
+        query = f"{_OWN} AND collision_key(path) NOT IN (SELECT key FROM listed) ORDER BY path"  # noqa: S608 - of constants
+        return map(self._check_own, self._ask(query))
+
+    def find_own(self, path: SafePath) -> Own | None:
+        """The file at a path, if it is the sync's own; whether it still stands there is not looked at."""
+        row = next(self._ask(f"{_OWN} AND path = ?", path), None)
+        return None if row is None else self._check_own(row)
 
     def count_own(self) -> int:
         """The number of the sync's own files."""
-        return int(self._ask("SELECT count(*) FROM files WHERE is_own").fetchone()[0])
+        [(number,)] = self._ask("SELECT count(*) FROM files WHERE volume IS NOT NULL")
+        return int(str(number))
 
-    def enter(self, file: Entered, *, is_own: bool) -> None:
-        """Note that the listed file stands in place; a file that was the sync's own stays so."""
+    def enter(self, path: SafePath, own: Own | None) -> None:
+        """Note that the listed file stands in place; ``own`` None: what stands there is not the sync's."""
+        identity = (None,) * 5 if own is None else (own.volume, *own.identity)
         self._ask(
-            "INSERT INTO files SELECT path, version, ?, ?, ? FROM listed WHERE path = ? "
-            "ON CONFLICT (path) DO UPDATE SET version = excluded.version, size_bytes = excluded.size_bytes, "
-            "changed_s = excluded.changed_s, is_own = is_own OR excluded.is_own",
-            *(file.size_bytes, file.changed_s, is_own, file.path),
+            "INSERT OR REPLACE INTO files SELECT path, version, ?, ?, ?, ?, ? FROM listed WHERE path = ?",
+            *(*identity, path),
         )
         self._unwritten += 1
         if self._unwritten >= COMMIT_FILES:
             self.commit()
 
-    def forget(self, path: str) -> None:
+    def forget(self, path: SafePath) -> None:
         """Strike a file that has been deleted, or is no longer the sync's own."""
         self._ask("DELETE FROM files WHERE path = ?", path)
 

@@ -95,7 +95,7 @@ class Renewal:
         async def reread() -> Plan:
             try:
                 with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
-                    place = await fetch_document(
+                    fetched = await fetch_document(
                         url, spool, transport=transport, clock=clock, jitter=random.random
                     )
                     return await asyncio.to_thread(
@@ -104,7 +104,7 @@ class Renewal:
                         name=str(url),
                         directory=Path(name),
                         base_url=origin.base_url,
-                        own_url=place.reveal(),
+                        own_url=fetched.place.reveal(),
                         options=origin.options,
                     )
             except OSError as error:

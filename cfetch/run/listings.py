@@ -6,7 +6,6 @@ A repository is listed by the tree API of its hub, a page at a time; the address
 
 import asyncio
 import random
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cfetch.clock import Clock
-from cfetch.errors import SourceError, UsageError
+from cfetch.errors import Refused, SourceError, UsageError
 from cfetch.manifest.object_urls import Listing, ObjectUrl, parse_listing
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import (
@@ -27,11 +26,11 @@ from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
 from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
 
 CONNECT_TIMEOUT_S = 10.0
 _REFUSALS = frozenset({401, 403, 404})
-_NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b')
 _CAUSES = {  # of the header X-Error-Code
     "GatedRepo": "access to it has to be asked for on its page; then set HF_TOKEN",
     "RevisionNotFound": "it has no such revision",
@@ -98,7 +97,7 @@ def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterat
                 seen.add(query)
                 answer = runner.run(_ask_page(listing, SecretUrl(f"{address}?{query}"), transport, clock))
                 yield from _read_page(listing, answer.body, endpoint)
-                query = _find_next(answer)
+                query = _find_next(listing, answer)
         finally:
             runner.run(transport.close())
 
@@ -148,7 +147,13 @@ def _read_page(listing: Listing, body: bytes, endpoint: str) -> Iterator[ListedF
         yield ListedFile(row | stated, f'"{entry.oid}"')
 
 
-def _find_next(answer: Answer) -> str | None:
-    """The query of the next page's address; None: this page is the last one."""
-    match = _NEXT.search(", ".join(answer.headers.getall("Link", [])))
-    return None if match is None else urlsplit(match[1]).query
+def _find_next(listing: Listing, answer: Answer) -> str | None:
+    """The query of the next page's address; None: this page is the last one. Raises UsageError."""
+    try:
+        link = find_next_link(answer.headers.getall("Link", []))
+        return None if link is None else urlsplit(link).query
+    except Refused as error:
+        raise UsageError(f"cannot list {printable(listing.store)}: {error}") from None
+    except ValueError:
+        shown = printable(listing.store)
+        raise UsageError(f"cannot list {shown}: the link to its next page is wrong") from None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -27,8 +28,9 @@ from cfetch.run.listings import CONNECT_TIMEOUT_S, find_listing, list_files
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
 from cfetch.secret import SecretUrl, printable
-from cfetch.wire.document import MAX_MANIFEST_BYTES, fetch_document
+from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
 from cfetch.wire.http import HttpTransport
+from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import DIRECT, Network
 
 
@@ -62,15 +64,16 @@ def open_manifest(
         with _open_file(manifest) as file:
             yield Opened(file)
         return
-    own_url = None
+    own_url = partial = None
     with tempfile.TemporaryFile() as spool:
         try:
             clock, listing = clock or SystemClock(), None
             if manifest == "-":
                 shutil.copyfileobj(sys.stdin.buffer, spool)
             elif (listing := _find_listing(manifest)) is None:
-                place = asyncio.run(fetch_to(spool, _find_document(manifest), clock, network))
-                own_url = place.reveal()
+                fetched = asyncio.run(fetch_to(spool, _find_document(manifest), clock, network))
+                own_url = fetched.place.reveal()
+                partial = _find_doubt(manifest, fetched)
                 if is_object_url(manifest):
                     own_url = manifest[: manifest.rindex("/") + 1]
             else:
@@ -83,7 +86,7 @@ def open_manifest(
             raise LocalFault(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
-        yield Opened(spool, own_url)
+        yield Opened(spool, own_url, partial)
 
 
 def _find_listing(manifest: str) -> Listing | None:
@@ -103,6 +106,25 @@ def _find_document(manifest: str) -> SecretUrl:
     return SecretUrl(manifest if file is None else make_link(file, find_endpoint()))
 
 
+def _find_doubt(manifest: str, fetched: Fetched) -> str | None:
+    """Why the document may lack files that its source has; None: nothing says so."""
+    try:
+        if find_next_link(fetched.headers.getall("Link", [])) is not None:
+            return "the answer goes on: its header Link leads to a further page, which is left out"
+    except SourceError as error:
+        return str(error)
+    if is_url(manifest) and _leads_away(SecretUrl(manifest), fetched.source):
+        return f"its server redirects to {fetched.source}, which may be another list; give that URL itself"
+    return None
+
+
+def _leads_away(asked: SecretUrl, source: SecretUrl) -> bool:
+    """Whether a server does more than to add a slash, or to go from http to https."""
+    first, last = urlsplit(asked.reveal()), urlsplit(source.reveal())
+    places = ((parts.hostname, parts.port, parts.path.rstrip("/")) for parts in (first, last))
+    return len(set(places)) > 1 or (bool(first.query) and first.query != last.query)
+
+
 def _open_file(manifest: str) -> BinaryIO:
     try:
         file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
@@ -116,8 +138,8 @@ def _open_file(manifest: str) -> BinaryIO:
 
 async def fetch_to(
     sink: BinaryIO, url: SecretUrl, clock: Clock, network: Network, *, max_bytes: int = MAX_MANIFEST_BYTES
-) -> SecretUrl:
-    """Write the document at ``url`` to ``sink``, over a connection of its own; returns its ``place``.
+) -> Fetched:
+    """Write the document at ``url`` to ``sink``, over a connection of its own.
 
     Raises:
         SourceError: it cannot be had.

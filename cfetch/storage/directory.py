@@ -10,6 +10,7 @@ import os
 import stat
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from cfetch.errors import Blocked, LocalFault, VolumeFault
 from cfetch.manifest.entry import SafePath
@@ -20,6 +21,7 @@ from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
 from cfetch.storage.sources import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
 
+_LARGEST = (1 << 63) - 1
 _OBSTACLES = {
     errno.EISDIR: "a directory stands in its place",
     errno.EEXIST: "a directory stands in its place",
@@ -33,6 +35,18 @@ def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
     """The obstacle at this one path; None if the fault is not the path's but the machine's."""
     what = _OBSTACLES.get(error.errno or 0)
     return Blocked(f"{what} ({printable(path)}); move it away") if what else None
+
+
+class Identity(NamedTuple):
+    """What is another one as soon as a file was replaced, changed or given other rights.
+
+    The number of the device is left out: with some file systems it is another one after each mount.
+    """
+
+    inode: int
+    size_bytes: int
+    changed_ns: int
+    status_ns: int
 
 
 class Directory:
@@ -219,7 +233,52 @@ class Directory:
                 os.unlink(leaf.encode(), dir_fd=self._held.directory(parent, create=False))
         except OSError as error:
             raise _obstacle(error, path) or volume_fault(error, f"cannot delete {printable(path)}") from None
-        while parent:  # also if the file is gone already: a follower may have died in between
+        self._remove_empty(parent)  # also if the file is gone already: a follower may have died in between
+
+    def identify(self, path: SafePath) -> Identity | None:
+        """Tell which regular file stands at ``path``; None: there is none. No symlink is followed.
+
+        Raises VolumeFault.
+        """
+        try:
+            with self._held.lock:
+                return self._identify_in(*self._open_parent(path))
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
+                return None
+            raise volume_fault(error, f"cannot look at {printable(path)}") from None
+
+    def delete_exactly(self, path: SafePath, identity: Identity) -> bool:
+        """Remove the file at ``path`` if it is the one with ``identity``, and directories as ``delete`` does.
+
+        Returns whether it was. Raises VolumeFault.
+        """
+        try:
+            with self._held.lock:
+                directory, leaf = self._open_parent(path)
+                if self._identify_in(directory, leaf) != identity:
+                    return False
+                os.unlink(leaf, dir_fd=directory)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
+                return False
+            raise volume_fault(error, f"cannot delete {printable(path)}") from None
+        self._remove_empty(path.rpartition("/")[0])
+        return True
+
+    def _open_parent(self, path: SafePath) -> tuple[int, bytes]:
+        parent, _, leaf = path.rpartition("/")
+        return self._held.directory(parent, create=False), leaf.encode()
+
+    def _identify_in(self, directory: int, leaf: bytes) -> Identity | None:
+        status = os.stat(leaf, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        inode = status.st_ino & _LARGEST  # the catalogue keeps signed numbers
+        return Identity(inode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    def _remove_empty(self, parent: str) -> None:
+        while parent:
             parent, _, leaf = parent.rpartition("/")
             try:
                 with suppress(FileNotFoundError), self._held.lock:

@@ -99,16 +99,34 @@ def list_objects(listing: Listing) -> Iterator[tuple[dict[str, object], str]]:
 
 
 def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
+    last = ""
     try:
         store = open_store(url, timeout_s=LIST_TIMEOUT_S)
         for page in store.list(prefix or None):
             for about in page:
+                last = max(last, about["path"])
                 version = about["e_tag"] or about["last_modified"].isoformat()
                 yield about["path"], about["size"], version
+        if last and _goes_on(store, url, prefix, last):
+            raise Refused("the store's list ends in the middle: it has more keys, and no token for them")
     except (UsageError, LocalFault) as error:
         raise UsageError(str(error)) from None
+    except Refused as error:
+        raise UsageError(f"{printable(url)} did not list its objects: {error}") from None
     except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
         raise UsageError(str(_explain_fault(url, error, "list its objects"))) from None
+
+
+def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN401 - of the library
+    """Whether the store has keys behind the last one of its list.
+
+    A broken S3 store says that its list is cut and gives no token to go on with; the library takes that for
+    the end. Directory buckets have no order of keys; the other services always send a token.
+    """
+    if not url.startswith("s3://") or url.endswith("--x-s3"):
+        return False
+    behind: list[Any] = next(iter(store.list(prefix or None, offset=last)), [])
+    return any(about["path"] > last for about in behind)
 
 
 def _explain_fault(url: str, error: Exception, what: str) -> SourceError:

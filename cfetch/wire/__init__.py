@@ -24,6 +24,7 @@ Read in this order::
     refresh.py          fresh links, for all entries that expire at once with one question
     listener.py         the end of the project's own servers: no connection stays open unseen
     loop.py             the event loop of a download: uvloop where it is installed
+    link_header.py      where a list that comes in pages goes on (pure)
     document.py  stated_name.py    small questions repeated until they are answered: documents, sizes, names
 
 When it fails: every method raises a ``SourceError`` whose type says whether another try can help, and

@@ -35,6 +35,14 @@ _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
+class Fetched(NamedTuple):
+    """Where a document came from: ``place`` and ``source`` are as in ``Response``."""
+
+    place: SecretUrl
+    source: SecretUrl
+    headers: Headers
+
+
 class Answer(NamedTuple):
     """A reply that has been read."""
 
@@ -52,14 +60,15 @@ async def fetch_document(
     jitter: Callable[[], float],
     secrets: Mapping[str, str] | None = None,
     max_bytes: int = MAX_MANIFEST_BYTES,
-) -> SecretUrl:
-    """Write the whole body to ``sink``, which can be truncated and starts empty; returns its ``place``.
+) -> Fetched:
+    """Write the whole body to ``sink``, which can be truncated and starts empty.
 
     Raises:
         SourceError: it cannot be had; transient faults were tried again.
     """
     fetch = partial(_fetch_once, url, sink, transport, clock, max_bytes, secrets=secrets or {})
-    return (await repeat_until_answered(fetch, clock=clock, jitter=jitter)).place
+    response = await repeat_until_answered(fetch, clock=clock, jitter=jitter)
+    return Fetched(response.place, response.source, response.headers)
 
 
 async def ask(

@@ -157,10 +157,12 @@ class Exchange:
         "_wire",
         "headers",
         "place",
+        "source",
         "status",
     )
 
     place: SecretUrl  # set by the transport, which follows redirects
+    source: SecretUrl  # set by it too
 
     def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
         self._wire = wire

@@ -52,10 +52,12 @@ class Response(Protocol):
 
     ``place``: the address that it came from, as far as redirects stayed at the host that was asked. What its
     body names is relative to that: a host that only keeps the bytes elsewhere does not know the others.
+    ``source``: the address that it came from, after all redirects.
     """
 
     status: int
     place: SecretUrl
+    source: SecretUrl
 
     @property
     def headers(self) -> Headers:
@@ -163,7 +165,7 @@ class HttpTransport:
                 reply.close()
                 raise make_proxy_refusal(reply.status)
             if reply.status not in REDIRECTS:
-                reply.place = place
+                reply.place, reply.source = place, url
                 return reply
             seen.append(url)
             reply.close()

@@ -198,7 +198,7 @@ def test_convert_compressed_and_back(tmp_path):
 def test_stdin_is_read_once_and_rewound(monkeypatch):
     """Standard input becomes a file that can be read from its start again."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"http://h/a\n")))
-    with open_manifest("-") as (file, _):
+    with open_manifest("-") as (file, *_):
         assert file.read() == b"http://h/a\n"
         file.seek(0)
         assert file.read() == b"http://h/a\n"

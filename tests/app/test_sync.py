@@ -69,7 +69,7 @@ async def test_a_prefix_over_its_changes(bucket, tmp_path):
     looked, look = await sync(source, to, "--delete", "--dry-run")
     assert looked.code == 2
     assert (look["preview"]["in_place"], look["changed"], look["deletes"]) == (1, 1, ["d/c", "d/e"])
-    assert "--max-delete allows 1" in look["refusal"]
+    assert "--max-delete allows 0" in look["refusal"]
     refused, _ = await sync(source, to, "--delete", "--max-delete", "25%")
     assert (refused.code, tree(to)["a"]) == (2, b"1111")
     assert "give --max-delete 2" in refused.err
@@ -99,7 +99,7 @@ async def test_an_index_is_asked_for_each_file(tmp_path):
         assert (counts(second), second["sync"]["gone"]) == ((1, 1, 0), 1)
         assert "files that the source has no longer: 1; --delete deletes them" in ran.err
         assert server.bodies == 5
-        _, third = await sync(server.url, to, "--delete")
+        _, third = await sync(server.url, to, "--delete", "--max-delete", "1")
         assert (counts(third), tree(to)) == ((0, 2, 1), {"a": b"1!", "b": b"22"})
 
 
@@ -110,7 +110,7 @@ async def test_nothing_is_deleted_by_a_run_that_has_not_brought_all(tmp_path):
         path.write_text(f"{server.url}a\n{server.url}b\n")
         await sync(path, to)
         path.write_text(f"{server.url}a\n{server.url}nix\n")
-        ran, document = await sync(path, to, "--delete", "--max-attempts", "1")
+        ran, document = await sync(path, to, "--delete", "--max-delete", "1", "--max-attempts", "1")
         assert (ran.code, counts(document)) == (1, (0, 1, 0))
         assert "not deleted, as the run has not brought all: 1 files" in ran.err
         assert [plan["state"] for plan in await plans(to)] == ["completed", "inflight"]

@@ -112,7 +112,7 @@ class FakeResponse:
 
     def __init__(self, reply, asked, on_over):
         self.peer = "192.0.2.1:80"
-        self.place = SecretUrl("http://h.test/")
+        self.place = self.source = SecretUrl("http://h.test/")
         self.carried_bytes = 0
         self.over = False
         self.is_retired = False

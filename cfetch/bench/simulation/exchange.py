@@ -74,10 +74,12 @@ class Exchange:
         "headers",
         "peer",
         "place",
+        "source",
         "status",
     )
 
     place: SecretUrl  # of no reply: nothing is redirected here
+    source: SecretUrl  # the same
 
     def __init__(self, transport: "SimTransport", connection: Connection, meets: Meets) -> None:
         self._transport = transport

@@ -34,7 +34,7 @@ def read_croissant(source: Source, document: Document, faults: Faults) -> Iterat
             "distribution",
         )
     if repositories:
-        document.notes.append(f"repositories that are left out, with all their files: {repositories}")
+        document.note_partial(f"repositories that are left out, with all their files: {repositories}")
     if not rows and repositories:
         raise BrokenDocumentError(
             0, "it names a repository and no files; give a list of the repository's files, such as its tree"

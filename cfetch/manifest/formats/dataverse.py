@@ -15,9 +15,14 @@ from cfetch.manifest.source import Source
 
 def read_dataverse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The rows: ``url``, ``path``, ``size`` and a hash."""
-    data = load_object(source, "the dataset").get("data")
+    dataset = load_object(source, "the dataset")
+    data = dataset.get("data")
     version = get_object(data, "latestVersion") or data
-    for file in list_objects(version, None if isinstance(version, list) else "files"):
+    files = list(list_objects(version, None if isinstance(version, list) else "files"))
+    total = dataset.get("totalCount")
+    if isinstance(total, int) and total != len(files):
+        document.note_partial(f"it has {len(files)} of {total} files; ask for it without a limit")
+    for file in files:
         yield Row(0, _fields(file, get_object(file, "dataFile")), "files")
 
 

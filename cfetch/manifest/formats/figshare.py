@@ -1,5 +1,6 @@
 """An article of figshare, ``/v2/articles/ID``, or its list of files, ``/v2/articles/ID/files``."""
 
+import re
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import Faults
@@ -8,15 +9,18 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
 PAGE = 10  # files of one answer, unless it was asked for more by page_size
+_PAGE_SIZE = re.compile(r"[?&](?:page_size|limit)=([0-9]{1,9})(?:[&#]|\Z)")
 
 
 def read_figshare(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The rows: ``url``, ``path``, ``size`` and ``md5``. A mere link to elsewhere has no size."""
     article = load_json(source, "the article")
     files = list(list_objects(article, None if isinstance(article, list) else "files"))
-    if len(files) == PAGE:
-        document.notes.append(
-            f"it has {PAGE} files, as many as one answer holds: it may go on; ask for …/files?page_size=1000"
+    asked = _PAGE_SIZE.search(source.own_url or "")
+    if len(files) == (int(asked[1]) if asked else PAGE):
+        document.note_partial(
+            f"it has {len(files)} files, as many as one answer holds: it may go on; ask for "
+            "…/files?page_size=1000"
         )
     for file in files:
         is_link = file.get("is_link_only") is True

@@ -20,6 +20,7 @@ _LINK = re.compile(
     r"<a\s[^<>]{0,200}?href\s?=\s?(?:\"([^\"<>]{1,4096})\"|'([^'<>]{1,4096})'|([^\s\"'<>]{1,4096}))",
     re.IGNORECASE,
 )
+_BEGIN, _END = (re.compile(pattern, re.IGNORECASE) for pattern in (r"<html[\s>]", r"</html\s*>"))
 _PLACE = re.compile(r"[^:/?#]+://[^/?#]+(?:[^?#]*/)?")
 
 
@@ -33,6 +34,8 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
     text = load_text(source, "the page")
     base = document.base()
     place = _PLACE.match(base) if base else None
+    if _BEGIN.search(text) and not _END.search(text):
+        document.note_partial("the page is cut off: it has no </html>")
     directories, line, end = 0, 1, 0
     seen: set[str] = set()
     for match in _LINK.finditer(text):

@@ -26,13 +26,13 @@ def read_huggingface_tree(source: Source, document: Document, faults: Faults) ->
         document.base_url = f"{match['host']}/{kind}{match['name']}/resolve/{match['revision']}/"
     entries = list(list_objects(load_json(source, "the tree")))
     if len(entries) == PAGE:
-        document.notes.append(f"the tree has {PAGE} entries, as many as one answer holds: it may go on")
+        document.note_partial(f"the tree has {PAGE} entries, as many as one answer holds: it may go on")
     listed = {str(entry.get("path")).rpartition("/")[0] for entry in entries}
     closed = sum(
         entry.get("type") == "directory" and str(entry.get("path")) not in listed for entry in entries
     )
     if closed:
-        document.notes.append(
+        document.note_partial(
             f"directories that are left out: {closed}; ask for the tree with ?recursive=true"
         )
     for entry in entries:

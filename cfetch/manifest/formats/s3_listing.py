@@ -50,7 +50,7 @@ def read_s3_listing(source: Source, document: Document, faults: Faults) -> Itera
                 {"url": make_relative_url(match["key"]), "path": match["key"], "size": int(match["size"])},
             )
     if prefixes:
-        document.notes.append(f"prefixes that are left out: {prefixes}; list the bucket with --recursive")
+        document.note_partial(f"prefixes that are left out: {prefixes}; list the bucket with --recursive")
 
 
 def read_s3_inventory(source: Source, document: Document, faults: Faults) -> Iterator[Row]:

@@ -17,7 +17,7 @@ _BEGIN = re.compile(r"<loc[\s>]")
 _KEPT = 2 * MAX_URL_CHARS
 
 
-def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows, each with a ``url`` alone."""
     if "<sitemapindex" in source.head():
         raise BrokenDocumentError(0, "it is an index of sitemaps; give one of the sitemaps that it names")
@@ -37,5 +37,7 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
         unread += len(_BEGIN.findall(rest, 0, cut))
         rest = rest[cut:]
     unread += len(_BEGIN.findall(rest))
+    if "<urlset" in source.head() and "</urlset" not in rest:
+        document.note_partial("the sitemap is cut off: it has no </urlset>")
     if unread:
         faults.add(0, f"it has {unread} elements <loc> whose addresses cannot be read")

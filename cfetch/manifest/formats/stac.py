@@ -26,7 +26,7 @@ def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Ro
             "links to items; give the answer of …/items or of a search",
         )
     if any(link.get("rel") == "next" for link in list_objects(stac, "links")):
-        document.notes.append("the answer goes on: its link next leads to further items, which are left out")
+        document.note_partial("the answer goes on: its link next leads to further items, which are left out")
     for item in list_objects(stac, "features") if kind == "FeatureCollection" else [stac]:
         assets = get_object(item, "assets")
         for asset in (get_object(assets, name) for name in assets):

@@ -11,6 +11,8 @@ from cfetch.manifest.source import Source
 def read_zenodo(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The rows: ``url``, ``path``, ``size`` and ``md5``."""
     record = load_object(source, "the record")
+    if get_object(record, "links").get("next"):
+        document.note_partial("the answer goes on: its link next leads to further files, which are left out")
     array = "entries" if "entries" in record else "files"
     for file in list_objects(record, array):
         links = get_object(file, "links")

@@ -105,8 +105,12 @@ class Fetcher:
             error = await self._links.renew(transfer) if self._links.can_renew(transfer) else None
             if error is None:
                 error = await self._try_once(transfer)
-            if error is not None or part.ranges is None:
+            if error is not None:
                 return error
+            if part.ranges is None:
+                if not part.has_rest:
+                    return None
+                break
         try:
             await part.hash_rest()
             transfer.verified = part.verify(transfer.entry.size_bytes, transfer.entry.digest)
@@ -210,7 +214,7 @@ class Fetcher:
                 limiter=self._limiter,
                 unless={} if helper is not None else transfer.unless,
             )
-            if helper is None and part.ranges is None:
+            if helper is None and part.ranges is None and not part.has_rest:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
             elif helper is not None and helper.second is not None:
                 transfer.verified = helper.second.verify(entry.size_bytes, entry.digest)
@@ -277,7 +281,7 @@ class Fetcher:
         entry, part = transfer.entry, transfer.part
         if attempt.is_helper or part.position != attempt.size_bytes or not attempt.received:
             return failure
-        if part.ranges is not None:
+        if part.ranges is not None or part.has_rest:
             return None  # the owner of the entry verifies the file
         try:
             transfer.verified = part.verify(entry.size_bytes, entry.digest)

@@ -215,7 +215,8 @@ def _accept(
     gives_ranges = verdict.skip_bytes is None
     attempt.resumable = gives_ranges and (verdict.validator is not None or digest is not None)
     part.total_bytes = verdict.total_bytes or part.total_bytes
-    if is_alone and digest is None and asked.base is None and not verdict.from_byte:
+    is_first = part.segment is None and not part.position
+    if digest is None and asked.base is None and (is_first or part.stated is None):
         part.stated = find_stated_hash(response.status, response.headers)
     if attempt.size_bytes is None and verdict.total_bytes is not None:
         attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True

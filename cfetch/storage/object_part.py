@@ -251,6 +251,7 @@ class ObjectPart:
 
     segment: Segment | None = None  # it takes bytes in order only
     ranges: HeldRanges | None = None
+    has_rest = False
 
     def __init__(self, bucket: Bucket, entry: Entry) -> None:
         self._bucket = bucket

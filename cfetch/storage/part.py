@@ -112,7 +112,7 @@ class Part:
     After ``split_into_ranges`` it is in ``ranges``: several streams bring it, each a ``Segment``; the
     owner's goes through ``write`` as before. The hash then covers what is held from the beginning on, or
     less, and ``hash_rest`` reads the rest. What is held is not written again, so the hash has seen what the
-    file has.
+    file has. A hash that the server states when bytes are there already has seen none of them.
     """
 
     __slots__ = (
@@ -259,11 +259,22 @@ class Part:
             self._hash.begin(self.stated)
         self._notes.note_ranges(self.ranges, self.validator)
 
+    @property
+    def has_rest(self) -> bool:
+        """Implements ``volume.Part.has_rest``."""
+        if self._hash.running is None:
+            return self.stated is not None and self.position > 0
+        return self.ranges is not None and self._hash.seen_bytes != self.position
+
     async def hash_rest(self) -> None:
         """Read what the hash has not seen; to be done before ``verify``. Raises LocalFault."""
-        if self.ranges is None or self._hash.running is None or self._hash.seen_bytes == self.position:
+        if not self.has_rest:
             return
-        seen, running = self._hash.seen_bytes, self._hash.running.copy()
+        if self._hash.running is not None:
+            seen, running = self._hash.seen_bytes, self._hash.running.copy()
+        else:  # the server has stated the hash when bytes of an earlier run were there already
+            assert self.stated is not None
+            seen, running = 0, new_hash(self.stated.algorithm)
         descriptor = await self._disk.call(lambda: self.file.reader(seen), undo=os.close)
         await _read_and_close(descriptor, running, self.entry.path, self._disk)
         self._hash.running, self._hash.seen_bytes = running, self.position
@@ -295,18 +306,14 @@ class Part:
         """Forget the bytes; helpers are told."""
         if self.position == 0 and self.ranges is None:
             return
-        self._leave_ranges()
-        self._notes.is_noted = False
+        ranges, self.ranges, self.segment = self.ranges, None, None
+        if ranges is not None:
+            ranges.abandon()
+        self._notes.is_noted, self._notes.unnoted_bytes = False, 0
         self._disk.do(self.file.empty)
         self.position = 0
         self.validator = self.stated = None
         self._hash = PartHash(self.entry)
-
-    def _leave_ranges(self) -> None:
-        ranges, self.ranges, self.segment = self.ranges, None, None
-        self._hash.seen_bytes = self._notes.unnoted_bytes = 0
-        if ranges is not None:
-            ranges.abandon()
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
         """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part has been emptied."""
@@ -321,8 +328,9 @@ class Part:
             self.restart()
             raise
         if ranges is not None:
-            self._leave_ranges()
-            self._notes.is_noted = False
+            self.ranges = self.segment = None
+            ranges.abandon()
+            self._notes.is_noted, self._notes.unnoted_bytes = False, 0
             self._disk.do(self.file.join_ranges)
         return proof
 
@@ -386,7 +394,9 @@ class Part:
         A fault while removing it is ignored: a later run cleans up.
         """
         self._is_over = True
-        self._leave_ranges()
+        ranges, self.ranges, self.segment = self.ranges, None, None
+        if ranges is not None:
+            ranges.abandon()
         self._disk.tidy(self.file.remove)
 
 
@@ -396,9 +406,16 @@ class SegmentSink:
     What this stream meets concerns its segment only, never the part as a whole.
     """
 
-    stated: Digest | None = None  # it brings less than the file whose hash that would be
-
-    __slots__ = ("_part", "_ranges", "_segment", "last_modified", "segment", "total_bytes", "validator")
+    __slots__ = (
+        "_part",
+        "_ranges",
+        "_segment",
+        "last_modified",
+        "segment",
+        "stated",
+        "total_bytes",
+        "validator",
+    )
 
     def __init__(self, part: Part, ranges: HeldRanges, segment: Segment, validator: str | None) -> None:
         """``validator``: of the bytes that are there, if this stream's must have the same."""
@@ -408,6 +425,7 @@ class SegmentSink:
         self.segment: Segment | None = segment
         self.validator = validator
         self.last_modified: str | None = None
+        self.stated = part.stated
         self.total_bytes: int | None = ranges.size_bytes
 
     @property
@@ -433,5 +451,10 @@ class SegmentSink:
         self._part.forget(self._segment)
 
     def release_segment(self) -> None:
-        """End the segment: what has not come is missing again."""
+        """End the segment: what has not come is missing again.
+
+        The hash that its server has stated is of the whole file.
+        """
+        if self._part.ranges is self._ranges:
+            self._part.stated = self._part.stated or self.stated
         self._ranges.give_back(self._segment)

@@ -95,8 +95,8 @@ class Sink(Protocol):
     it stands, and no further than to its end. A sink may get one while its stream runs. ``total_bytes``: the
     file's size, as far as replies have stated it. ``last_modified`` is the last reply's header.
 
-    ``stated``: the hash of the whole file by its server, set before the first byte; where the manifest has no
-    hash, the file is verified by it.
+    ``stated``: the hash of the whole file by its server; where the manifest has no hash, the file is verified
+    by it. It may be set when an earlier run's bytes are there already.
     """
 
     validator: str | None
@@ -152,8 +152,12 @@ class Part(Sink, Protocol):
     def open_second(self) -> "Part | None":
         """Make another, empty part of the same entry, for a second request; None: the volume has no such."""
 
+    @property
+    def has_rest(self) -> bool:
+        """Whether the hash has not seen all bytes, so that ``hash_rest`` has to read them."""
+
     async def hash_rest(self) -> None:
-        """Read what the hash has not seen, once all ranges are held. To be done before ``verify``."""
+        """Read what the hash has not seen, once all bytes are held. To be done before ``verify``."""
 
     def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""

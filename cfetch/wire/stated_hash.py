@@ -4,9 +4,15 @@ It proves that the bytes are those that the store meant to send, no more: for en
 manifest. Only hashes of the object as a whole count:
 
 * Amazon S3, ``x-amz-checksum-…``, where the request asks for it. A composite one ends in ``-N``: it is made
-  of the hashes of N parts, whose limits are not known. With a range of the object it may be a part's.
-* Google Cloud Storage, ``x-goog-hash``; of what is stored, so not where the store unpacks it.
-* Azure, ``Content-MD5`` of a whole reply, ``x-ms-blob-content-md5`` of a range.
+  of the hashes of N parts, whose limits are not known, and ``x-amz-checksum-type`` is ``COMPOSITE``. In the
+  reply to a range it does not count: where the range is a part of the upload, it is that part's, and nothing
+  in the reply tells which.
+* Google Cloud Storage, ``x-goog-hash``; of what is stored, so not where the store unpacks it. In the reply to
+  a range it is the whole object's too.
+* Azure, ``Content-MD5`` of a whole reply, which in the reply to a range is that of the range;
+  ``x-ms-blob-content-md5`` of a range, which is the whole object's.
+
+Where a reply states two different values of one hash, nobody can know which is true, and neither counts.
 """
 
 import binascii
@@ -33,14 +39,14 @@ def find_stated_hash(status: int, headers: Headers) -> Digest | None:
             break
     else:
         return None
-    stated = {
-        algorithm: digits
-        for algorithm, text in _list_stated(status, headers)
-        if (digits := _decode(text, _LENGTHS.get(algorithm, 0))) is not None
-    }
+    stated: dict[str, set[str | None]] = {}
+    for algorithm, text in _list_stated(status, headers):
+        stated.setdefault(algorithm, set()).add(_decode(text, _LENGTHS.get(algorithm, 0)))
     for algorithm in _LENGTHS:
-        if algorithm in stated and needs_library(algorithm) is None:
-            return Digest(algorithm, stated[algorithm])
+        values = stated.get(algorithm, set())
+        digits = next(iter(values)) if len(values) == 1 else None
+        if digits is not None and needs_library(algorithm) is None:
+            return Digest(algorithm, digits)
     return None
 
 
@@ -50,7 +56,8 @@ def _list_stated(status: int, headers: Headers) -> Iterator[tuple[str, str]]:
     if headers.getall("x-ms-blob-type", _NOTHING):
         name = "Content-MD5" if status == 200 else "x-ms-blob-content-md5"
         yield from (("md5", text) for text in headers.getall(name, _NOTHING))
-    if status == 200:
+    types = headers.getall("x-amz-checksum-type", _NOTHING)
+    if status == 200 and all(kind.upper() == "FULL_OBJECT" for kind in types):
         for name, algorithm in _AMAZON:
             yield from ((algorithm, text) for text in headers.getall(name, _NOTHING))
 

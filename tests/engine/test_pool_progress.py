@@ -1,5 +1,7 @@
 """Limits that progress resets, truth about lengths, and silence that is our own."""
 
+import hashlib
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -108,6 +110,22 @@ def test_a_part_of_a_dead_run_is_gone_on_with(tmp_path):
     assert outcome.tree == {"a": BODY}
     assert [(a.range, a.if_range) for a in outcome.transport.opens] == [("bytes=1000-", '"v1"')]
     assert outcome.records["a"].attempts[0].bytes == len(BODY) - 1000
+
+
+@pytest.mark.parametrize("then", [{}, {"cut": 5000, "then": "reset"}])
+@pytest.mark.parametrize("left", [BODY[:9000], b"x" + BODY[1:9000]])
+def test_the_bytes_of_a_dead_run_are_verified_by_the_hash_that_the_store_states_later(tmp_path, left, then):
+    """They are read again for it; if they are wrong, all of the file is fetched."""
+    stated = b64encode(hashlib.md5(BODY).digest()).decode()
+    headers = {"x-goog-hash": f"md5={stated}"}
+    entry = entry_of(0, "a", BODY)
+    replies = [Reply(body=BODY, headers=headers, **then), Reply(body=BODY, headers=headers)]
+    outcome = drive(tmp_path, {"a": replies}, [entry], before=leaves(entry, left))
+    assert outcome.tree == {"a": BODY}
+    assert outcome.records["a"].verified == "server-md5"
+    asked = [asked.range for asked in outcome.transport.opens]
+    rest = ["bytes=9000-", "bytes=14000-"] if then else ["bytes=9000-"]
+    assert asked == (rest if left == BODY[:9000] else [*rest, None])
 
 
 def test_names_that_cannot_be_made_durable_are_a_local_fault(tmp_path, monkeypatch):

@@ -18,6 +18,8 @@ from cfetch.storage.volume import BatchRecord, Ended
 class SimPart:
     """Implements ``volume.Part``."""
 
+    has_rest = False
+
     __slots__ = (
         "_disk",
         "last_modified",

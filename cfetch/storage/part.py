@@ -12,7 +12,7 @@ from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.files import volume_fault
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part_file import PartFile
-from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, note_for, proof_of
+from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, must_ask, note_for, proof_of
 from cfetch.storage.running_hash import PartHash
 from cfetch.storage.staging import Leftover, boot_id
 
@@ -280,21 +280,28 @@ class Part:
         self._hash.running, self._hash.seen_bytes = running, self.position
 
     async def adopt(self, leftover: Leftover, note: Note | None) -> None:
-        """Go on with a dead run's part that ``fits``. Raises LocalFault."""
+        """Go on with a dead run's part that ``fits``. Raises LocalFault.
+
+        Of a whole one that the server has to confirm the last byte is fetched again: under the ETag, which
+        tells whether the others are still the same.
+        """
         if not await self._disk.call(lambda: self.file.take_over(leftover)):
             return
         self._notes.is_noted = bool(leftover.note)
         if note is not None and note.identity == self.file.identity:
             self.validator = note.validator
+        last_byte = (self.entry.size_bytes or 0) - 1 if must_ask(self.entry) else None
         if note is not None and note.held and note.total_bytes:
             self.ranges = HeldRanges(note.total_bytes, note.held)
+            if self.ranges.is_whole and last_byte is not None:
+                self.ranges = HeldRanges(note.total_bytes, [(0, last_byte)])
             self.position, self.total_bytes = self.ranges.held_bytes, note.total_bytes
             if self.ranges.is_whole:
                 await self.hash_rest()
             return
         if self._hash.running is not None:
             await _read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self._disk)
-        self.position = await self._disk.call(self.file.end)
+        self.position = await self._disk.call(lambda: self.file.end(last_byte))
 
     def change_source(self, *, mirror: bool) -> None:
         """The next bytes come from another source, whose validator is not known yet."""
@@ -332,6 +339,8 @@ class Part:
             ranges.abandon()
             self._notes.is_noted, self._notes.unnoted_bytes = False, 0
             self._disk.do(self.file.join_ranges)
+            if must_ask(self.entry):  # as long as it waits for the other pieces, its ETag is all that tells
+                self._notes.note_source(self.validator)
         return proof
 
     def close(self) -> None:

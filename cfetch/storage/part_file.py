@@ -327,10 +327,14 @@ class PartFile:
         self._is_noted = bool(leftover.note)
         return True
 
-    def end(self) -> int:
-        """The length of the file, where appended bytes go. Raises LocalFault."""
+    def end(self, most_bytes: int | None = None) -> int:
+        """The length of the file, where appended bytes go, cut to ``most_bytes``. Raises LocalFault."""
         try:
-            return os.lseek(self.fd, 0, os.SEEK_END)
+            length = os.lseek(self.fd, 0, os.SEEK_END)
+            if most_bytes is None or length <= most_bytes:
+                return length
+            os.ftruncate(self.fd, most_bytes)
+            return os.lseek(self.fd, most_bytes, os.SEEK_SET)
         except OSError as error:
             raise volume_fault(error, f"cannot read {printable(self._entry.path)}") from None
 

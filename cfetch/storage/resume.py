@@ -90,8 +90,21 @@ def _spell_origin(scheme: str, authority: str) -> str:
 
 
 def owner_of(entry: Entry) -> str:
-    """What a part is of: the entry's path, and the place of a piece, as others have its path too."""
-    return entry.path if entry.piece is None else f"{entry.path}\0{entry.piece.start_byte}"
+    """What a part is of: the entry's path, and the place of a piece, as others have its path too.
+
+    Empty pieces may share a place.
+    """
+    if entry.piece is None:
+        return entry.path
+    return f"{entry.path}\0{entry.piece.start_byte}" + ("" if entry.size_bytes else f"\0{entry.id}")
+
+
+def must_ask(entry: Entry) -> bool:
+    """Whether the server has to confirm even a whole part of an earlier run.
+
+    Pieces of one file that came in two runs might be of two versions, and no hash would tell.
+    """
+    return entry.piece is not None and entry.digest is None
 
 
 def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
@@ -195,11 +208,11 @@ def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool
     With a hash in the manifest the whole file will prove itself, so the same file by hash is enough. Without
     one, the bytes are joined only under a strong ETag of the same object, and only if the machine has not
     restarted: unflushed bytes may have been lost behind a size that looks right. Without a note nothing may
-    be joined, and only a part that was whole when its run died will do.
+    be joined, and only a part that was whole when its run died will do; a piece will not, see ``must_ask``.
     """
     if note is None:
         if entry.digest is None:
-            return part_bytes == entry.size_bytes
+            return part_bytes == entry.size_bytes and not must_ask(entry)
         return entry.size_bytes is None or part_bytes <= entry.size_bytes
     mine = note_for(entry, note.validator, note.boot_id)
     if (note.path, note.size_bytes, note.digest) != (mine.path, mine.size_bytes, mine.digest):

@@ -82,6 +82,30 @@ def test_a_piece_that_fails_holds_the_file_back(site, fetch):
     assert "p/0" not in site.take_asked()
 
 
+def test_a_kept_piece_without_a_hash_is_no_part_of_a_newer_version(site, fetch):
+    """It may have changed at the server while the others were missing, and no hash would tell."""
+    document = json.loads(fetch.urls.read_text())
+    for row in document["files"]:
+        row.pop("sha256", None)
+    fetch.urls.write_text(json.dumps(document))
+    del site.files["p/1"]
+    fetch(max_attempts=1)
+    site.files |= {"p/0": b"A" * 70_000, "p/1": b"B" * 1000}
+    fetch()
+    assert (fetch.to / "d/whole").read_bytes() == b"A" * 70_000 + b"B" * 1000 + PIECES["p/2"]
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_empty_pieces_at_one_place(fetch, hashed):
+    """Also of one URL."""
+    document = json.loads(fetch.urls.read_text())
+    empty = document["files"][3] if hashed else {"url": "p/3", "path": "d/whole", "size": 0}
+    document["files"][3:4] = [empty, empty]
+    fetch.urls.write_text(json.dumps(document))
+    fetch()
+    assert ((fetch.to / "d/whole").read_bytes(), fetch.exit_code) == (WHOLE, 0)
+
+
 def test_the_manifest_of_failures_has_all_pieces(site, fetch, tmp_path):
     """Also those that had come, with their places: it is a manifest by itself."""
     del site.files["p/1"]

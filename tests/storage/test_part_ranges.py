@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from cfetch.errors import Corrupt, LocalFault, VolumeFault
-from cfetch.manifest.entry import Digest
+from cfetch.manifest.entry import Digest, Piece
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import Salvage
@@ -535,6 +535,26 @@ async def test_c92_whole_but_for_its_name(root, digest):
     assert part.verify(len(DATA), SHA if digest else None)  # at once, as with any part that is whole
     part.publish()
     assert tree(root) == {"a": DATA}
+    volume.close()
+
+
+@pytest.mark.parametrize("verified", [False, True])
+async def test_of_a_whole_piece_that_an_earlier_run_has_kept_the_last_byte_is_missing(root, verified):
+    """It is fetched under the ETag, which tells whether the piece is of the others' version."""
+    piece = msgspec.structs.replace(entry_of(0, "a", DATA), piece=Piece(0, 2 * len(DATA), "source"))
+    volume = Directory(root, "attempts/i/0")
+    part: Any = Part(volume, piece)
+    part.validator = TAG
+    part.write(DATA[:1000])
+    part.split_into_ranges(len(DATA))
+    part.write(DATA[1000:])
+    if verified:
+        part.verify(len(DATA), None)
+    part.keep_leftover(whole=verified)
+    (root / ".cfetch/attempts/i/0").rename(root / ".cfetch/attempts/i/9-0")
+    volume.close()
+    volume, part = await gone_on(root, entry=piece)
+    assert (part.position, part.validator) == (len(DATA) - 1, TAG)
     volume.close()
 
 

@@ -3,7 +3,9 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
+from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.part import Part
@@ -15,6 +17,7 @@ from tests.engine.fake import Reply
 BODY = bytes(range(256)) * 40
 HASHED = entry_of(0, "a", BODY, digest=True)
 SIZED = entry_of(0, "a", BODY)
+PIECE = replace(SIZED, piece=Piece(0, 2 * len(BODY), "source"))
 
 
 def leave(root, epoch, entry, size_bytes, *, noted=False):
@@ -56,6 +59,8 @@ def given(root, entry):
         (SIZED, [(100, True)], 100, '"v1"'),
         (SIZED, [(100, True), (len(BODY), False)], len(BODY), None),
         (SIZED, [(100, True), (200, True), (300, False)], 200, '"v1"'),
+        (PIECE, [(len(BODY), False)], 0, None),
+        (PIECE, [(len(BODY), True)], len(BODY) - 1, '"v1"'),
     ],
 )
 def test_c92_the_longest_that_fits_is_gone_on_with(tmp_path, entry, parts, position, validator):

@@ -114,7 +114,7 @@ def _find_doubt(manifest: str, fetched: Fetched) -> str | None:
     except SourceError as error:
         return str(error)
     if is_url(manifest) and _leads_away(SecretUrl(manifest), fetched.source):
-        return f"its server redirects to {fetched.source}, which may be another list; give that URL itself"
+        return f"its server redirects it to {fetched.source}, which may be another list; give the URL of that"
     return None
 
 

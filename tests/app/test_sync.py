@@ -3,6 +3,8 @@
 import asyncio
 import hashlib
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -17,15 +19,22 @@ class Index(RecordingServer):
     def __init__(self, files):
         super().__init__()
         self.files = files
+        self.end = "</html>"
+        self.fields = ()
+        self.place = ""
 
     async def converse(self, reader, writer):
         while True:
             head = await self.read_head(reader)
             name = self.line(-1).split()[1].lstrip("/")
             links = "".join(f'<a href="{file}">{file}</a>' for file in self.files)
-            body = self.files.get(name, f"<html><title>Index of /</title>{links}</html>".encode())
+            body = self.files.get(name, f"<html><title>Index of /</title>{links}{self.end}".encode())
             etag = f'"{hashlib.md5(body).hexdigest()}"'
-            if name and name not in self.files:
+            if name == self.place:
+                writer.write(reply(body, *self.fields))
+            elif not name:
+                writer.write(reply(b"", f"Location: /{self.place}", status="302 Found"))
+            elif name not in self.files:
                 writer.write(reply(b"", status="404 Not Found"))
             elif f"If-None-Match: {etag}" in head:
                 writer.write(reply(b"", status="304 Not Modified", length=False))
@@ -55,7 +64,7 @@ def counts(document):
     return files["done"], files["skipped"], document["sync"]["deleted"]
 
 
-async def test_a_prefix_over_its_changes(bucket, tmp_path):
+async def test_a_prefix_over_its_changes(bucket, tmp_path, monkeypatch):
     """By the store's ETags: one of the same size is fetched again, and nothing is asked for the others."""
     to, source = tmp_path / "to", f"{bucket.url}/"
     for key, body in {"a": b"1111", "b": b"2222", "d/c": b"3", "d/e": b"4"}.items():
@@ -79,6 +88,12 @@ async def test_a_prefix_over_its_changes(bucket, tmp_path):
     assert "kept, as it was changed here: d/e" in ran.err
     kept = {"a": b"AAAA", "b": b"2222", "d/e": b"a user's", "mine": b"a user's own"}
     assert tree(to) == kept
+    assert len(list(to.glob(".cfetch/syncs/*.sqlite"))) == 1
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.server.url.replace("127.0.0.1", "localhost"))
+    assert (await sync(source, to, "--delete", "--dry-run"))[1]["gone"] == 0
+    await sync(source, to)
+    assert len(list(to.glob(".cfetch/syncs/*.sqlite"))) == 2
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.server.url)
     (to / "new").write_bytes(b"____")
     bucket.put("new", b"5555")
     _, third = await sync(source, to, "--delete")
@@ -101,6 +116,75 @@ async def test_an_index_is_asked_for_each_file(tmp_path):
         assert server.bodies == 5
         _, third = await sync(server.url, to, "--delete", "--max-delete", "1")
         assert (counts(third), tree(to)) == ((0, 2, 1), {"a": b"1!", "b": b"22"})
+
+
+async def test_only_the_very_file_that_a_run_has_brought_is_deleted(tmp_path):
+    """None that was changed or replaced since, also if a sync ran in between; none of a download."""
+    to = tmp_path / "to"
+    names = ("edited", "copied", "linked", "late", "own")
+    async with Index({name: name.encode() for name in (*names, "theirs")}) as server:
+        await asyncio.to_thread(call, "get", f"{server.url}theirs", "--to", to)
+        assert counts((await sync(server.url, to))[1]) == (5, 1, 0)
+        (to / "edited").write_bytes(b"EDITED")
+        _replace_by_copy(to / "copied")
+        (tmp_path / "linked").hardlink_to(to / "linked")
+        assert counts((await sync(server.url, to))[1]) == (0, 6, 0)
+        _replace_by_copy(to / "late")
+        server.files = {"a": b"1"}
+        ran, document = await sync(server.url, to, "--delete", "--max-delete", "2")
+        assert (ran.code, document["sync"]) == (0, {"changed": 0, "gone": 2, "deleted": 1, "kept": 1})
+    kept = {name: name.encode() for name in ("copied", "linked", "late", "theirs")}
+    assert tree(to) == kept | {"a": b"1", "edited": b"EDITED"}
+
+
+def _replace_by_copy(path):
+    """With the same size, time and record."""
+    Path(shutil.copy2(path, path.parent.parent)).replace(path)
+
+
+async def test_a_file_on_another_volume_is_not_deleted(tmp_path):
+    """It has the same name, and is a user's."""
+    first, second = tmp_path / "1", tmp_path / "2"
+    async with Index({str(number): b"x" * 9 for number in range(8)}) as server:
+        await sync(server.url, first, "--to", second)
+        own = sorted(tree(second))
+        assert own
+        for name in own:
+            (first / name).write_bytes(b"a user's!")
+        await sync(server.url, first, "--to", second)
+        server.files = {name: body for name, body in server.files.items() if name not in own}
+        _, document = await sync(server.url, first, "--to", second, "--delete", "--max-delete", "8")
+        assert document["sync"]["deleted"] == len(own)
+    assert {name: tree(first)[name] for name in own} == dict.fromkeys(own, b"a user's!")
+    assert tree(second) == {}
+
+
+async def test_a_list_that_may_not_be_whole_deletes_nothing(tmp_path):
+    """One that is cut off, goes on elsewhere, comes from another place, or is empty."""
+    to, path = tmp_path / "to", tmp_path / "items.json"
+    words = ("--delete", "--max-delete", "100%")
+    async with Index({"a": b"1", "b": b"2"}) as server:
+        await sync(server.url, to)
+        server.files = {"a": b"1"}
+        server.end = ""
+        ran, _ = await sync(server.url, to, *words)
+        assert (ran.code, "the page is cut off" in ran.err) == (2, True)
+        server.end, server.fields = "</html>", ("Link: </?2>; title=\"a,b\"; REL='next'",)
+        ran, _ = await sync(server.url, to, *words)
+        assert (ran.code, "its header Link leads to a further page" in ran.err) == (2, True)
+        server.fields, server.place = (), "old/"
+        ran, _ = await sync(server.url, to, *words)
+        assert (ran.code, "its server redirects it to http" in ran.err) == (2, True)
+        server.place, server.files = "", {}
+        ran, document = await sync(server.url, to, *words, "--allow-empty")
+        assert (ran.code, document["sync"]["deleted"]) == (0, 0)
+        assert "not deleted, as the list is empty: 2 files" in ran.err
+        assert tree(to) == {"a": b"1", "b": b"2"}
+        path.write_text('{"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}')
+        ran, _ = await sync(path, to, *words)
+        assert (ran.code, "leads to further items" in ran.err) == (2, True)
+        server.files = {"a": b"1"}
+        assert (await sync(server.url, to, *words))[1]["sync"]["deleted"] == 1
 
 
 async def test_nothing_is_deleted_by_a_run_that_has_not_brought_all(tmp_path):

@@ -45,6 +45,7 @@ class Outcome(NamedTuple):
     known: frozenset[str]
     notes: tuple[str, ...]
     faults: tuple[str, ...]
+    partial: str | None = None
 
 
 def _text(*lines: str) -> bytes:
@@ -812,6 +813,7 @@ def read(sample: Sample) -> Outcome:
         frozenset(known),
         tuple(reading.document.notes),
         tuple(faults),
+        reading.document.partial,
     )
 
 

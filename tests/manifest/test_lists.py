@@ -125,6 +125,31 @@ def test_what_a_list_leaves_to_others_is_told(text, own_url, words):
     assert words in read(Sample("", "list", text.encode(), own_url=own_url)).notes[-1]
 
 
+FIGSHARE = [{"computed_md5": MD5, "download_url": H}] * 10
+DATAVERSE = {"status": "OK", "totalCount": 2, "data": [{"dataFile": {"id": 1, "filename": "a", "md5": MD5}}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "own_url", "is_partial"),
+    [
+        (json.dumps(STAC), BASE, True),
+        (json.dumps(STAC | {"links": [{"rel": "self"}]}), BASE, False),
+        (json.dumps([{"type": "directory", "oid": "", "path": "x"}]), TREE, True),
+        (json.dumps(FIGSHARE), BASE, True),
+        (json.dumps(FIGSHARE), f"{BASE}?page_size=1000", False),
+        (json.dumps(FIGSHARE[:5]), f"{BASE}?page_size=5", True),
+        ("2020-01-01 00:00:00  1 a\n  PRE d/\n", BASE, True),
+        (INDEX.format("<a href=a.bin>"), BASE, False),
+        (INDEX.format("<a href=a.bin>").replace("</html>", ""), BASE, True),
+        (MAP.format("<loc>https://h.example/a</loc>"), BASE, False),
+        (MAP.format("<loc>https://h.example/a</loc>").replace("</urlset>", ""), BASE, True),
+    ],
+)
+def test_whether_files_are_missing_from_a_list(text, own_url, is_partial):
+    """Who looks for files that have gone must know it."""
+    assert (read(Sample("", "list", text.encode(), own_url=own_url)).partial is not None) is is_partial
+
+
 def test_every_reader_has_a_sample():
     """A format that is added gets its row in the table, and is damaged by the fuzzer."""
     assert find_samples().keys() == READERS.keys()

@@ -27,6 +27,24 @@ def published(volume, path, number=0, **how):
         part.discard()
 
 
+def test_only_the_very_file_is_deleted(volume, root, tmp_path):
+    """None that was changed, replaced or linked, and none beyond a symlink; an empty directory goes along."""
+    path = safe_path("d/a")
+    published(volume, path)
+    identity = volume.identify(path)
+    (root / "d").rename(tmp_path / "d")
+    (root / "d").symlink_to(tmp_path / "d")
+    assert (volume.identify(path), volume.delete_exactly(path, identity)) == (None, False)
+    (root / "d").unlink()
+    (tmp_path / "d").rename(root / "d")
+    (root / "d/b").hardlink_to(root / "d/a")
+    assert not volume.delete_exactly(path, identity)
+    (root / "d/b").unlink()
+    assert volume.delete_exactly(path, volume.identify(path))
+    assert not volume.delete_exactly(path, identity)
+    assert not (root / "d").exists()
+
+
 @pytest.mark.parametrize("act", [shutil.rmtree, lambda path: path.rename(path.with_name("moved"))])
 def test_c104_a_directory_that_went_is_made_again(volume, root, act):
     """The held one no longer stands under that name: what is put into it would be lost, or elsewhere."""

@@ -32,6 +32,23 @@ def test_a_listing_has_names_below_the_prefix_and_sizes(bucket):
     assert listed(bucket, "nix/") == []
 
 
+async def test_a_list_that_is_cut_without_a_token_is_no_list(monkeypatch):
+    """The store says that there is more; the library takes it for the end."""
+    page = (
+        "<ListBucketResult><Name>bucket</Name><IsTruncated>{}</IsTruncated><Contents><Key>{}</Key><Size>1</Size>"
+        "<LastModified>2020-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>"
+    )
+    listing = parse_listing("s3://bucket/d/")
+    assert listing is not None
+    async with RawServer(
+        reply(page.format("true", "d/a").encode()), reply(page.format("false", "d/b").encode())
+    ) as server:
+        point_at(monkeypatch, server.url)
+        with pytest.raises(UsageError, match="ends in the middle"):
+            await asyncio.to_thread(lambda: list(list_objects(listing)))
+        assert "start-after=d%2Fa" in server.line(1)
+
+
 @pytest.mark.parametrize("key", ODD)
 async def test_a_link_leads_to_its_object(bucket, key):
     """Whatever signs the key holds; each link is made anew."""

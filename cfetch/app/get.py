@@ -35,6 +35,7 @@ from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import fetch_to
 from cfetch.run.server_names import ask_names
 from cfetch.secret import SecretUrl, printable
+from cfetch.storage.files import STATE_NAME
 from cfetch.wire.network import Network, make_network
 
 NAME = "the command line"
@@ -112,6 +113,10 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
     if is_object_store(directory):
         return settings, output
     path = PurePath(directory, output)
+    if STATE_NAME in map(str.casefold, path.parts):
+        raise UsageError(
+            f"--output is {printable(output)!r}; {STATE_NAME} is the name of cfetch's state directory"
+        )
     return replace(settings, to=(str(path.parent),)), path.name
 
 

@@ -1,7 +1,8 @@
 """Columns of somebody else's table that are kept for the metrics (``--keep-columns``): short, and redacted.
 
 Metrics are read by others than the manifest. So a link in a value loses its query and its login, as
-everywhere, what looks like a signature without a link goes too, and a long value is cut.
+everywhere, what looks like a signature or a password without a link goes too, and a long value is cut. A
+secret that looks like any other text cannot be known.
 """
 
 import re
@@ -15,12 +16,17 @@ MOST_COLUMNS = 20
 MAX_CHARS = 200  # of a value: a caption or a path, and a line of the metrics is still a line
 LOOKED_AT = 1000  # characters of a value
 
-_LINK = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
-_QUERY = re.compile(r"\?[^\s\"'<>?=]+=[^\s\"'<>]*")
+_LINK = re.compile(r"""(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+)(\S*)""")
+_ENCODED_LINK = re.compile(r"\S*%(?:25)*3A%(?:25)*2F\S*", re.IGNORECASE)
+_LOGIN = re.compile(r"//\S*@")
+_BEARER = re.compile(r"\b(Bearer|Basic)\s+\S{4,}", re.IGNORECASE)
+_QUERY = re.compile(r"\?[^\s?=]+=\S*")
+_WORDS = "sig|token|credential|policy|hmac|secret|passw|pwd|key|session|authorization|cookie"
 _SECRET = re.compile(
-    r"(?<![\w-])([\w-]*(?:sig|token|credential|policy|hmac|secret|passw|key)[\w-]*)=[^\s\"'<>]+",
+    rf"""(?<![\w-])([\w-]*(?:{_WORDS})[\w-]*\\?["']?\s*[:=]\s*)(?:\\?"[^"]*"?|'[^']*'?|[^\s"'<>]+)""",
     re.IGNORECASE,
 )
+_CLOSING = re.compile(r"""["'<>)\]},.;]*""")
 
 
 def take_kept(fields: object) -> tuple[tuple[str, str], ...]:
@@ -37,6 +43,13 @@ def take_kept(fields: object) -> tuple[tuple[str, str], ...]:
 
 def _show(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    text = _LINK.sub(lambda link: str(SecretUrl(link[0])), text[:LOOKED_AT])
-    text = _SECRET.sub(r"\1=<redacted>", _QUERY.sub("?<redacted>", text))
-    return printable(text, MAX_CHARS)
+    text = _LINK.sub(_show_link, text[:LOOKED_AT])
+    text = _LOGIN.sub("//<redacted>@", _ENCODED_LINK.sub("<redacted>", text))
+    text = _QUERY.sub("?<redacted>", _BEARER.sub(r"\1 <redacted>", text))
+    return printable(_SECRET.sub(r"\1<redacted>", text), MAX_CHARS)
+
+
+def _show_link(link: re.Match[str]) -> str:
+    """A link, and what follows a quotation mark in it: that may be the rest of its query."""
+    url, rest = link.groups()
+    return str(SecretUrl(url)) + (rest if _CLOSING.fullmatch(rest) else "<redacted>")

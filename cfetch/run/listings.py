@@ -30,6 +30,7 @@ from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
 
 CONNECT_TIMEOUT_S = 10.0
+MOST_IDLE_PAGES = 100  # of directories alone, one after the other; a hub puts up to 1,000 entries on a page
 _REFUSALS = frozenset({401, 403, 404})
 _CAUSES = {  # of the header X-Error-Code
     "GatedRepo": "access to it has to be asked for on its page; then set HF_TOKEN",
@@ -89,14 +90,19 @@ def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterat
     with asyncio.Runner() as runner:
         transport = runner.run(_make_transport(network))
         try:
-            address, seen = make_tree_address(listing, endpoint), set[str]()
+            address, seen, idle_pages = make_tree_address(listing, endpoint), set[str](), 0
             query: str | None = "recursive=true"
             while query is not None:
                 if query in seen:  # to end here would look like the end of the list
                     raise UsageError(f"cannot list {printable(listing.store)}: its pages go in a circle")
                 seen.add(query)
                 answer = runner.run(_ask_page(listing, SecretUrl(f"{address}?{query}"), transport, clock))
-                yield from _read_page(listing, answer.body, endpoint)
+                entries = _read_page(listing, answer.body)
+                idle_pages = 0 if any(entry.type == "file" for entry in entries) else idle_pages + 1
+                if idle_pages > MOST_IDLE_PAGES:
+                    why = f"{idle_pages} pages one after the other have no file, and each names a next one"
+                    raise UsageError(f"cannot list {printable(listing.store)}: {why}")
+                yield from _select_files(listing, entries, endpoint)
                 query = _find_next(listing, answer)
         finally:
             runner.run(transport.close())
@@ -129,11 +135,15 @@ async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, cloc
     raise UsageError(f"cannot list {shown}: HTTP {answer.status}: {why}")
 
 
-def _read_page(listing: Listing, body: bytes, endpoint: str) -> Iterator[ListedFile]:
+def _read_page(listing: Listing, body: bytes) -> list[_Listed]:
+    """Raises UsageError."""
     try:
-        entries = _PAGE.decode(body)
+        return _PAGE.decode(body)
     except NOT_DECODED:
         raise UsageError(f"cannot list {printable(listing.store)}: the answer is no list of files") from None
+
+
+def _select_files(listing: Listing, entries: list[_Listed], endpoint: str) -> Iterator[ListedFile]:
     for entry in entries:
         rest = entry.path.removeprefix(listing.prefix)
         if entry.type != "file" or not entry.path.startswith(listing.prefix):

@@ -4,6 +4,7 @@ A link is signed for one request, so that none expires on the way, however long 
 endpoint and the like come from the environment, as they do for destinations.
 """
 
+import asyncio
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,6 +18,8 @@ from cfetch.storage.object_store import NO_LOGIN, find_status, open_store
 
 VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at once
 LIST_TIMEOUT_S = 60.0  # for one page of a listing
+MOST_IDLE_S = 600.0  # for the next names of a listing
+PAGE_KEYS = 1000  # as many as a store puts on a page
 _YES = {"1", "true", "on", "yes", "y"}  # what the library takes for it
 _ANONYMOUS = {"s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE"}
 _NOBODY: dict[str, dict[str, Any]] = {  # signs without a request; the signature is cut off again
@@ -99,14 +102,21 @@ def list_objects(listing: Listing) -> Iterator[tuple[dict[str, object], str]]:
 
 
 def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
-    last = ""
+    last, marked, marks_at, keys = "", "", 1, 0
     try:
         store = open_store(url, timeout_s=LIST_TIMEOUT_S)
-        for page in store.list(prefix or None):
-            for about in page:
-                last = max(last, about["path"])
-                version = about["e_tag"] or about["last_modified"].isoformat()
-                yield about["path"], about["size"], version
+        pages = store.list(prefix or None, chunk_size=PAGE_KEYS)
+        with asyncio.Runner() as runner:
+            while (page := runner.run(_ask_page(pages))) is not None:
+                for about in page:
+                    keys += 1
+                    if about["path"] == marked:  # a circle of any length comes to the last mark in the end
+                        raise Refused("the pages of its list go in a circle")
+                    if keys == marks_at:
+                        marked, marks_at = about["path"], 2 * marks_at
+                    last = max(last, about["path"])
+                    version = about["e_tag"] or about["last_modified"].isoformat()
+                    yield about["path"], about["size"], version
         if last and _goes_on(store, url, prefix, last):
             raise Refused("the store's list ends in the middle: it has more keys, and no token for them")
     except (UsageError, LocalFault) as error:
@@ -115,6 +125,18 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
         raise UsageError(f"{printable(url)} did not list its objects: {error}") from None
     except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
         raise UsageError(str(_explain_fault(url, error, "list its objects"))) from None
+
+
+async def _ask_page(pages: Any) -> Any:  # noqa: ANN401 - of the library
+    """The next keys; None: there are no more. Raises Refused.
+
+    The library follows pages without keys by itself and without an end, so that only the time tells of them.
+    """
+    try:
+        async with asyncio.timeout(MOST_IDLE_S):
+            return await anext(pages, None)
+    except TimeoutError:
+        raise Refused(f"it has sent no name for {MOST_IDLE_S:g} s, only pages without any") from None
 
 
 def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN401 - of the library

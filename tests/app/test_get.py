@@ -104,6 +104,7 @@ def test_names_and_places(tmp_path):
         (["s3://bucket/d/"], {"output": "x"}, "--output is for one file"),
         (["http://h.test/a"], {"output": "-"}, "standard output is not supported"),
         (["http://h.test/a"], {"output": "b/.cfetch"}, "state directory"),
+        (["http://h.test/a"], {"output": ".cfetch/x"}, "state directory"),
     ],
 )
 def test_what_cannot_be_had(tmp_path, urls, how, message):

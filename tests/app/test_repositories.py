@@ -9,6 +9,7 @@ import pytest
 
 from cfetch.clock import SystemClock
 from cfetch.errors import UsageError
+from cfetch.run import listings
 from cfetch.run.listings import find_listing, list_files
 from cfetch.wire.network import DIRECT
 from tests.cli.verbs import cfetch
@@ -122,6 +123,11 @@ async def test_what_a_hub_says_of_a_file(env):
         assert (large["size"], large["sha256"][:8]) == (1_624_555_275, "1fc70f77")
         hub.targets = {target: page(after=target)}
         with pytest.raises(UsageError, match="go in a circle"):
+            await asyncio.to_thread(listed, "hf://o/n/")
+        pages = {f"{target}&cursor={n}": page(after=f"{target}&cursor={n + 1}") for n in range(5)}
+        hub.targets = {target: page(after=f"{target}&cursor=0"), **pages}
+        env.setattr(listings, "MOST_IDLE_PAGES", 3)
+        with pytest.raises(UsageError, match="4 pages one after the other have no file"):
             await asyncio.to_thread(listed, "hf://o/n/")
         hub.targets = {target: reply(b"<html>")}
         with pytest.raises(UsageError, match="no list of files"):

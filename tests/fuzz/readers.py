@@ -53,7 +53,7 @@ from cfetch.report.analysis import analyse
 from cfetch.report.metrics import RunHeader, read_metrics
 from cfetch.run.host_baseline import NAME as BASELINE
 from cfetch.run.host_baseline import read_baseline
-from cfetch.run.listings import _read_page
+from cfetch.run.listings import _read_page, _select_files
 from cfetch.secret import SecretUrl, encode_json
 from cfetch.spark.tables.chunks import cut_chunks, read_lines
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
@@ -270,7 +270,7 @@ def _judge_repository_page(data: bytes) -> bool:
     assert listing is not None
     faults = Faults()
     try:
-        files = list(_read_page(listing, data, "http://h"))
+        files = list(_select_files(listing, _read_page(listing, data), "http://h"))
     except CfetchError:
         return False
     entries = [check_row(Row(0, file.row), index, Document(), faults) for index, file in enumerate(files)]

@@ -318,6 +318,13 @@ def test_kept_columns(text):
         ("api_key=S3 rest", "api_key=<redacted> rest"),
         ("what? a=b", "what? a=b"),
         ('{"a": "https://h/?token=S3"}', '{"a": "https://h/?<redacted 1 key>"}'),
+        ("https://h/a?x='S3'&y=\"S3\" b", "https://h/a?<redacted 1 key><redacted> b"),
+        ("at //me:S3@h/a", "at //<redacted>@h/a"),
+        ("https%3A%2F%2Fh%2Fa%3Fsig%3DS3 b", "<redacted> b"),
+        ("https://h/a;jsessionid=S3", "https://h/a;jsessionid=<redacted>"),
+        ('{"token":"S3", "n": 1}', '{"token":<redacted>, "n": 1}'),
+        (r"{\"token\": \"S3 S3\"}", r"{\"token\": <redacted>}"),
+        ("Authorization: Bearer S3S3S3 x", "Authorization: <redacted> <redacted> x"),
     ],
 )
 def test_values_of_kept_columns_are_short_and_redacted(value, shown):

@@ -9,6 +9,7 @@ import pytest
 from cfetch.errors import Refused, SourceError, UsageError
 from cfetch.manifest.object_urls import parse_listing
 from cfetch.secret import SecretUrl
+from cfetch.storage import object_source
 from cfetch.storage.object_source import ObjectLinks, list_objects
 from cfetch.wire.http import HttpTransport
 from tests.storage.s3_server import PREFIX, point_at
@@ -115,6 +116,29 @@ async def test_why_a_listing_failed(monkeypatch, status, body, message):
         with pytest.raises(UsageError, match=f"^s3://bucket did not list its objects: .*{message}") as caught:
             await asyncio.to_thread(lambda: list(list_objects(listing)))
     assert "CANARY" not in str(caught.value)
+
+
+KEY = (
+    "<Contents><Key>d/a</Key><Size>1</Size><ETag>&quot;1&quot;</ETag>"
+    "<LastModified>2020-01-01T00:00:00.000Z</LastModified></Contents>"
+)
+
+
+@pytest.mark.parametrize(("keys", "message"), [(KEY, "go in a circle"), ("", "no name for 0.3 s")])
+async def test_a_listing_without_an_end(monkeypatch, keys, message):
+    """Pages that repeat one token, with keys or without any."""
+    body = (
+        "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
+        f"{keys}</ListBucketResult>"
+    )
+    monkeypatch.setattr(object_source, "MOST_IDLE_S", 0.3)
+    monkeypatch.setattr(object_source, "PAGE_KEYS", 3)
+    async with RawServer(reply(body.encode())) as server:
+        point_at(monkeypatch, server.url)
+        listing = parse_listing("s3://bucket/d/")
+        assert listing is not None
+        with pytest.raises(UsageError, match=message):
+            await asyncio.to_thread(lambda: list(list_objects(listing)))
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
     if is_object_store(directory):
         return settings, output
     path = PurePath(directory, output)
-    if STATE_NAME in map(str.casefold, path.parts):
+    if STATE_NAME in map(str.casefold, PurePath(output).parts):
         raise UsageError(
             f"--output is {printable(output)!r}; {STATE_NAME} is the name of cfetch's state directory"
         )

@@ -7,29 +7,15 @@ of a file are one batch, so nothing of the file is published before all of it is
 import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import msgspec
 
-from cfetch.manifest.entry import Entry, Piece
+from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.fields import MAX_BATCH_CHARS, MAX_INT
 from cfetch.manifest.urls import strip_signature
 from cfetch.secret import printable
 
 _DIGEST_CHARS = 16
-
-
-class Misfit(NamedTuple):
-    """Two pieces that do not fit together; one of them twice, if it does not fit by itself."""
-
-    first: Entry
-    second: Entry
-    what: str
-    remedy: str
-
-    def message(self, places: str) -> str:
-        """What is wrong, with where the two stand."""
-        return f"{self.what}: {places}; {self.remedy}"
 
 
 def name_batch(path: str) -> str:
@@ -40,7 +26,7 @@ def name_batch(path: str) -> str:
     return f"{digits}…{path[_DIGEST_CHARS + 1 - MAX_BATCH_CHARS :]}"
 
 
-def place_pieces(pieces: Sequence[Entry]) -> list[Piece] | Misfit:
+def place_pieces(pieces: Sequence[Entry]) -> list[Piece] | Collision:
     """The places of the pieces of one file, in the order of these; or what does not fit."""
     starts, end = [], 0
     for entry in pieces:
@@ -64,28 +50,28 @@ def put_in_place(entry: Entry, piece: Piece) -> Entry:
     return msgspec.structs.replace(entry, piece=None, batch=batch)
 
 
-def _find_other_batch(pieces: Sequence[Entry]) -> Misfit | None:
+def _find_other_batch(pieces: Sequence[Entry]) -> Collision | None:
     """Two pieces that are not of one batch."""
     first = pieces[0]
     for entry in pieces:
         if entry.batch != first.batch:
             what = f"two pieces of {printable(first.path)!r} state different batches"
-            return Misfit(first, entry, what, "state one for both")
+            return Collision(first, entry, what, "state one for both")
     return None
 
 
-def _find_gap(placed: Sequence[tuple[int, Entry]]) -> Misfit | None:
+def _find_gap(placed: Sequence[tuple[int, Entry]]) -> Collision | None:
     """The first place at which pieces, with their first bytes and in this order, leave a gap or overlap."""
     start, first = placed[0]
     shown = printable(first.path)
     if start:
         what = f"the first piece of {shown!r} begins at byte {start:,}"
-        return Misfit(first, first, what, "add the piece before it, or correct its offset")
+        return Collision(first, first, what, "add the piece before it, or correct its offset")
     for (begin, entry), (next_begin, after) in pairwise(placed):
         end = begin + (entry.size_bytes or 0)
         if end != next_begin:
             what = "overlap" if end > next_begin else "leave a gap"
-            return Misfit(
+            return Collision(
                 entry,
                 after,
                 f"two pieces of {shown!r} {what}, as one ends at byte {end:,} and the next begins at byte "
@@ -95,7 +81,7 @@ def _find_gap(placed: Sequence[tuple[int, Entry]]) -> Misfit | None:
     start, last = placed[-1]
     if start + (last.size_bytes or 0) > MAX_INT:
         what = f"the pieces of {shown!r} have more than {MAX_INT} bytes together"
-        return Misfit(first, last, what, "correct their sizes")
+        return Collision(first, last, what, "correct their sizes")
     return None
 
 

@@ -13,10 +13,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from cfetch.errors import LocalFault
-from cfetch.manifest.entry import Entry, collision_key
+from cfetch.manifest.entry import Collision, Entry, collision_key
 from cfetch.secret import printable
 
 BUCKETS = 256  # sorting one of them needs a 256th of the memory that sorting all would
@@ -142,19 +142,6 @@ def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], 
         array("q", (number >> 32 for number in joined)),
         array("I", (number & 0xFFFFFFFF for number in joined)),
     )
-
-
-class Collision(NamedTuple):
-    """Two entries that cannot both be had. ``second`` is the later one, but for a file and a directory."""
-
-    first: Entry
-    second: Entry
-    what: str
-    remedy: str
-
-    def message(self, places: str) -> str:
-        """What is wrong, with where the two stand."""
-        return f"{self.what}: {places}; {self.remedy}"
 
 
 def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:

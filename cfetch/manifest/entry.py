@@ -1,7 +1,7 @@
 """What a manifest is made of: entries, and safe relative paths as a type."""
 
 import unicodedata
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import msgspec
 
@@ -128,3 +128,19 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     def position(self) -> int:
         """``offset``, or the entry's number where the manifest states none."""
         return self.id if self.offset is None else self.offset
+
+
+class Collision(NamedTuple):
+    """Two entries that cannot both be had. ``second`` is the later one, but for a file and a directory.
+
+    Of pieces of one file that do not fit together, both are the same one if it does not fit by itself.
+    """
+
+    first: Entry
+    second: Entry
+    what: str
+    remedy: str
+
+    def message(self, places: str) -> str:
+        """What is wrong, with where the two stand."""
+        return f"{self.what}: {places}; {self.remedy}"

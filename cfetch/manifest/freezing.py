@@ -16,10 +16,10 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from cfetch.config.reading import ReadingOptions
-from cfetch.manifest.assembly import Misfit, place_pieces, put_in_place
+from cfetch.manifest.assembly import place_pieces, put_in_place
 from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.compressed import open_decompressed
-from cfetch.manifest.entry import Entry, Piece
+from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import FILE_NAME, About, Plan
 from cfetch.manifest.plan_file import PlanFile
@@ -320,7 +320,7 @@ class _Comparison:
 
     def _place(self, indexes: Sequence[int]) -> None:
         placed = place_pieces([self._file.entry(index) for index in indexes])
-        if isinstance(placed, Misfit):
+        if isinstance(placed, Collision):
             self._report(placed.first, placed.second, placed.message)
         else:
             self.placed.update(zip(indexes, placed, strict=True))

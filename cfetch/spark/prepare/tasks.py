@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import msgspec
 
-from cfetch.manifest.collisions import Collision, compare_entries
-from cfetch.manifest.entry import Entry
+from cfetch.manifest.collisions import compare_entries
+from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.freezing import places
 from cfetch.secret import printable
 from cfetch.spark.prepare.rows import Rejects, drop_rows, open_rejects

@@ -12,7 +12,7 @@ from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.disk import GuardedDisk
+from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
 from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
@@ -36,7 +36,7 @@ class Volumes:
     """
 
     def __init__(self, roots: Sequence[str | Path], *, write_timeout_s: float) -> None:
-        """``write_timeout_s``: how long an object store may take to answer."""
+        """``write_timeout_s``: how long a disk or an object store may take to answer."""
         self.roots = tuple(roots)
         self.local: list[Directory] = []
         self.stores: list[str] = []
@@ -147,7 +147,9 @@ class Volumes:
             elif len(self._order) == 1:
                 volumes.append(make(place))
             else:
-                volumes.append(make(place, disk=GuardedDisk(str(place.root), clock.now)))
+                end_s = min(self._timeout_s, LONGEST_END_S)
+                disk = GuardedDisk(str(place.root), clock.now, longest_end_s=end_s)
+                volumes.append(make(place, disk=disk))
         return volumes
 
     def close(self) -> None:

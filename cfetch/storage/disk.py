@@ -135,12 +135,18 @@ class _Step(NamedTuple):
 
 
 class GuardedDisk:
-    """``monotonic`` is the run's clock. Made and used in an event loop; the thread ends with ``close``."""
+    """``monotonic`` is the run's clock. Made and used in an event loop; the thread ends with ``close``.
+
+    ``longest_end_s``: how long ``close`` waits in seconds for a disk that does not answer.
+    """
 
     is_prompt = False
 
-    def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, monotonic: Callable[[], float], *, longest_end_s: float = LONGEST_END_S
+    ) -> None:
         self.line = Line()
+        self._longest_end_s = longest_end_s
         self._name = name
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
@@ -252,7 +258,7 @@ class GuardedDisk:
         """Wait until all steps are carried out, but not for long if the disk hangs."""
         if not self.is_stuck:
             done = asyncio.ensure_future(self.call(lambda: None))
-            await asyncio.wait([done], timeout=LONGEST_END_S)
+            await asyncio.wait([done], timeout=self._longest_end_s)
             if not done.done():
                 self.abandon(f"{self._name} does not finish its last calls")
             with suppress(VolumeFault):

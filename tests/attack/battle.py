@@ -9,16 +9,18 @@ import json
 import ssl
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import trustme
 
 from tests.attack.disks import Disk
-from tests.attack.judge import CANARY, Breach, Judge
+from tests.attack.judge import CANARY, OWN, Breach, Judge
 from tests.attack.life import Life, live
-from tests.attack.server import Servers
-from tests.attack.world import Ending, World, body_of
+from tests.attack.replies import HASH
+from tests.attack.server import REPOSITORY, Servers, names_of
+from tests.attack.world import Ending, File, World, body_of, cut_body
 
 __all__ = ["SECRETS", "Story", "fight"]
 
@@ -76,6 +78,7 @@ class _Battle:
         self._disk = Disk(world, self._roots[0], self._state, self._outside)
         self._judge = Judge(world, self._roots, self._state, self._outside)
         self._story = Story(breaches=self._judge.breaches)
+        self._env: dict[str, str] = {}
 
     async def run(self) -> Story:
         tls, authority = _tls() if self._world.tls else (None, b"")
@@ -85,10 +88,13 @@ class _Battle:
             self._disk.begin()
             async with Servers(self._world, SECRETS, tls) as servers:
                 words = self._words(servers, authority)
+                self._write_list(servers, self._world.files)
                 for ending in self._world.endings:
                     await self._live(words, servers, ending, calm=False)
                 servers.hostile = False
                 self._disk.mend()
+                self._write_list(servers, [file for file in self._world.files if not file.goes])
+                self._judge.note_change()
                 await self._calm_down([*words, *PATIENT], servers)
         finally:
             self._disk.remove()
@@ -98,6 +104,7 @@ class _Battle:
 
     def _lay_out(self) -> None:
         for root in self._roots:
+            (root / OWN).write_bytes(CANARY)
             for file in self._world.files:
                 full = root / file.path
                 if file.prior == "linked parent":
@@ -111,26 +118,43 @@ class _Battle:
                     else:
                         full.symlink_to(self._outside / "canary")
 
-    def _words(self, servers: Servers, authority: bytes) -> list[str]:
-        """The command line, with its manifest written."""
-        query, document, entry_secret = SECRETS
-        entries = []
-        for number, file in enumerate(self._world.files):
-            body = body_of(file.versions[-1])
-            entry: dict[str, object] = {"url": f"{servers.origin}/{number}?sig={query}", "path": file.path}
-            entry["headers"] = {"Authorization": f"Bearer {entry_secret}"}
+    def _write_list(self, servers: Servers, files: Sequence[File]) -> None:
+        """The manifest of ``files``; a repository's list is the servers' own."""
+        entries = [
+            entry
+            for number, file in enumerate(self._world.files)
+            if file in files
+            for entry in self._entries(servers, number, file)
+        ]
+        document = {"version": 1, "headers": {"X-Key": SECRETS[1]}, "files": entries}
+        (self._folder / "manifest.json").write_text(json.dumps(document))
+
+    def _entries(self, servers: Servers, number: int, file: File) -> Iterator[dict[str, object]]:
+        """One of each piece."""
+        bodies = cut_body(body_of(file.versions[-1]), file.pieces)
+        for name, body in zip(names_of(self._world, number), bodies, strict=True):
+            entry: dict[str, object] = {"url": f"{servers.origin}/{name}?sig={SECRETS[0]}", "path": file.path}
+            entry["headers"] = {"Authorization": f"Bearer {SECRETS[2]}"}
             if "hash" in file.known:
                 entry["sha256"] = hashlib.sha256(body).hexdigest()
             if "size" in file.known:
                 entry["size"] = len(body)
             if file.mirrored:
-                entry["mirrors"] = [f"{servers.other}/{number}"]
+                entry["mirrors"] = [f"{servers.other}/{name}"]
             if file.batch:
                 entry["batch"] = file.batch
-            entries.append(entry)
-        manifest = self._folder / "manifest.json"
-        manifest.write_text(json.dumps({"version": 1, "headers": {"X-Key": document}, "files": entries}))
-        words = ["download", str(manifest), "--json"]
+            if file.pieces > 1:
+                entry["assemble"] = True
+            yield entry
+
+    def _words(self, servers: Servers, authority: bytes) -> list[str]:
+        """The command line."""
+        source = f"hf://{REPOSITORY}/" if self._world.hub else str(self._folder / "manifest.json")
+        if self._world.hub:
+            self._env = {"HF_ENDPOINT": servers.origin, "HF_TOKEN": SECRETS[2]}
+        words = [self._world.command, source, "--json"]
+        if self._world.command == "sync":
+            words += ["--delete", "--max-delete", "100%"]
         for root in self._roots:
             words += ["--to", str(root)]
         if self._world.own_state:
@@ -142,7 +166,7 @@ class _Battle:
 
     async def _live(self, words: list[str], servers: Servers, ending: Ending, *, calm: bool) -> Life:
         async with contextlib.nullcontext() if calm else self._disk.at_work():
-            lives = await live(words, self._folder, servers, ending, fsize=self._disk.fsize)
+            lives = await live(words, self._folder, servers, ending, fsize=self._disk.fsize, env=self._env)
         for life in lives:
             self._count(life)
             self._judge.judge_life(life, calm=calm)
@@ -160,6 +184,8 @@ class _Battle:
         if life.code < 0 or life.code in (130, 143):
             self._story.counts["killed by SIG" + life.signalled] += 1
         self._story.counts[f"exit {life.code}"] += 1
+        if self._world.command == "sync" and life.code == 0:
+            self._story.counts["deleted"] += json.loads(life.out)["sync"]["deleted"]
         self._story.trace.append(f"{life._replace(out='', said='')}\n{life.said}")
 
     async def _calm_down(self, words: list[str], servers: Servers) -> None:
@@ -175,8 +201,14 @@ class _Battle:
         is_blocked = any(file.is_blocked for file in self._world.files)
         if life.code != int(is_blocked):
             self._judge.breach("convergence", f"exit code {life.code} at last: {life.said[-600:]!r}")
+        if self._world.command == "sync":
+            for path in self._judge.outdated():
+                self._judge.breach("outdated", f"{path} is synchronized and an older version")
         if is_blocked:
             return
         for file in self._world.files:
+            is_hash_alone = file.level == HASH and file.pieces == 1
+            if self._world.command == "sync" and not is_hash_alone:
+                continue
             if file.known != "nothing" and servers.requests[file.path]:
                 self._judge.breach("twice", f"{file.path} was in place and asked for again")

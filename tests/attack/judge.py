@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.attack.life import Life
+from tests.attack.replies import HASH
 from tests.attack.world import File, Version, World, body_of
 from tests.conditions.runner import CONTROLS, secrets_in
 
-__all__ = ["CANARY", "MAX_PEAK_BYTES", "Breach", "Judge"]
+__all__ = ["CANARY", "MAX_PEAK_BYTES", "OWN", "Breach", "Judge"]
 
 CANARY = b"not yours"
+OWN = "user's own"  # stands in each volume, is in no list, and holds the canary
 MAX_PEAK_BYTES = 256 << 20
 NOISE = (
     "Traceback", "Task exception was never", "Task was destroyed", "Exception ignored", "never awaited",
@@ -42,12 +44,24 @@ class Judge:
     def __init__(self, world: World, roots: Sequence[Path], state: Path, outside: Path):
         self._world, self._roots, self._state, self._outside = world, roots, state, outside
         self._files = {file.path: file for file in world.files}
+        self._listed = self._files
+        self._garbage: set[Path] = set()  # of files that have left the list: what stands there is the user's
         self.breaches: list[Breach] = []
 
     def breach(self, kind: str, text: str) -> None:
         """Note one, once."""
         if Breach(kind, text) not in self.breaches:
             self.breaches.append(Breach(kind, text))
+
+    def note_change(self) -> None:
+        """From now on the list is without the files that leave it."""
+        self._listed = {path: file for path, file in self._files.items() if not file.goes}
+        places = [(root / path, file) for root in self._roots for path, file in self._files.items()]
+        self._garbage = {
+            full
+            for full, file in places
+            if file.goes and full.is_file() and full.stat().st_size and _is_prior(full, file)
+        }
 
     def judge_life(self, life: Life, *, calm: bool) -> None:
         """What a run said, and how it ended."""
@@ -82,10 +96,17 @@ class Judge:
         for root in self._roots:
             for path, full in _files_below(root):
                 file = self._files.get(path)
+                if path == OWN:
+                    continue
                 if file is None:
                     self.breach("outside", f"{path} is no name of the manifest")
                 elif not self.holds_truth(full, file) and not _is_prior(full, file):
                     self.breach("corruption", f"{path} holds {full.stat().st_size} bytes that are no version")
+            if (root / OWN).read_bytes() != CANARY:
+                self.breach("own", f"the user's own file in {root} was changed")
+        for full in self._garbage:
+            if not full.is_file():
+                self.breach("own", f"{full} was the user's and is deleted")
         if [path.name for path in self._outside.iterdir()] != ["canary"]:
             self.breach("outside", "something was written outside the destination")
         elif (self._outside / "canary").read_bytes() != CANARY:
@@ -101,7 +122,7 @@ class Judge:
         except ValueError:
             self.breach("json", f"stdout is not one document: {life.out[:200]!r} {life.said[-600:]!r}")
             return
-        counts, total = summary["files"], len(self._world.files)
+        counts, total = summary["files"], sum(file.pieces for file in self._listed.values())
         if summary["exit_code"] != life.code or counts["total"] != total:
             self.breach("summary", f"exit code {life.code}, summary {summary}")
         if life.code == 0 and (counts["done"] + counts["skipped"] != total or counts["failed"]):
@@ -128,8 +149,9 @@ class Judge:
 
     def _judge_batches(self, code: int) -> None:
         """A named batch stands whole on one volume, or nowhere."""
-        for batch in {file.batch for file in self._world.files if file.batch}:
-            paths = [file.path for file in self._world.files if file.batch == batch]
+        files = self._listed.values()
+        for batch in {file.batch for file in files if file.batch}:
+            paths = [file.path for file in files if file.batch == batch]
             counts = [sum((root / path).is_file() for path in paths) for root in self._roots]
             if sorted(filter(None, counts)) not in ([len(paths)], *([] if code == 0 else [[]])):
                 self.breach("batch", f"{batch} of {len(paths)} files stands on the volumes as {counts}")
@@ -144,27 +166,49 @@ class Judge:
 
     def missing(self) -> list[str]:
         """What good servers can bring and is not there."""
-        return [file.path for file in self._world.files if not file.is_blocked and not self._is_there(file)]
+        files = self._listed.values()
+        return [file.path for file in files if not file.is_blocked and not self._is_there(file)]
+
+    def outdated(self) -> list[str]:
+        """What stands there in another version than the last one.
+
+        Of a small file a repository's list says how long its last version is, also where older bytes come.
+        """
+        is_lax = self._world.hub
+        files = [
+            file for file in self._listed.values() if not (file.is_blocked or (is_lax and file.level < HASH))
+        ]
+        return [file.path for file in files if not self._holds(file, _hashes_of(file.versions[-1:]))]
 
     def _is_there(self, file: File) -> bool:
+        return self._holds(file, _truths(file))
+
+    def _holds(self, file: File, truths: set[bytes]) -> bool:
         places = [root / file.path for root in self._roots]
         return any(
-            place.is_file() and not place.is_symlink() and self.holds_truth(place, file) for place in places
+            place.is_file() and not place.is_symlink() and _hash_of(place) in truths for place in places
         )
 
     def holds_truth(self, full: Path, file: File) -> bool:
         """Whether it is one version that the manifest vouches for."""
-        return hashlib.sha256(full.read_bytes()).digest() in _truths(file)
+        return _hash_of(full) in _truths(file)
+
+
+def _hash_of(full: Path) -> bytes:
+    return hashlib.sha256(full.read_bytes()).digest()
+
+
+def _hashes_of(versions: Iterable[Version]) -> set[bytes]:
+    return {hashlib.sha256(body_of(version)).digest() for version in versions}
 
 
 def _truths(file: File) -> set[bytes]:
     last = file.versions[-1]
-    versions: Iterable[Version] = file.versions
     if "hash" in file.known:
-        versions = (last,)
-    elif file.known == "size":
-        versions = (version for version in file.versions if version.size_bytes == last.size_bytes)
-    return {hashlib.sha256(body_of(version)).digest() for version in versions}
+        return _hashes_of((last,))
+    if file.known == "size":
+        return _hashes_of(version for version in file.versions if version.size_bytes == last.size_bytes)
+    return _hashes_of(file.versions)
 
 
 def _is_prior(full: Path, file: File) -> bool:

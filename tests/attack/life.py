@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 __all__ = ["LIMIT_S", "Life", "live"]
 
 PROJECT = Path(__file__).parents[2]
 LIMIT_S = 120.0  # far beyond what the short time limits of a world add up to
+NOT_INHERITED = ("CFETCH_", "DATABRICKS_", "HF_")
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 PATIENCE_S = 4.0  # a run that has not received its bytes by then is killed all the same
 
 
@@ -32,11 +36,9 @@ class Life(NamedTuple):
 
 
 class _Process:
-    def __init__(self, words, folder, *, name, fsize):
+    def __init__(self, words, folder, *, name, fsize, env):
         self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
-        env = {
-            key: value for key, value in os.environ.items() if not key.startswith(("CFETCH_", "DATABRICKS_"))
-        }
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
         setting = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({fsize}, {fsize})); " if fsize else ""
         code = f"import os, resource, sys; {setting}os.execv(sys.argv[1], sys.argv[1:])"
         command = [sys.executable, "-m", "cfetch", *words]
@@ -44,7 +46,7 @@ class _Process:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", code, *command] if fsize else command,
                 cwd=folder,
-                env=env | {"PYTHONPATH": str(PROJECT)},
+                env=inherited | {"PYTHONPATH": str(PROJECT)} | env,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -112,9 +114,9 @@ def _read_peak_bytes(pid) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
-async def live(words, folder, servers, ending, *, fsize=0) -> list[Life]:
+async def live(words, folder, servers, ending, *, fsize=0, env=NO_VARIABLES) -> list[Life]:
     """Run the command until it has ended as ``ending`` says; a rival's life comes second."""
-    first = _Process(words, folder, name="first", fsize=fsize)
+    first = _Process(words, folder, name="first", fsize=fsize, env=env)
     ended = asyncio.create_task(first.wait())
     rival, signalled, paused = None, "", False
     try:
@@ -124,7 +126,7 @@ async def live(words, folder, servers, ending, *, fsize=0) -> list[Life]:
             paused = True
             first.send(signal.SIGSTOP)
         if ending.rival:
-            rival = _Process(words, folder, name="rival", fsize=fsize)
+            rival = _Process(words, folder, name="rival", fsize=fsize, env=env)
             rival_ended = asyncio.create_task(rival.wait())
         if ending.pause_s:
             await asyncio.sleep(ending.pause_s)

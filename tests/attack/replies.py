@@ -19,7 +19,8 @@ class Exchange(NamedTuple):
     """One request and the means to answer it: the version's bytes, and where the asked range begins and ends.
 
     ``send`` takes bytes at the server's rate; ``wait`` pauses as long as the client stays; ``other``: the
-    URL of the same file at another origin; ``partial``: a proper answer would be a 206.
+    URL of the same file at another origin; ``partial``: a proper answer would be a 206; ``is_known``: the
+    client has this version, and asked for another one.
     """
 
     send: Callable[[bytes], Awaitable[None]]
@@ -32,6 +33,7 @@ class Exchange(NamedTuple):
     other: str
     here: str
     dice: random.Random
+    is_known: bool
 
     @property
     def wanted(self) -> bytes:
@@ -59,6 +61,9 @@ class Exchange(NamedTuple):
 
 async def reply_well(x: Exchange) -> Then:
     """As a good server does."""
+    if x.is_known:
+        await x.send(x.head("304 Not Modified"))
+        return "keep"
     if x.partial and x.start >= len(x.body):
         await x.send(x.head("416 Range Not Satisfiable", "Content-Length: 0"))
         return "keep"

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import random
 import re
 import socket
@@ -10,10 +12,13 @@ from collections import Counter
 from typing import Any
 
 from cfetch.wire.listener import close_listener
-from tests.attack.replies import FAULTS, Exchange, pace, reply_well
-from tests.attack.world import File, Version, World, body_of
+from tests.attack.replies import FAULTS, HASH, Exchange, pace, reply_well
+from tests.attack.world import File, Version, World, body_of, cut_body
 
-__all__ = ["Servers"]
+__all__ = ["REPOSITORY", "Servers", "names_of"]
+
+REPOSITORY = "datasets/owner/name"
+TREE = f"api/{REPOSITORY}/tree/main"
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 MAX_HEAD_BYTES = 64 << 10
@@ -28,7 +33,11 @@ class Servers:
 
     def __init__(self, world: World, secrets: tuple[str, ...], tls=None):
         self._world, self._secrets, self._tls = world, secrets, tls
-        self._files = {str(number): file for number, file in enumerate(world.files)}
+        self._served = {
+            name: (file, piece)
+            for number, file in enumerate(world.files)
+            for piece, name in enumerate(names_of(world, number))
+        }
         self._asked: Counter[str] = Counter()  # by version's and fault's turn, over all runs
         self._open: set[Any] = set()
         self.hostile = True
@@ -79,27 +88,44 @@ class Servers:
             writer.transport.abort() if then == "reset" else writer.close()
 
     async def _answer(self, head, reader, writer, place):
-        number = head.split()[1].partition("?")[0].strip("/")
-        file = self._files.get(number)
+        name = head.split()[1].partition("?")[0].strip("/")
         if place == "other":
             self.leaks += [secret for secret in self._secrets if secret in head]
-        if file is None:
+        if name == TREE:
+            self._write_list(writer)
+            return "keep"
+        if name not in self._served:
             writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
             return "keep"
-        turn = self._asked[number]
-        self._asked[number] += 1
+        file, piece = self._served[name]
+        turn = self._asked[name]
+        self._asked[name] += 1
         self.requests[file.path] += 1
         self.total += 1
-        name = file.faults[turn % len(file.faults)] if self.hostile and file.faults else ""
-        if name:
-            self.faults[name] += 1
-        exchange = self._exchange(number, file, turn, head, reader, writer)
-        return await (FAULTS[name].reply if name else reply_well)(exchange)
+        fault = file.faults[turn % len(file.faults)] if self.hostile and file.faults else ""
+        if fault:
+            self.faults[fault] += 1
+        exchange = self._exchange(name, piece, turn, head, reader, writer)
+        return await (FAULTS[fault].reply if fault else reply_well)(exchange)
 
-    def _exchange(self, number: str, file: File, turn, head, reader, writer) -> Exchange:
+    def _write_list(self, writer):
+        """The list of a repository: large files with their hash, small ones with a name for their state."""
+        entries = []
+        for file in self._world.files:
+            if self.hostile or not file.goes:
+                body = body_of(file.versions[-1])
+                entry = {"type": "file", "oid": hashlib.sha1(body).hexdigest(), "path": file.path}
+                large = {"lfs": {"oid": hashlib.sha256(body).hexdigest(), "size": len(body)}}
+                entries.append(entry | {"size": len(body)} | (large if file.level == HASH else {}))
+        text = json.dumps(entries).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+
+    def _exchange(self, name: str, piece: int, turn, head, reader, writer) -> Exchange:
+        file = self._served[name][0]
         version = self._version(file, turn)
-        body, etag = body_of(version), _etag(file, version)
-        start, end, partial = self._range(head, body, etag)
+        body, etag = cut_body(body_of(version), file.pieces)[piece], _etag(file, version)
+        fields = _read_fields(head)
+        start, end, partial = self._range(fields, body, etag)
 
         async def send(data):
             async def write(piece):
@@ -120,8 +146,9 @@ class Servers:
 
         return Exchange(
             send, wait, body, etag, start, end, partial,
-            other=f"{self.other}/{number}", here=f"{self.origin}/{number}",
-            dice=random.Random(f"{self._world.seed} {number} {turn}"),
+            other=f"{self.other}/{name}", here=f"{self.origin}/{name}",
+            dice=random.Random(f"{self._world.seed} {name} {turn}"),
+            is_known=etag is not None and fields.get("if-none-match") == etag,
         )  # fmt: skip
 
     def _version(self, file: File, turn: int) -> Version:
@@ -131,15 +158,25 @@ class Servers:
             turn -= version.requests
         return file.versions[-1]
 
-    def _range(self, head, body, etag):
-        fields = {
-            name.lower(): value for name, _, value in (line.partition(": ") for line in head.split("\r\n"))
-        }
+    def _range(self, fields, body, etag):
         asked = _RANGE.fullmatch(fields.get("range", ""))
         if asked is None or not self._world.ranges or fields.get("if-range", etag) != etag:
             return 0, len(body), False
         start, last = int(asked[1]), int(asked[2] or len(body) - 1)
         return start, min(last + 1, len(body)), True
+
+
+def names_of(world: World, number: int) -> list[str]:
+    """The paths of a file's URLs, one for each of its pieces, without the slash at the beginning."""
+    file = world.files[number]
+    if world.hub:
+        return [f"{REPOSITORY}/resolve/main/{file.path}"]
+    return [f"{number}.{piece}" for piece in range(file.pieces)] if file.pieces > 1 else [str(number)]
+
+
+def _read_fields(head: str) -> dict[str, str]:
+    pairs = (line.partition(": ") for line in head.split("\r\n"))
+    return {name.lower(): value for name, _, value in pairs}
 
 
 def _etag(file: File, version: Version) -> str | None:

@@ -45,7 +45,8 @@ def candidates(world: World) -> Iterator[World]:
         yield replace(world, volumes=world.volumes - 1)
     for options in _without(world.options):
         yield replace(world, options=options)
-    for field, plain in (("own_state", False), ("tls", False), ("ranges", True), ("rate_bps", 1 << 30)):
+    plain_fields: dict[str, Any] = {"own_state": False, "tls": False, "ranges": True, "rate_bps": 1 << 30}
+    for field, plain in (plain_fields | {"command": "download", "hub": False}).items():
         if getattr(world, field) != plain:
             yield replace(world, **{field: plain})
     for number, file in enumerate(world.files):
@@ -69,7 +70,8 @@ def _smaller_files(file: File) -> Iterator[File]:
             yield replace(file, faults=faults)
     if len(file.versions) > 1:
         yield replace(file, versions=file.versions[1:])
-    for field, plain in (("mirrored", False), ("batch", None), ("prior", None)):
+    plain_fields = {"mirrored": False, "batch": None, "prior": None, "pieces": 1, "goes": False}
+    for field, plain in plain_fields.items():
         if getattr(file, field) != plain:
             yield replace(file, **{field: plain})
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.attack.battle import fight
-from tests.attack.judge import CANARY, MAX_PEAK_BYTES, Judge
+from tests.attack.judge import CANARY, MAX_PEAK_BYTES, OWN, Judge
 from tests.attack.life import Life, live
 from tests.attack.replies import FAULTS
 from tests.attack.shrink import shrink
@@ -25,7 +25,7 @@ OTHER = File(path="f1.bin", known="size", versions=(LAST,), batch="red")
 WORLD = World(seed=1, files=(FILE, OTHER), endings=(Ending(signal="KILL"), Ending()), volumes=2)
 
 
-SHORT = [6163, 6267, 6350, 6356, 6574]  # by seed a world of each kind, with few pauses
+SHORT = [6163, 6267, 6350, 6356, 8539]  # by seed a world of each kind, with few pauses
 
 
 @pytest.mark.parametrize("seed", SHORT)
@@ -45,6 +45,9 @@ def test_the_short_attack_has_some_of_all():
     assert any(world.own_state for world in worlds)
     assert any(ending.rival for world in worlds for ending in world.endings)
     assert any(file.batch for world in worlds for file in world.files)
+    assert any(file.pieces > 1 for world in worlds for file in world.files)
+    assert any(file.goes for world in worlds for file in world.files)
+    assert any(world.hub for world in worlds)
     assert "--processes" in {option[0] for world in worlds for option in world.options}
     assert len({fault for world in worlds for file in world.files for fault in file.faults}) > 20
 
@@ -85,11 +88,17 @@ def scene(tmp_path):
     (roots[0] / "d/f0.bin").write_bytes(body_of(LAST))
     (roots[0] / "f1.bin").write_bytes(body_of(LAST))
     (roots[0] / ".cfetch").mkdir()
+    for root in roots:
+        (root / OWN).write_bytes(CANARY)
     return Judge(WORLD, roots, roots[0] / ".cfetch", tmp_path / "outside"), roots
 
 
 def kinds(judge):
     return {breach.kind for breach in judge.breaches}
+
+
+def change_a_file_of_the_user(roots):
+    (roots[1] / OWN).write_bytes(b"")
 
 
 def mix(roots):
@@ -124,7 +133,7 @@ def name_a_secret(roots):
     ("spoil", "kind"),
     [(mix, "corruption"), (leave_the_old_version, "corruption"), (write_another_name, "outside"),
      (write_outside, "outside"), (change_outside, "outside"), (keep_a_secret, "secret"),
-     (name_a_secret, "secret")],
+     (name_a_secret, "secret"), (change_a_file_of_the_user, "own")],
 )  # fmt: skip
 def test_what_is_wrong_in_a_tree_is_noticed(scene, spoil, kind):
     """And a tree in which all is well is not blamed."""

@@ -1,13 +1,14 @@
 """What a seed draws: files with their versions, servers, options, disks, and how the runs end."""
 
 import random
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
 
 from tests.attack.replies import FAULTS, HASH, NOTHING, SIZE
 
-__all__ = ["DISKS", "Ending", "File", "Version", "World", "body_of", "draw_world"]
+__all__ = ["DISKS", "Ending", "File", "Version", "World", "body_of", "cut_body", "draw_world"]
 
 DISKS = ("full", "inodes", "read-only", "fsize", "swapped", "swapped", "linked state", "plain")
 Known = Literal["hash", "hash and size", "size", "nothing"]
@@ -28,6 +29,8 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of the manifest. The manifest knows the last version; ``faults`` answer one request each.
 
     ``prior``: what stood in its place before, None or "garbage", "symlink", "directory", "linked parent".
+    ``pieces``: how many entries with URLs of their own it is assembled of. ``goes``: it leaves the list
+    before the servers turn good.
     """
 
     path: str
@@ -38,6 +41,8 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     mirrored: bool = False
     batch: str | None = None
     prior: str | None = None
+    pieces: int = 1
+    goes: bool = False
 
     @property
     def level(self) -> int:
@@ -66,7 +71,10 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """``disk``: see ``disks.py``; ``disk_bytes``: how much room a full one has."""
+    """``disk``: see ``disks.py``; ``disk_bytes``: how much room a full one has.
+
+    ``command``: a "sync" deletes what has left the list. ``hub``: the list is a Hugging Face repository's.
+    """
 
     seed: int
     files: tuple[File, ...]
@@ -79,11 +87,19 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     tls: bool = False
     rate_bps: int = 1 << 30
     ranges: bool = True
+    command: Literal["download", "sync"] = "download"
+    hub: bool = False
 
 
 def body_of(version: Version) -> bytes:
     """Its bytes."""
     return _POOL[version.start : version.start + version.size_bytes]
+
+
+def cut_body(body: bytes, pieces: int) -> list[bytes]:
+    """The bodies of its pieces, in their order."""
+    places = [len(body) * number // pieces for number in range(pieces + 1)]
+    return [body[start:end] for start, end in pairwise(places)]
 
 
 def draw_world(seed: int) -> World:
@@ -98,7 +114,7 @@ def draw_world(seed: int) -> World:
     ]
     if rng.random() < 0.25:
         files = _in_batches(rng, files)
-    return World(
+    world = World(
         seed=seed,
         files=tuple(files),
         endings=tuple(_ending(rng) for _ in range(rng.randint(1, 3))),
@@ -111,6 +127,32 @@ def draw_world(seed: int) -> World:
         rate_bps=rng.choice((1 << 30, 1 << 30, 4 << 20, 1 << 20)),
         ranges=rng.random() < 0.9,
     )
+    return _with_another_list(world, random.Random(f"list {seed}"))
+
+
+def _with_another_list(world: World, rng: random.Random) -> World:
+    """The same world, maybe as a sync, as a repository, or with files in pieces."""
+    draw = rng.random()
+    if draw > 0.4:
+        return world
+    hub = draw < 0.15
+    command: Literal["download", "sync"] = rng.choice(("download", "sync"))
+    files = tuple(_in_another_list(file, rng, hub=hub, is_sync=command == "sync") for file in world.files)
+    if all(file.goes for file in files):
+        files = (msgspec.structs.replace(files[0], goes=False), *files[1:])  # an empty list deletes nothing
+    return msgspec.structs.replace(world, files=files, command=command, hub=hub)
+
+
+def _in_another_list(file: File, rng: random.Random, *, hub: bool, is_sync: bool) -> File:
+    changes: dict[str, object] = {}
+    if hub:
+        known: Known = "size" if file.level < HASH else "hash and size"
+        changes |= {"known": known, "mirrored": False, "batch": None}
+    elif file.level == HASH and not file.batch and file.versions[-1].size_bytes > 8 and rng.random() < 0.6:
+        changes |= {"known": "hash and size", "pieces": rng.randint(2, 4), "mirrored": False}
+    if is_sync and file.prior in (None, "garbage") and rng.random() < 0.3:
+        changes |= {"goes": True}
+    return msgspec.structs.replace(file, **changes)
 
 
 def _file(rng: random.Random, number: int, *, disk: str, trouble: float) -> File:

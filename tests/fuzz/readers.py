@@ -51,11 +51,13 @@ from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.report.analysis import analyse
 from cfetch.report.metrics import RunHeader, read_metrics
+from cfetch.run.catalogue import Catalogue, Own
 from cfetch.run.host_baseline import NAME as BASELINE
 from cfetch.run.host_baseline import read_baseline
 from cfetch.run.listings import _read_page, _select_files
 from cfetch.secret import SecretUrl, encode_json
 from cfetch.spark.tables.chunks import cut_chunks, read_lines
+from cfetch.storage.directory import Identity
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.merged import Sample
@@ -317,6 +319,37 @@ def _manifests() -> Iterator[Reader]:
     )
 
 
+# --- the memory of a sync
+
+
+def _catalogue() -> bytes:
+    path = ROOT / "sound.sqlite"
+    with Catalogue(path) as catalogue:
+        for number, name in enumerate(("a", "d/b", "d/c")):
+            own = Own(SafePath(name), "/volume", Identity(number, 7, 1_700_000_000_000_000_000, 5))
+            catalogue.add_listed(name, f"etag {number}")
+            catalogue.enter(SafePath(name), own if number else None)
+    return path.read_bytes()
+
+
+def _judge_catalogue(data: bytes) -> bool:
+    """All that a sync asks of it. A damaged tree may hide a row, whose file then stays."""
+    try:
+        with Catalogue(_put("syncs/fuzzed.sqlite", data)) as catalogue:
+            catalogue.add_listed("a", "another etag")
+            list(catalogue.find_changed())
+            list(catalogue.find_new())
+            catalogue.is_empty()
+            catalogue.count_own()
+            for own in list(catalogue.find_gone()):
+                _same(own, catalogue.find_own(own.path) or own)
+                catalogue.enter(own.path, own)
+                catalogue.forget(own.path)
+    except CfetchError:
+        return False
+    return True
+
+
 # --- parts, timeline, baseline
 
 _ENTRY = Entry(id=0, url=SecretUrl("http://h/a"), path=SafePath("a"), size_bytes=100)
@@ -408,6 +441,7 @@ def _judge_baseline(data: bytes) -> bool:
 
 def _timeline() -> Iterator[Reader]:
     notes = [encode_note(note) for note in _NOTES]
+    yield Reader("sync-catalogue", [_catalogue()], _judge_catalogue)
     yield Reader("note", notes, _judge_note)
     yield Reader("note-resealed", notes, _judge_note, _seal_note)
     plan, rollback = msgspec.json.encode(_PLAN_RECORD), msgspec.json.encode(_ROLLBACK)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cfetch.errors import VolumeFault
-from cfetch.storage import disk as disk_module
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES, GuardedDisk
@@ -291,11 +290,10 @@ async def test_no_part_is_published_once_its_disk_was_left(tmp_path):
 
 
 @pytest.mark.parametrize("was_abandoned", [True, False])
-async def test_closing_does_not_wait_for_a_disk_that_hangs(monkeypatch, was_abandoned):
+async def test_closing_does_not_wait_for_a_disk_that_hangs(was_abandoned):
     """Whether it was abandoned before, or hangs only now."""
-    monkeypatch.setattr(disk_module, "LONGEST_END_S", SOON_S if was_abandoned else 0.01)
     hanging = Hanging()
-    disk = GuardedDisk("v", time.monotonic)
+    disk = GuardedDisk("v", time.monotonic, longest_end_s=SOON_S if was_abandoned else 0.01)
     disk.do(hanging)
     await begun(hanging)
     if was_abandoned:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 
 from cfetch.bench.origin import Origin
+from cfetch.storage.disk import LONGEST_END_S
 from tests.volumes.hold import held
 from tests.volumes.scene import KIB, Scene, named
 
@@ -112,7 +113,8 @@ async def test_an_interruption_while_a_volume_hangs(tmp_path, holding):
                 assert child.returncode is None, await child.communicate()
                 await asyncio.sleep(0.01)
             child.send_signal(signal.SIGINT)
-            code, told, _ = await end_of(scene, child)
+            async with asyncio.timeout(LONGEST_END_S * 0.8):
+                code, told, _ = await end_of(scene, child)
         assert (code, told["status"], scene.faults()) == (130, "interrupted", [])
         again = await scene.run()
         assert (again.code, state_of(scene)) == (0, ([], [], []))

@@ -92,6 +92,13 @@ class Attempts:
                     _empty(files, directory, keep, kept_in, move=is_owners and int(owner) == gone_epoch)
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
+    def unmark(self, instant: str) -> None:
+        """Take away what a killed run has marked as its own; for the owner of a timeline where it is over."""
+        for files in self._volumes:
+            with suppress(FileNotFoundError):
+                files.unlink(f"{ATTEMPTS}/{instant}/{ELSEWHERE}")
+            self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
+
     def keep_task(self, instant: str, epoch: int, task: int, salvage: Salvage) -> None:
         """Keep what a task has left that is dead for certain, for another one of the same, live epoch."""
         path = f"{ATTEMPTS}/{instant}/{epoch}"

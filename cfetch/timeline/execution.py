@@ -144,6 +144,7 @@ def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
     execution = Execution(table, claim, lambda _: None)
     try:
         execution._clear_up(None)
+        table.attempts.unmark(instant)
         if remove:
             execution.abandon()
     finally:

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from cfetch.errors import Held, UsageError
+from cfetch.timeline.attempts import ELSEWHERE
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Completed, Execution, roll_back
 from cfetch.timeline.rollback import condemn, execute, schedule_rollback
@@ -273,6 +274,28 @@ def test_completed_plans_are_never_rolled_back(processes):
     assert execute(processes.table("y"), rollback.instant)
     assert processes.names() == ["download.completed", "rollback.completed"]
     assert (processes.root / "final").read_bytes() == b"final"
+
+
+@pytest.mark.parametrize("how", ["completed", "removable", "immutable"])
+def test_marks_of_a_killed_run_go_with_its_plan(processes, how):
+    """They tell other timelines that the attempts are not theirs; the owner's clean and rollback end that."""
+    instant = processes.schedule(
+        processes.table("scheduler"), Kind.IMMUTABLE if how == "immutable" else Kind.REMOVABLE
+    )
+    x = processes.table("x")
+    execution = start(x, instant, on_lost=nobody)
+    if how == "completed":
+        execution.commit(files=1, size_bytes=1)
+    attempts = processes.state / "attempts" / instant
+    attempts.mkdir(parents=True, exist_ok=True)
+    (attempts / ELSEWHERE).touch()
+    processes.kill(x)
+    processes.time_s += DELAY_S
+    if how == "immutable":
+        roll_back(processes.table("cleaner"), instant)
+    else:
+        cleaned(processes)
+    assert not attempts.exists()
 
 
 def test_clean_touches_no_file_outside_the_attempts(processes):

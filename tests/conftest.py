@@ -2,6 +2,7 @@
 
 import compileall
 import os
+import subprocess
 import sys
 from pathlib import Path
 from py_compile import PycInvalidationMode
@@ -11,20 +12,27 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.spark.session import spark  # noqa: F401 - a fixture
 from tests.storage.s3_server import bucket, moto_server  # noqa: F401 - fixtures
+from tests.warm import WarmPopen
 
+subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
-SPARK = ("tests/spark/", "tests/tuning/test_tune.py")
+TOGETHER = {  # what shares a server that takes seconds to start
+    "tests/spark/": "spark",
+    "tests/tuning/test_tune.py": "spark",
+    "tests/feed/backends/test_kinesis.py": "kinesis",
+}
 
 
-class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
+class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
     """All tests that use Spark go to one process, which has one JVM; elsewhere each function is a unit.
 
     xdist's own groups are lost under pytest 9.2 (pytest-xdist #1386).
     """
 
     def _split_scope(self, nodeid):
-        return "spark" if nodeid.startswith(SPARK) else nodeid.partition("[")[0]
+        groups = (group for start, group in TOGETHER.items() if nodeid.startswith(start))
+        return next(groups, nodeid.partition("[")[0])
 
 
 def pytest_xdist_auto_num_workers(config):
@@ -33,7 +41,7 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    return SparkTogether(config, log)
+    return ServersTogether(config, log)
 
 
 def pytest_xdist_setupnodes():

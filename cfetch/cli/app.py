@@ -5,19 +5,21 @@ the plan; 130 and 143 signals; 141 the reader of stdout has gone; 70 a bug in cf
 on stderr, never a traceback.
 """
 
+import atexit
 import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperArgument, TyperCommand
 
 from cfetch import __version__
 from cfetch.cli.streams import ReaderGone, guard, settle
-from cfetch.errors import CfetchError, Interrupted, UsageError
+from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError
 from cfetch.run.collector import collect_seldom
 
 _EPILOG = """\
@@ -126,7 +128,22 @@ def main() -> None:
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on Python would answer with a traceback
-    sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process; without the interpreter's own end where that could change the exit code.
+
+    A thread of obstore wakes the event loop, and then takes the interpreter's lock once more. Before Python
+    3.14 a thread that asks for it while the interpreter ends is ended too, which Rust answers with an abort.
+    """
+    if "obstore" not in sys.modules:
+        sys.exit(code)
+    with suppress(LocalFault, ReaderGone):
+        settle()
+    sys.stderr.flush()
+    atexit._run_exitfuncs()  # what other programs have registered, such as a tracer
+    os._exit(code)
 
 
 def _run_verb() -> int:

@@ -134,6 +134,13 @@ class _Step(NamedTuple):
     line: Line | None  # None: it tidies up
 
 
+class _Turn(NamedTuple):
+    """The step that the thread is at: its line, and when it was begun."""
+
+    line: Line | None
+    since_s: float
+
+
 class GuardedDisk:
     """``monotonic`` is the run's clock. Made and used in an event loop; the thread ends with ``close``.
 
@@ -155,8 +162,7 @@ class GuardedDisk:
         self._asked_bytes = self._over_bytes = 0  # each is counted by one side only
         self.written_bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
-        self._since_s: float | None = None  # when the thread began with the step it is at
-        self._at: Line | None = None  # of that step
+        self._turn: _Turn | None = None  # the thread's present one
         self._late: set[_Call] = set()  # abandoned, and not back yet
         self._bug: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name=f"volume {name}", daemon=True)
@@ -231,13 +237,16 @@ class GuardedDisk:
 
     def oldest_s(self, now_s: float) -> float:
         """The age in seconds of the thread's present step, or of one beside it."""
-        since = [call.since_s for call in self._calls] + [self._since_s]
+        since = [call.since_s for call in self._calls]
+        if (turn := self._turn) is not None:
+            since.append(turn.since_s)
         return max((now_s - begun_s for begun_s in since if begun_s is not None), default=0.0)
 
     @property
     def is_stuck(self) -> bool:
         """Whether a step that was abandoned has not come back yet."""
-        line = self._at
+        turn = self._turn
+        line = None if turn is None else turn.line
         return bool(self._late) or (line is not None and line.fault is not None)
 
     def abandon(self, why: str) -> None:
@@ -273,7 +282,7 @@ class GuardedDisk:
 
     def _work(self) -> None:
         while (asked := self._queue.get()) is not None:
-            self._at, self._since_s = asked.line, self._monotonic()
+            self._turn = _Turn(asked.line, self._monotonic())
             if isinstance(asked, _Call):
                 self._carry_out(asked)
             elif asked.line is None or asked.line.fault is None:
@@ -281,7 +290,7 @@ class GuardedDisk:
                     asked.step(*asked.args)
                 except BaseException as bug:  # noqa: BLE001 - steps keep their errors; this goes to the next asker
                     self._bug = bug
-            self._at = self._since_s = None
+            self._turn = None
             if isinstance(asked, _Step) and asked.size_bytes and (asked.line is self.line):
                 self._over_bytes += asked.size_bytes
                 self.written_bytes += asked.size_bytes

@@ -39,7 +39,16 @@ def shell(script, *words, **env):
 
 
 def cfetch(*words, **env):
-    return shell('"$@"', *words, **env)
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("CFETCH_")}
+    return subprocess.run(
+        [sys.executable, "-m", "cfetch", *map(str, words)],
+        env=clean | {"COLUMNS": "80"} | env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -227,3 +236,27 @@ def test_a_late_interrupt_finds_no_handler_of_pythons(tmp_path):
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "True"), done.stderr
+
+
+ENDING = """
+import atexit, os, sys, types
+if {loads}:
+    sys.modules["obstore"] = types.ModuleType("obstore")
+atexit.register(os.write, 1, b"registered, ")
+class Last:
+    def __del__(self, write=os.write):
+        write(1, b"the interpreter's end")
+sys.last = Last()
+sys.argv = ["cfetch", "--version"]
+from cfetch.cli.app import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("loads", "last"), [(False, "the interpreter's end"), (True, "")])
+def test_threads_of_a_library_do_not_meet_the_end_of_the_interpreter(loads, last):
+    """They would abort the process, in one of ten runs that end right after a store has answered."""
+    code = ENDING.format(loads=loads)
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("cfetch ")
+    assert ended.stdout.partition("registered, ")[2] == last

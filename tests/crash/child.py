@@ -20,6 +20,7 @@ from pathlib import Path
 from cfetch.cli.app import main
 from cfetch.timeline import lock
 from tests.crash.scene import EXPIRY_S
+from tests.warm import import_all
 
 PR_SET_PTRACER = 0x59616D61  # where only a parent may trace: let strace, which is none
 ATTACH_S = 60.0
@@ -66,6 +67,7 @@ def run(options: list[str] | None, words: list[str], said: str) -> int:
 
 
 if __name__ == "__main__":
+    import_all()
     lock.EXPIRY_S = EXPIRY_S
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:

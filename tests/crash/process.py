@@ -33,7 +33,7 @@ def started(words: list[str], *, limits=(), **how) -> subprocess.Popen[str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("CFETCH_")}
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | how
     return subprocess.Popen(
-        [sys.executable, "-c", code, *words],
+        [sys.executable, "-c", code, *words] if limits else words,
         cwd=PROJECT,
         env=env | {"PYTHONPATH": str(PROJECT)},
         text=True,

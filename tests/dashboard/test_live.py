@@ -96,7 +96,7 @@ def test_frames_of_a_cluster_look_as_agreed(name, number, width, height):
 def test_every_frame_fits(width, height, unknown, hostile):
     """Never more lines than the terminal has, nor wider; the last line stays free for the cursor."""
     shown = View()
-    for event in stream(files=120, straggling=0.1, unknown=unknown, hostile=hostile):
+    for event in stream(files=60, straggling=0.1, unknown=unknown, hostile=hostile):
         shown.apply(event)
         if isinstance(event, Progress):
             lines = text(shown, width, height).splitlines()

@@ -1,0 +1,184 @@
+"""Commands that start warm: each ``python -m cfetch`` of a test is forked by a process that has imported it.
+
+Hundreds of tests run the real command, and to import it took a third of the suite's time. ``WarmPopen``
+stands in for ``subprocess.Popen``, also below asyncio. A forked command has its own number, pipes, directory
+and environment, and is a child of the tests' process like any other: it can be waited for and killed. All
+that needs a fresh interpreter gets one: other words, ``preexec_fn``, a session of its own, and variables
+that Python, the loader or the locale read at the start.
+"""
+
+import atexit
+import ctypes
+import gc
+import importlib
+import inspect
+import io
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["WarmPopen", "import_all"]
+
+PROJECT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-m", "cfetch"]
+AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENSSL_", "SSL_")
+HARMLESS = ("PYTHONPATH", "PYTHONUTF8")  # the one is looked at, the other is so in any case
+LATER = ("cfetch.__main__", "cfetch.bench", "cfetch.spark")  # few commands import them
+PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None)
+_Popen = subprocess.Popen
+_signature = inspect.signature(_Popen._execute_child)  # type: ignore[attr-defined]
+_PLAIN = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "start_new_session": False,
+          "process_group": -1, "uid": None, "gid": None, "gids": None, "umask": -1}  # fmt: skip
+
+
+class WarmPopen(_Popen[Any]):
+    """``subprocess.Popen``, where ``python -m cfetch`` starts warm."""
+
+    def _execute_child(self, *args: Any, **kwargs: Any) -> None:
+        bound = _signature.bind(self, *args, **kwargs).arguments
+        environment = dict(os.environ if bound["env"] is None else bound["env"])
+        words = list(map(os.fsdecode, bound["args"]))
+        is_plain = all(bound[name] == value for name, value in _PLAIN.items() if name in bound)
+        if not is_plain or words[:3] != COMMAND or not _is_usual(environment):
+            super()._execute_child(*args, **kwargs)  # type: ignore[misc]
+            return
+        ends = [bound[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        streams = [number if end == -1 else end for number, end in enumerate(ends)]
+        order = {"words": words[2:], "cwd": os.path.abspath(bound["cwd"] or "."), "env": environment}
+        self.pid = _kitchen().fork(order, streams)
+        self._child_created = True
+        names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(bound[name] for name in names))  # type: ignore[attr-defined]
+
+
+def _is_usual(environment: dict[str, str]) -> bool:
+    """Whether an interpreter with these variables would start as the kitchen has."""
+    path = environment.get("PYTHONPATH")
+    is_own_path = path is None or path in (str(PROJECT), os.environ.get("PYTHONPATH"))
+    return is_own_path and _read_at_the_start(environment) == _read_at_the_start(_kitchen().environment)
+
+
+def _read_at_the_start(environment: dict[str, str]) -> dict[str, str]:
+    names = [name for name in environment if name.startswith(AT_THE_START) and name not in HARMLESS]
+    return {name: environment[name] for name in names}
+
+
+@cache
+def _kitchen() -> "_Kitchen":
+    return _Kitchen()
+
+
+class _Kitchen:
+    """The process that has imported the command; it ends with the tests' process, whose socket it reads."""
+
+    def __init__(self) -> None:
+        self.environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            words = [sys.executable, "-m", "tests.warm", str(theirs.fileno())]
+            self._process = _Popen(
+                words, cwd=PROJECT, env=self.environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
+        self._answers = self._channel.makefile("rb")
+        self._lock = threading.Lock()
+        atexit.register(self._close)
+
+    def _close(self) -> None:
+        self._answers.close()
+        self._channel.close()
+        self._process.wait()
+
+    def fork(self, order: dict[str, Any], streams: list[int]) -> int:
+        """The number of a new child of ours, which carries out the order."""
+        # Its parent ends at once, so it goes to the nearest process above that takes orphans. That is this
+        # one only for now: orphans of the tests' own commands go where they go without us.
+        with self._lock:
+            _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            try:
+                socket.send_fds(self._channel, [b"s"], streams)
+                self._channel.sendall(json.dumps(order).encode() + b"\n")
+                return int(self._answers.readline())
+            finally:
+                _libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def import_all() -> None:
+    """Import what commands import, so that none of the children has to."""
+    import cfetch
+
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of numpy: a fork copies only one
+    for module in pkgutil.walk_packages(cfetch.__path__, "cfetch."):
+        if not module.name.startswith(LATER):
+            importlib.import_module(module.name)
+    threads = os.listdir("/proc/self/task")
+    assert len(threads) == 1, f"a fork copies one of {len(threads)} threads: who started them?"
+
+
+def _wait_for_order(channel: socket.socket) -> dict[str, Any]:
+    """In a new child, its order; the process that forks them ends here with the tests."""
+    gc.freeze()  # else a child's collections write to, and so copy, all that it has from here
+    while True:
+        _, streams, *_ = socket.recv_fds(channel, 1, 3)
+        if not streams:
+            os._exit(0)
+        text = b""
+        while not text.endswith(b"\n"):
+            text += channel.recv(1 << 20)
+        reader, writer = os.pipe()
+        between = os.fork()
+        if between:
+            os.close(writer)
+            os.waitpid(between, 0)
+            for stream in streams:
+                os.close(stream)
+            channel.sendall(os.read(reader, 20) + b"\n")
+            os.close(reader)
+            continue
+        child = os.fork()
+        if child:
+            os.write(writer, b"%d" % child)
+            os._exit(0)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, max(*streams, channel.fileno(), writer) + 1)
+        return dict(json.loads(text))
+
+
+def _begin(order: dict[str, Any]) -> None:
+    """Make of a forked process what a new interpreter is."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["env"])
+    time.tzset()
+    sys.argv = order["words"]
+    read, out, err = (
+        os.fdopen(number, mode, closefd=False) for number, mode in enumerate(("rb", "wb", "wb"))
+    )
+    streams = {
+        "stdin": io.TextIOWrapper(read, "utf-8"),
+        "stdout": io.TextIOWrapper(out, "utf-8", line_buffering=os.isatty(1)),
+        "stderr": io.TextIOWrapper(err, "utf-8", "backslashreplace", line_buffering=True),
+    }
+    for name, stream in streams.items():
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which end this process
+    import_all()
+    _order = _wait_for_order(socket.socket(fileno=int(sys.argv[1])))
+    _begin(_order)
+    runpy.run_module("cfetch", run_name="__main__", alter_sys=True)

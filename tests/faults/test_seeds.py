@@ -32,7 +32,7 @@ from tests.faults.life import simulate
 from tests.faults.servers import Body, Network
 from tests.faults.world import Ending, draw_world
 
-SEEDS = 105  # the script plays thousands
+SEEDS = 75  # the script plays thousands
 CHUNK = 15
 DRAWN = ("rate limits", "several processes", "segments", "byte ranges")  # each chunk has runs of each
 MOST_SEEDS = 60  # within which a wrong engine must have been found out

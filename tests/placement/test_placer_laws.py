@@ -196,7 +196,7 @@ class Placements(RuleBasedStateMachine):
 
 
 TestPlacements = Placements.TestCase
-TestPlacements.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestPlacements.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 
 
 @given(

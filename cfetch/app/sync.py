@@ -191,6 +191,7 @@ class PreparedSync:
         self._changed = sum(1 for _ in catalogue.find_changed())
         self._gone = sum(1 for _ in catalogue.find_gone())
         self._deletes = options.delete and len(prepared.plan) > 0
+        self._deleted = self._kept = 0
 
     @property
     def notes(self) -> Sequence[str]:
@@ -228,6 +229,8 @@ class PreparedSync:
                     if not _has_version(directory, SafePath(path), version):
                         _supersede(directory, SafePath(path))
         self._drop_older_plans()
+        if self._deletes:
+            self._clear_the_way()
         summary = self._prepared.run(fan_out(self._enter, listener))
         assert summary is not None
         return summary
@@ -238,7 +241,6 @@ class PreparedSync:
         Raises LocalFault.
         """
         self._catalogue.commit()
-        deleted = kept = 0
         if self._gone and self._options.delete and not self._deletes:
             self._emit_line(f"not deleted, as the list is empty: {self._gone} files")
         elif self._gone and not self._deletes:
@@ -246,8 +248,8 @@ class PreparedSync:
         elif self._gone and summary.status != "completed":
             self._emit_line(f"not deleted, as the run has not brought all: {self._gone} files")
         elif self._gone:
-            deleted, kept = self._delete()
-        sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=deleted, kept=kept)
+            self._delete_gone()
+        sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=self._deleted, kept=self._kept)
         return msgspec.structs.replace(summary, sync=sync)
 
     def _drop_older_plans(self) -> None:
@@ -286,27 +288,37 @@ class PreparedSync:
             return None
         return Own(path, volume, identity)
 
-    def _delete(self) -> tuple[int, int]:
-        """How many were deleted, and how many are kept as they are not what was put there."""
+    def _clear_the_way(self) -> None:
+        """Delete first where the source has made a directory of a file, or a file of a directory."""
+        for own in list(self._catalogue.find_in_the_way()):
+            self._emit_line(f"to be deleted first, as it is in the way: {printable(own.path)}")
+            self._delete(own)
+        self._catalogue.commit()
+
+    def _delete_gone(self) -> None:
         gone = list(self._catalogue.find_gone())
+        if not gone:
+            return
         self._emit_line(f"files to delete, as the source has them no longer: {len(gone)}")
         for own in gone[:SHOWN_DELETES]:
             self._emit_line(f"  {printable(own.path)}")
         if len(gone) > SHOWN_DELETES:
             self._emit_line(f"  and {len(gone) - SHOWN_DELETES} more")
-        deleted = kept = 0
         for own in gone:
-            directory = self._directories.get(own.volume)
-            if directory is None:
-                self._emit_line(f"not deleted, as {own.volume} is out of use: {printable(own.path)}")
-                continue
-            if directory.delete_exactly(own.path, own.identity):
-                deleted += 1
-            elif directory.identify(own.path) is not None:
-                self._emit_line(f"kept, as it was changed here: {printable(own.path)}")
-                kept += 1
-            self._catalogue.forget(own.path)
-        return deleted, kept
+            self._delete(own)
+
+    def _delete(self, own: Own) -> None:
+        """Delete a file, if it is still the one that was put there, and count what has become of it."""
+        directory = self._directories.get(own.volume)
+        if directory is None:
+            self._emit_line(f"not deleted, as {own.volume} is out of use: {printable(own.path)}")
+            return
+        if directory.delete_exactly(own.path, own.identity):
+            self._deleted += 1
+        elif directory.identify(own.path) is not None:
+            self._emit_line(f"kept, as it was changed here: {printable(own.path)}")
+            self._kept += 1
+        self._catalogue.forget(own.path)
 
 
 def _take_share(share: float, files: int) -> int:

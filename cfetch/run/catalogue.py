@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self
 
 import msgspec
@@ -156,6 +156,17 @@ class Catalogue:
         """
         query = f"{_OWN} AND collision_key(path) NOT IN (SELECT key FROM listed) ORDER BY path"  # noqa: S608 - of constants
         return map(self._check_own, self._ask(query))
+
+    def find_in_the_way(self) -> Iterator[Own]:
+        """The files of ``find_gone`` where the source has a directory now, or in what is a file there now."""
+        return (own for own in self.find_gone() if self._is_in_the_way(own.path))
+
+    def _is_in_the_way(self, path: SafePath) -> bool:
+        below = "SELECT 1 FROM listed WHERE path > ? || '/' AND path < ? || '0' LIMIT 1"  # 0 comes after /
+        if next(self._ask(below, path, path), None) is not None:
+            return True
+        parents = [str(parent) for parent in PurePosixPath(path).parents]
+        return any(next(self._ask("SELECT 1 FROM listed WHERE path = ?", name), None) for name in parents)
 
     def find_own(self, path: SafePath) -> Own | None:
         """The file at a path, if it is the sync's own; whether it still stands there is not looked at."""

@@ -142,6 +142,34 @@ def _replace_by_copy(path):
     Path(shutil.copy2(path, path.parent.parent)).replace(path)
 
 
+async def test_a_file_becomes_a_directory_and_a_directory_a_file(tmp_path):
+    """The old ones are deleted before the run, as they are in the way; what is not the sync's own stays."""
+    to, lists = tmp_path / "to", tmp_path / "list.json"
+
+    async def step(names, *words):
+        async with Index({name: name.encode() for name in names}) as server:
+            rows = [
+                {
+                    "url": f"{server.url}{name}",
+                    "path": name,
+                    "sha256": hashlib.sha256(name.encode()).hexdigest(),
+                }
+                for name in names
+            ]
+            lists.write_text(json.dumps({"version": 1, "files": rows}))
+            return await sync(lists, to, *words)
+
+    await step(["a", "d/e/b", "d/e/c", "x"])
+    refused, _ = await step(["a/b", "d", "x"], "--delete")
+    assert (refused.code, tree(to)["a"]) == (2, b"a")
+    ran, told = await step(["a/b", "d", "x"], "--delete", "--max-delete", "3")
+    assert (ran.code, counts(told), told["sync"]["gone"]) == (0, (2, 1, 3), 3)
+    assert tree(to) == {"a/b": b"a/b", "d": b"d", "x": b"x"}
+    (to / "a/mine").write_bytes(b"a user's")
+    ran, told = await step(["a", "d", "x"], "--delete", "--max-delete", "1")
+    assert (ran.code, tree(to)["a/mine"]) == (1, b"a user's")
+
+
 async def test_a_file_on_another_volume_is_not_deleted(tmp_path):
     """It has the same name, and is a user's."""
     first, second = tmp_path / "1", tmp_path / "2"

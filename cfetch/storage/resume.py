@@ -33,6 +33,7 @@ WORTH_KEEPING_BYTES = (
     1 << 20
 )  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
 
+SHOWN_DIGITS = 16  # of a hash: as many as a person compares
 NOTE_SUFFIX = ".note"
 PROVED_BY_HASH = "h"  # how the names of parts begin: the manifest has a hash for this one
 PROVED_BY_SIZE = "s"  # it has not: without a note, of use only when whole, and on the boot that wrote it
@@ -177,10 +178,16 @@ def proof_of(
     expected = stated if digest is None else digest
     if expected is None or running is None:
         return "none" if size_bytes is None else "size"
-    if running.hexdigest() != expected.hex:
-        whose = "the one that the server states" if digest is None else "the manifest's"
-        raise Corrupt(f"the {expected.algorithm} of the bytes is not {whose}")
+    found = running.hexdigest()
+    if found != expected.hex:
+        who = "server" if digest is None else "manifest"
+        shown, wanted = _shorten(found), _shorten(expected.hex)
+        raise Corrupt(f"the {expected.algorithm} of the bytes is {shown} where the {who} says {wanted}")
     return f"server-{expected.algorithm}" if digest is None else expected.algorithm
+
+
+def _shorten(digits: str) -> str:
+    return digits if len(digits) <= SHOWN_DIGITS else f"{digits[:SHOWN_DIGITS]}…"
 
 
 def encode_note(note: Note) -> bytes:

@@ -15,11 +15,14 @@ from typing import Protocol
 from cfetch.errors import UsageError
 from cfetch.manifest.entry import Digest
 
-HEX_DIGITS = {"sha512": 128, "sha256": 64, "blake3": 64, "sha1": 40, "md5": 32, "crc32c": 8}
+HEX_DIGITS = {
+    "sha512": 128, "sha256": 64, "blake3": 64, "sha1": 40, "git_sha1": 40, "md5": 32, "crc32c": 8,
+}  # fmt: skip
 """Algorithm -> hexadecimal digits, the most trusted first.
 
 What Python itself computes stands before blake3, so that it is asked for only where nothing else will do.
-sha1 and md5 can be forged, and crc32c sees accidents only.
+sha1 and md5 can be forged, and crc32c sees accidents only. git_sha1 is the name that git gives to a file's
+content: the SHA-1 of ``blob SIZE``, a zero byte and the bytes.
 """
 
 _RANK = {algorithm: rank for rank, algorithm in enumerate(HEX_DIGITS)}
@@ -43,8 +46,8 @@ class Hash(Protocol):
         """The same so far; each goes on by itself."""
 
 
-def new_hash(algorithm: str) -> Hash:
-    """A running hash of nothing yet.
+def new_hash(algorithm: str, size_bytes: int | None = None) -> Hash:
+    """A running hash of nothing yet, of a file of this size, which git_sha1 needs.
 
     Raises:
         UsageError: its library is not installed; the message says how to get it.
@@ -67,6 +70,9 @@ def new_hash(algorithm: str) -> Hash:
             from blake3 import blake3
 
             return blake3()
+        case "git_sha1":
+            assert size_bytes is not None  # a manifest has to state it
+            return hashlib.sha1(b"blob %d\0" % size_bytes, usedforsecurity=False)
     return hashlib.new(algorithm, usedforsecurity=False)
 
 

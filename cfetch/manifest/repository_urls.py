@@ -13,6 +13,7 @@ from cfetch.manifest.object_urls import Listing, ObjectUrl, make_listing
 SCHEME = "hf://"
 HUGGING_FACE = "https://huggingface.co"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+_OID = re.compile("[0-9a-f]{40}")
 _FILE = re.compile(
     r"(?P<store>hf://(?:(?P<kind>models|datasets|spaces)/)?(?!(?:models|datasets|spaces|kernels|buckets)/)"
     rf"(?P<name>{_NAME}/{_NAME})"
@@ -51,6 +52,12 @@ def make_tree_address(listing: Listing, endpoint: str) -> str:
     kind, name, revision = _take_apart(listing.store)
     below = quote(listing.prefix.rstrip("/"), safe="")
     return f"{endpoint}/api/{kind}/{name}/tree/{revision}{'/' if below else ''}{below}"
+
+
+def find_git_hash(oid: object, size_bytes: object) -> dict[str, object]:
+    """The field of a row for a file that git itself keeps: its tree's ``oid`` is a hash of the content."""
+    is_hash = isinstance(oid, str) and _OID.fullmatch(oid) is not None and isinstance(size_bytes, int)
+    return {"git_sha1": oid} if is_hash else {}
 
 
 def _take_apart(store: str) -> tuple[str, str, str]:

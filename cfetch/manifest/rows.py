@@ -153,11 +153,18 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
     if values.pop("assemble", document.assemble) and faults.total == before:
         _take_piece(values, label, row.line, faults)
     _require_url_and_path(values, fields, index, label, row.line, document, faults)
-    if "digest" in values and (missing := needs_library(values["digest"].algorithm)):
-        faults.add(row.line, label + missing)
+    if "digest" in values and (fault := _find_hash_fault(values)) is not None:
+        faults.add(row.line, label + fault)
     if faults.total != before:
         return None
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)
+
+
+def _find_hash_fault(values: dict[str, Any]) -> str | None:
+    algorithm = values["digest"].algorithm
+    if algorithm == "git_sha1" and values.get("size_bytes") is None:
+        return "git_sha1: it is a hash of the size too, so the row has to state the size"
+    return needs_library(algorithm)
 
 
 def _check_url(value: object, document: Document | None) -> str:

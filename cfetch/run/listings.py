@@ -17,6 +17,7 @@ from cfetch.errors import Refused, SourceError, UsageError
 from cfetch.manifest.object_urls import Listing, ObjectUrl, parse_listing
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import (
+    find_git_hash,
     is_repository_url,
     make_link,
     make_tree_address,
@@ -153,7 +154,10 @@ def _select_files(listing: Listing, entries: list[_Listed], endpoint: str) -> It
         link = make_link(ObjectUrl(listing.store, entry.path), endpoint)
         row: dict[str, object] = {"url": link, "path": rest}
         large = entry.lfs
-        stated = {"size": entry.size} if large is None else {"size": large.size, "sha256": large.oid}
+        if large is not None:
+            stated: dict[str, object] = {"size": large.size, "sha256": large.oid}
+        else:
+            stated = {"size": entry.size} | find_git_hash(entry.oid, entry.size)
         yield ListedFile(row | stated, f'"{entry.oid}"')
 
 

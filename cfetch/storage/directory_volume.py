@@ -86,7 +86,7 @@ class DirectoryVolume:
         descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
         if descriptor is None:
             return None
-        hex_digest = await hash_and_close(descriptor, algorithm, entry.path, self._disk)
+        hex_digest = await hash_and_close(descriptor, algorithm, size_bytes, entry.path, self._disk)
         return Standing(algorithm) if hex_digest == entry.digest.hex else None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:

@@ -199,7 +199,8 @@ class _Pieces:
 
     def __init__(self, entry: Entry) -> None:
         self._size_bytes = entry.size_bytes
-        self.hash: Hash | None = new_hash(entry.digest.algorithm) if entry.digest else None
+        digest = entry.digest
+        self.hash: Hash | None = new_hash(digest.algorithm, entry.size_bytes) if digest else None
         self.position = self.held_bytes = 0
         self.piece_bytes = PIECE_BYTES
         self._held: list[bytes] = []

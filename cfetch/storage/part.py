@@ -23,9 +23,11 @@ NOTE_EVERY_BYTES = 2 << 20  # in ranges: what kill -9 may cost of a file; a note
 READS_PER_TURN = 16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
 
 
-async def hash_and_close(descriptor: int, algorithm: str, path: SafePath, disk: Disk = INLINE) -> str:
+async def hash_and_close(
+    descriptor: int, algorithm: str, size_bytes: int, path: SafePath, disk: Disk = INLINE
+) -> str:
     """The hex digest of an open file, which is closed afterwards; can be cancelled. Raises LocalFault."""
-    running = new_hash(algorithm)
+    running = new_hash(algorithm, size_bytes)
     await _read_and_close(descriptor, running, path, disk)
     return running.hexdigest()
 

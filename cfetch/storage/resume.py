@@ -178,10 +178,10 @@ def proof_of(
     expected = stated if digest is None else digest
     if expected is None or running is None:
         return "none" if size_bytes is None else "size"
-    found = running.hexdigest()
-    if found != expected.hex:
+    digits = running.hexdigest()
+    if digits != expected.hex:
         who = "server" if digest is None else "manifest"
-        shown, wanted = _shorten(found), _shorten(expected.hex)
+        shown, wanted = _shorten(digits), _shorten(expected.hex)
         raise Corrupt(f"the {expected.algorithm} of the bytes is {shown} where the {who} says {wanted}")
     return f"server-{expected.algorithm}" if digest is None else expected.algorithm
 

@@ -22,7 +22,7 @@ MOST_THREADS = 4
 
 def new_running_hash(algorithm: str, size_bytes: int | None) -> Hash:
     """A hash of nothing yet, of a file of this size. Raises UsageError: its library is not installed."""
-    running = new_hash(algorithm)
+    running = new_hash(algorithm, size_bytes)
     return running if size_bytes is None or size_bytes < LARGE_BYTES else RunningHash(running)
 
 

@@ -75,9 +75,10 @@ class ReadOnlyTree:
         Raises:
             OSError: it cannot be read.
         """
-        running, size_bytes = new_hash(algorithm), 0
         descriptor = self.open_file(path)
         try:
+            whole_bytes = os.fstat(descriptor).st_size if most_bytes is None else most_bytes
+            running, size_bytes = new_hash(algorithm, whole_bytes), 0
             os.lseek(descriptor, start_byte, os.SEEK_SET)
             while data := os.read(
                 descriptor, READ_BYTES if most_bytes is None else min(READ_BYTES, most_bytes - size_bytes)

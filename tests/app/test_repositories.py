@@ -54,7 +54,8 @@ def page(*entries, after=None):
 
 
 def file_of(path, body, *, large=False):
-    entry = {"type": "file", "oid": "0", "size": len(body), "path": path}
+    oid = hashlib.sha1(b"blob %d\0%s" % (len(body), body)).hexdigest()
+    entry = {"type": "file", "oid": oid, "size": len(body), "path": path}
     if large:
         entry |= {"size": 130, "lfs": {"oid": hashlib.sha256(body).hexdigest(), "size": len(body)}}
     return entry
@@ -94,7 +95,11 @@ async def test_a_pattern_page_by_page(env, tmp_path):
         assert tree(tmp_path / "to") == {"a.bin": LARGE, "x/b.bin": SMALL}
         records = [json.loads(line) for line in Path(done.document["metrics"]).read_text().splitlines()]
         verified = {record["path"]: record["verified"] for record in records if "path" in record}
-        assert verified == {"a.bin": "sha256", "x/b.bin": "size"}
+        assert verified == {"a.bin": "sha256", "x/b.bin": "git_sha1"}
+        hub.targets["/datasets/o/n/resolve/main/d/x/b.bin"] = reply(SMALL[::-1])
+        wrong = await cfetch("download", source, "--to", tmp_path / "wrong", "--json", "--quiet")
+        assert (wrong.code, tree(tmp_path / "wrong")) == (1, {"a.bin": LARGE})
+        assert "the git_sha1 of the bytes is" in wrong.err
         got = await cfetch("get", "hf://datasets/o/n/d/a.bin", "--to", tmp_path / "got", "--quiet")
         assert (got.code, tree(tmp_path / "got")) == (0, {"a.bin": LARGE})
         built = await cfetch("manifest", "build", source, "--bearer-env", "HF_TOKEN")
@@ -119,7 +124,8 @@ async def test_what_a_hub_says_of_a_file(env):
         hub.targets = {target: reply(RECORDED)}
         [(readme, version), (large, _)] = await asyncio.to_thread(listed, "hf://o/n")
         assert version == '"bb0749e3c17cdf1d040a7e95fbf45610a212ec0a"'
-        assert readme == {"url": f"{hub.url}o/n/resolve/main/README.md", "path": "README.md", "size": 3196}
+        git = {"size": 3196, "git_sha1": "bb0749e3c17cdf1d040a7e95fbf45610a212ec0a"}
+        assert readme == {"url": f"{hub.url}o/n/resolve/main/README.md", "path": "README.md", **git}
         assert (large["size"], large["sha256"][:8]) == (1_624_555_275, "1fc70f77")
         hub.targets = {target: page(after=target)}
         with pytest.raises(UsageError, match="go in a circle"):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.attack.life import Life
-from tests.attack.replies import HASH
 from tests.attack.world import File, Version, World, body_of
 from tests.conditions.runner import CONTROLS, secrets_in
 
@@ -18,6 +17,7 @@ __all__ = ["CANARY", "MAX_PEAK_BYTES", "OWN", "Breach", "Judge"]
 CANARY = b"not yours"
 OWN = "user's own"  # stands in each volume, is in no list, and holds the canary
 MAX_PEAK_BYTES = 256 << 20
+HASHES = ("sha256", "git_sha1")
 NOISE = (
     "Traceback", "Task exception was never", "Task was destroyed", "Exception ignored", "never awaited",
     "Unclosed ", "was never retrieved", "ResourceWarning",
@@ -144,7 +144,7 @@ class Judge:
             file = self._files[record["path"]]
             if record["status"] in ("done", "skipped") and not self._is_there(file):
                 self.breach("promise", f"{file.path} is said to be {record['status']} and is not there")
-            if record["status"] == "done" and "hash" in file.known and record["verified"] != "sha256":
+            if record["status"] == "done" and "hash" in file.known and record["verified"] not in HASHES:
                 self.breach("records", f"{file.path} is done and verified by {record['verified']}")
 
     def _judge_batches(self, code: int) -> None:
@@ -170,14 +170,8 @@ class Judge:
         return [file.path for file in files if not file.is_blocked and not self._is_there(file)]
 
     def outdated(self) -> list[str]:
-        """What stands there in another version than the last one.
-
-        Of a small file a repository's list says how long its last version is, also where older bytes come.
-        """
-        is_lax = self._world.hub
-        files = [
-            file for file in self._listed.values() if not (file.is_blocked or (is_lax and file.level < HASH))
-        ]
+        """What stands there in another version than the last one."""
+        files = [file for file in self._listed.values() if not file.is_blocked]
         return [file.path for file in files if not self._holds(file, _hashes_of(file.versions[-1:]))]
 
     def _is_there(self, file: File) -> bool:

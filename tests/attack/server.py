@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any
 
 from cfetch.wire.listener import close_listener
-from tests.attack.replies import FAULTS, HASH, Exchange, pace, reply_well
+from tests.attack.replies import FAULTS, Exchange, pace, reply_well
 from tests.attack.world import File, Version, World, body_of, cut_body
 
 __all__ = ["REPOSITORY", "Servers", "names_of"]
@@ -22,6 +22,7 @@ TREE = f"api/{REPOSITORY}/tree/main"
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 MAX_HEAD_BYTES = 64 << 10
+MOST_SMALL_BYTES = 4096  # of a file that git itself keeps
 
 
 class Servers:
@@ -109,14 +110,15 @@ class Servers:
         return await (FAULTS[fault].reply if fault else reply_well)(exchange)
 
     def _write_list(self, writer):
-        """The list of a repository: large files with their hash, small ones with a name for their state."""
+        """The list of a repository: large files with their SHA-256, small ones with git's hash."""
         entries = []
         for file in self._world.files:
             if self.hostile or not file.goes:
                 body = body_of(file.versions[-1])
-                entry = {"type": "file", "oid": hashlib.sha1(body).hexdigest(), "path": file.path}
+                oid = hashlib.sha1(b"blob %d\0%s" % (len(body), body)).hexdigest()
+                entry = {"type": "file", "oid": oid, "size": len(body), "path": file.path}
                 large = {"lfs": {"oid": hashlib.sha256(body).hexdigest(), "size": len(body)}}
-                entries.append(entry | {"size": len(body)} | (large if file.level == HASH else {}))
+                entries.append(entry | (large if len(body) > MOST_SMALL_BYTES else {}))
         text = json.dumps(entries).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
 

@@ -146,8 +146,7 @@ def _with_another_list(world: World, rng: random.Random) -> World:
 def _in_another_list(file: File, rng: random.Random, *, hub: bool, is_sync: bool) -> File:
     changes: dict[str, object] = {}
     if hub:
-        known: Known = "size" if file.level < HASH else "hash and size"
-        changes |= {"known": known, "mirrored": False, "batch": None}
+        changes |= {"known": "hash and size", "mirrored": False, "batch": None}
     elif file.level == HASH and not file.batch and file.versions[-1].size_bytes > 8 and rng.random() < 0.6:
         changes |= {"known": "hash and size", "pieces": rng.randint(2, 4), "mirrored": False}
     if is_sync and file.prior in (None, "garbage") and rng.random() < 0.3:

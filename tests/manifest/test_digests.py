@@ -17,6 +17,7 @@ OF_DIGITS = {  # of b"123456789", from the algorithms' own standards or referenc
         "d9e6762dd1c8eaf6d61b3c6192fc408d4d6d5f1176d0c29169bc24e71c3f274a"
         "d27fcd5811b313d681f7e55ec02d73d499c95455b6b5bb503acf574fba8ffe85"
     ),
+    "git_sha1": "e2e107ac61ac259b87c544f6e7a4eb03422c6c21",
     "crc32c": "e3069283",
     "blake3": "b7d65b48420d1033cb2595293263b6f72eabee20d55e699d0df1973b3c9deed1",
 }
@@ -32,13 +33,13 @@ def no_libraries(monkeypatch):
 
 
 def entry_of(**hashes):
-    return json.dumps({"files": [{"url": "http://h/a", **hashes}]})
+    return json.dumps({"files": [{"url": "http://h/a", "size": 9, **hashes}]})
 
 
 @pytest.mark.parametrize("algorithm", HEX_DIGITS)
 def test_known_answers(algorithm):
     """Each algorithm gives its published check value, however the bytes are cut."""
-    running = new_hash(algorithm)
+    running = new_hash(algorithm, 9)
     running.update(b"1234")
     running.update(b"56789")
     assert running.hexdigest() == OF_DIGITS[algorithm]
@@ -73,6 +74,12 @@ def test_wrong_length_or_letter(error_of, algorithm, spoil):
     """Anything but the algorithm's number of hexadecimal digits is a fault that names the key."""
     message = error_of(entry_of(**{algorithm: spoil(OF_DIGITS[algorithm])})).problems[0].message
     assert f"{algorithm}: it must be {HEX_DIGITS[algorithm]} hexadecimal digits" in message
+
+
+def test_gits_hash_is_of_the_size_too(error_of):
+    """So it can be computed only where the size is stated."""
+    text = json.dumps({"files": [{"url": "http://h/a", "git_sha1": OF_DIGITS["git_sha1"]}]})
+    assert "the row has to state the size" in error_of(text).problems[0].message
 
 
 @pytest.mark.parametrize("order", [1, -1])

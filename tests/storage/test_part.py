@@ -447,7 +447,7 @@ async def test_the_hash_of_a_file_in_place(tmp_path, size):
     data = os.urandom(1024) * (size // 1024 + 1)
     (tmp_path / "a").write_bytes(data[:size])
     fd = os.open(tmp_path / "a", os.O_RDONLY)
-    assert await hash_and_close(fd, "sha256", safe_path("a")) == hashlib.sha256(data[:size]).hexdigest()
+    assert await hash_and_close(fd, "sha256", size, safe_path("a")) == hashlib.sha256(data[:size]).hexdigest()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
 
@@ -458,7 +458,7 @@ async def test_a_hash_under_way_can_be_stopped(tmp_path, monkeypatch):
     with open(tmp_path / "a", "wb") as file:
         file.truncate(1 << 34)
     fd = os.open(tmp_path / "a", os.O_RDONLY)
-    task = asyncio.create_task(hash_and_close(fd, "sha256", safe_path("a")))
+    task = asyncio.create_task(hash_and_close(fd, "sha256", 0, safe_path("a")))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -471,4 +471,4 @@ async def test_91_a_disk_that_cannot_read_back(tmp_path):
     """A descriptor that refuses to be read: a local fault, not a bug."""
     fd = os.open(tmp_path / "x", os.O_WRONLY | os.O_CREAT)
     with pytest.raises(LocalFault, match="cannot read a"):
-        await hash_and_close(fd, "md5", safe_path("a"))
+        await hash_and_close(fd, "md5", 0, safe_path("a"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.whole_json import get_object, list_objects, load_json
+from cfetch.manifest.repository_urls import find_git_hash
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
@@ -19,7 +20,7 @@ _TREE = re.compile(
 
 
 def read_huggingface_tree(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows: ``url``, ``path``, ``size``, and ``sha256`` of large files."""
+    """The rows: ``url``, ``path``, ``size``, and ``sha256`` of large files, ``git_sha1`` of others."""
     match = _TREE.match(source.own_url or "")
     if match:
         kind = "" if match["kind"] == "models" else f"{match['kind']}/"
@@ -41,4 +42,5 @@ def read_huggingface_tree(source: Source, document: Document, faults: Faults) ->
             continue
         large = get_object(entry, "lfs")
         fields = {"url": make_relative_url(path), "path": path, "size": large.get("size", entry.get("size"))}
-        yield Row(0, fields | {"sha256": large.get("oid")}, "files")
+        stated = {"sha256": large.get("oid")} if large else find_git_hash(entry.get("oid"), fields["size"])
+        yield Row(0, fields | stated, "files")

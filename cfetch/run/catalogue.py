@@ -102,6 +102,8 @@ class Catalogue:
             if name.startswith(_REFUSALS):
                 raise LocalFault(f"cannot use {self._path}: {name}") from None
             raise self._explain_damage(name) from None
+        except UnicodeDecodeError:  # the module cannot tell what SQLite says of names that are not UTF-8
+            raise self._explain_damage("text that is not UTF-8") from None
 
     def _explain_damage(self, what: str) -> LocalFault:
         return LocalFault(

@@ -23,7 +23,7 @@ from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import Renewal
 from cfetch.run.host_baseline import keep_baseline, read_baseline
-from cfetch.run.result_files import find_metrics_path, refuse_wanted_place
+from cfetch.run.result_files import find_failures_path, find_metrics_path, refuse_wanted_place
 from cfetch.run.threads import prove_threads
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
@@ -248,7 +248,7 @@ class Prepared:
     def _failures_path(self) -> Path | None:
         if self._settings.failures is None:
             return None
-        path = Path(self._settings.failures).absolute()
+        path = find_failures_path(self._settings.failures, self.plan.source)
         refuse_wanted_place("failures", path, self._volumes, self.plan)
         return path
 

@@ -318,6 +318,8 @@ class PreparedSync:
         elif directory.identify(own.path) is not None:
             self._emit_line(f"kept, as it was changed here: {printable(own.path)}")
             self._kept += 1
+        else:
+            self._emit_line(f"not there any more: {printable(own.path)}")
         self._catalogue.forget(own.path)
 
 

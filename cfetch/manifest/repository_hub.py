@@ -5,7 +5,6 @@ import re
 
 from cfetch.errors import UsageError
 from cfetch.manifest.repository_urls import HUGGING_FACE
-from cfetch.secret import printable
 
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9._-]+(?::\d{1,5})?(?:/[!-.0-~]+)*\Z", re.ASCII)
 
@@ -14,5 +13,5 @@ def find_endpoint() -> str:
     """The hub's address, without a slash at its end. Raises UsageError."""
     endpoint = (os.environ.get("HF_ENDPOINT") or HUGGING_FACE).rstrip("/")
     if not _ADDRESS.match(endpoint):
-        raise UsageError(f"HF_ENDPOINT is {printable(endpoint)}, which is no address like {HUGGING_FACE}")
+        raise UsageError(f"HF_ENDPOINT is no address like {HUGGING_FACE}")  # unshown: it may hold a password
     return endpoint

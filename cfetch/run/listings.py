@@ -128,12 +128,23 @@ async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, cloc
     except SourceError as error:
         raise UsageError(f"cannot list {shown}: {error}") from None
     if answer.status not in _REFUSALS:
+        _refuse_other_place(shown, url, answer)
         return answer
     code = next(iter(answer.headers.getall("X-Error-Code", [])), "")
     why = _CAUSES.get(
         code, "there is no such repository, or it is private: set HF_TOKEN, or correct the name"
     )
     raise UsageError(f"cannot list {shown}: HTTP {answer.status}: {why}")
+
+
+def _refuse_other_place(shown: str, url: SecretUrl, answer: Answer) -> None:
+    """Raise UsageError where another list answers: what that lacks would look as if it had gone."""
+    asked, source = (urlsplit(one.reveal()) for one in (url, answer.source))
+    if (asked.hostname, asked.port, asked.path) != (source.hostname, source.port, source.path):
+        raise UsageError(
+            f"cannot list {shown}: the hub sends its list to {answer.source}; if the repository has another "
+            "name now, give that"
+        )
 
 
 def _read_page(listing: Listing, body: bytes) -> list[_Listed]:

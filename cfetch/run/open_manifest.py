@@ -122,7 +122,7 @@ def _leads_away(asked: SecretUrl, source: SecretUrl) -> bool:
     """Whether a server does more than to add a slash, or to go from http to https."""
     first, last = urlsplit(asked.reveal()), urlsplit(source.reveal())
     places = ((parts.hostname, parts.port, parts.path.rstrip("/")) for parts in (first, last))
-    return len(set(places)) > 1 or (bool(first.query) and first.query != last.query)
+    return len(set(places)) > 1 or first.query != last.query
 
 
 def _open_file(manifest: str) -> BinaryIO:

@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+import msgspec
+
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
 from cfetch.manifest.entries import Frozen
+from cfetch.records import NOT_DECODED
 from cfetch.run.volumes import Volumes
-from cfetch.storage.files import STATE_NAME, local_fault, make_private
+from cfetch.storage.files import STATE_NAME, find_output, local_fault, make_private
+
+MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
 
 
 def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int) -> Path:
@@ -35,6 +40,36 @@ def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int)
     except OSError as error:
         raise local_fault(error, f"cannot write metrics to {path}") from None
     return path
+
+
+def find_failures_path(name: str, manifest: str) -> Path:
+    """Where the manifest of failures goes; it may take the place of an older one.
+
+    Raises:
+        ConfigError: something else is there.
+        LocalFault: it cannot be read.
+    """
+    try:
+        path = find_output(Path(name).absolute())
+        if path.is_file():
+            if Path(manifest).is_file() and path.samefile(manifest):
+                raise ConfigError(f"failures is {path}, the manifest itself; name another file")
+            with path.open("rb") as file:
+                line = file.readline(MOST_LINE_BYTES)
+            if line and not _is_row(line):
+                raise ConfigError(f"failures is {path}, which holds something else; name another file")
+    except OSError as error:
+        raise local_fault(error, f"cannot write the failures to {name}") from None
+    return path
+
+
+def _is_row(line: bytes) -> bool:
+    """Whether a manifest of failures may begin so."""
+    try:
+        row = msgspec.json.decode(line)
+    except NOT_DECODED:
+        return False
+    return isinstance(row, dict) and not {"url", "version"}.isdisjoint(row)
 
 
 def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: Frozen) -> None:

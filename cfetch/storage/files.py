@@ -217,6 +217,17 @@ def remove_temporaries(path: Path) -> None:
                 temporary.unlink()
 
 
+def find_output(path: Path) -> Path:
+    """The file that a person has named for a result, behind a symlink.
+
+    Raises:
+        UsageError: it is a device, a pipe or a directory, whose place a file would take.
+    """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{printable(str(path))} is a device, a pipe or a directory; name a file")
+    return path.resolve()
+
+
 @contextmanager
 def open_output(path: Path | None, *, private: bool) -> Iterator[TextIO]:
     """UTF-8 text to ``path``, which is replaced when the ``with`` ends well, or to stdout when it is None.
@@ -224,14 +235,15 @@ def open_output(path: Path | None, *, private: bool) -> Iterator[TextIO]:
     ``private`` text goes to a file that only its owner can read, and never onto a terminal.
 
     Raises:
-        UsageError: private text would stand on a terminal.
+        UsageError: private text would stand on a terminal; a device, a pipe or a directory has that name.
         LocalFault: the file cannot be written.
     """
     if path is None:
         with _open_stdout(private=private) as out:
             yield out
         return
-    with _writing(path), open_replacement(path, mode=PRIVATE if private else USERS) as file:
+    target = find_output(path)
+    with _writing(path), open_replacement(target, mode=PRIVATE if private else USERS) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         try:
             yield text

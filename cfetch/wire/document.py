@@ -26,6 +26,10 @@ MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest b
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
 ANSWER_S = 120.0  # for a small reply as a whole, so that single bytes now and then do not count as an answer
+SLOW_S, SLOWEST_BPS = (
+    60.0,
+    1024.0,
+)  # less in a minute is no document that comes, but a server that holds one up
 FIRST_BYTE = {"Range": "bytes=0-0"}
 PROBE_S = 30.0  # for one try of a size: a header and a byte
 LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
@@ -44,11 +48,12 @@ class Fetched(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A reply that has been read."""
+    """A reply that has been read; ``source`` is as in ``Response``."""
 
     status: int
     headers: Headers
     body: bytes
+    source: SecretUrl
 
 
 async def fetch_document(
@@ -104,7 +109,7 @@ async def ask(
                 )
         except TimeoutError:
             raise Transient(f"no whole answer within {ANSWER_S:g} s") from None
-        return Answer(response.status, response.headers, body.getvalue())
+        return Answer(response.status, response.headers, body.getvalue(), response.source)
 
     return await (
         repeat_until_answered(ask_once, clock=clock, jitter=jitter) if method == "GET" else ask_once()
@@ -143,9 +148,12 @@ async def _fetch_once(
                 raise Refused(
                     "the server states no length, so cfetch cannot tell whether the document is complete"
                 )
-        size = 0
+        size, began_s = 0, clock.monotonic()
         while data := await _wait_for_byte(response.read()):
             size += len(data)
+            lasting_s = clock.monotonic() - began_s
+            if lasting_s > SLOW_S and size < lasting_s * SLOWEST_BPS:
+                raise Transient(f"only {size} bytes came in {lasting_s:.0f} s")
             if size > max_bytes:
                 raise Refused(f"the document is longer than {max_bytes} bytes")
             sink.write(data)

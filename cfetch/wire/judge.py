@@ -172,6 +172,9 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         return _judge_range(asked, asked.base, range_text, length, etag, framed)
     if status == 206:
         return _judge_partial(asked, range_text, length, etag, framed)
+    states_part = range_text not in (None, f"bytes 0-{(length or 0) - 1}/{length}")
+    if states_part and not _is_vouched_for(asked):
+        return _refuse(f"the server answers {status} for the whole, and says that it is a part of it")
     if asked.base is not None:
         return _judge_object(asked, asked.base, length, etag, framed)
     if asked.end_byte is not None:
@@ -181,6 +184,11 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     return Verdict(
         action=Action.ACCEPT, body_bytes=length, total_bytes=length, validator=_strong(etag), framed=framed
     )
+
+
+def _is_vouched_for(asked: Asked) -> bool:
+    """Whether something besides the reply tells if it is whole."""
+    return asked.has_hash or asked.size_bytes is not None
 
 
 def _judge_status(status: int, asked: Asked) -> Verdict:

@@ -1,6 +1,7 @@
 """What is said and kept of entries that failed, and when they are no error."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from cfetch.app.download import pending
 from cfetch.app.plans import list_plans
 from cfetch.config.settings import Settings
 from cfetch.dashboard.closing import closing_lines
+from cfetch.errors import ConfigError, UsageError
 from tests.app.site import NAMES
 from tests.engine.drive import tree
 
@@ -88,6 +90,45 @@ def test_a_file_in_place_of_the_manifest_of_failures_is_not_overwritten(run):
     """The manifest wants a file of that name."""
     with pytest.raises(Exception, match="where the manifest wants a file"):
         run(failures=str(run.to / NAMES[0]))
+
+
+def make_fifo(path):
+    os.mkfifo(path)
+
+
+def make_device(path):
+    path.symlink_to("/dev/null")
+
+
+def write_notes(path):
+    path.write_text("precious notes\n")
+
+
+@pytest.mark.parametrize(("make", "said"), [
+    (make_fifo, "a device, a pipe or a directory"), (make_device, "a device, a pipe or a directory"),
+    (write_notes, "holds something else"), (None, "the manifest itself"),
+])  # fmt: skip
+def test_what_is_not_ours_is_not_replaced_by_failures(broken, tmp_path, make, said):
+    """A list, notes, a pipe or a device of that name stay, and the run does not begin."""
+    site, run, _ = broken
+    path = run.urls
+    if make is not None:
+        path = tmp_path / "place"
+        make(path)
+    before = path.lstat()
+    with pytest.raises((ConfigError, UsageError), match=said):
+        run(failures=str(path))
+    assert (path.lstat(), site.asked) == (before, [])
+
+
+def test_a_symlink_to_a_file_is_kept_and_its_file_replaced(broken, tmp_path):
+    """As by any other tool."""
+    _, run, _ = broken
+    (tmp_path / "link").symlink_to(tmp_path / "failed.jsonl")
+    for _ in range(2):
+        run(failures=str(tmp_path / "link"))
+    assert (tmp_path / "link").is_symlink()
+    assert len((tmp_path / "failed.jsonl").read_text().splitlines()) == len(GONE)
 
 
 @pytest.mark.parametrize(("name", "accepts", "status"), [

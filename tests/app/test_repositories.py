@@ -135,6 +135,13 @@ async def test_what_a_hub_says_of_a_file(env):
         env.setattr(listings, "MOST_IDLE_PAGES", 3)
         with pytest.raises(UsageError, match="4 pages one after the other have no file"):
             await asyncio.to_thread(listed, "hf://o/n/")
+        moved = f"{hub.url}api/models/o/new/tree/main?recursive=true"
+        hub.targets = {
+            target: reply(b"", f"Location: {moved}", status="307 Temporary Redirect"),
+            target.replace("/n/", "/new/"): reply(RECORDED),
+        }
+        with pytest.raises(UsageError, match="if the repository has another name now, give that"):
+            await asyncio.to_thread(listed, "hf://o/n")
         hub.targets = {target: reply(b"<html>")}
         with pytest.raises(UsageError, match="no list of files"):
             await asyncio.to_thread(listed, "hf://o/n")

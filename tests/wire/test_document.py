@@ -54,6 +54,13 @@ def test_what_would_be_wrong_for_good_is_refused_at_once(reply, words):
         document(reply)
 
 
+def test_a_document_that_drips_is_given_up():
+    """After a minute a byte now and then is no answer; one that comes slowly is waited for."""
+    with pytest.raises(Transient, match=r"only \d+ bytes came in 6\d s"):
+        document([Reply(body=BODY * 10, rate_bps=100.0)] * 9)
+    assert document(Reply(body=BODY * 100, rate_bps=1100.0))[0] == BODY * 100
+
+
 def test_a_document_that_does_not_end_is_given_up():
     """At its limit, not at the disk's."""
     with pytest.raises(Refused, match="longer than 1000 bytes"):

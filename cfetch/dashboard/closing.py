@@ -162,14 +162,23 @@ def failed_where(url: str | None, line: int | None) -> str:
     return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")
 
 
+def _find_remedy(kinds: set[str]) -> str:
+    """The step that is needed first; empty where repeating may be enough."""
+    if not kinds or not kinds <= LASTING:
+        return ""
+    at_source = "correct the links, sizes or hashes of what failed" if kinds != {Blocked.kind} else ""
+    here = "move away what stands in the way" if Blocked.kind in kinds else ""
+    return ", and ".join(filter(None, (at_source, here)))
+
+
 def _pointer_lines(summary: Summary, *, refetches: bool) -> list[str]:
     again = "the same command goes on: files in place are skipped"
     if refetches:
         again = "the same command without --existing refetch goes on: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
         then = f"once the cause is gone, {again}"
-    elif summary.exit_code and summary.failures and {failure.kind for failure in summary.failures} <= LASTING:
-        then = f"correct the links, sizes or hashes of what failed; then {again}"
+    elif summary.exit_code and (remedy := _find_remedy({failure.kind for failure in summary.failures})):
+        then = f"{remedy}; then {again}"
     elif summary.exit_code:
         then = again
     else:

@@ -445,7 +445,11 @@ def test_closing_words_after_a_local_fault():
 @pytest.mark.parametrize("metrics", ["m.jsonl", None])
 @pytest.mark.parametrize(
     ("kind", "first"),
-    [("transient", ""), ("refused", "correct the links, sizes or hashes of what failed; then ")],
+    [
+        ("transient", ""),
+        ("refused", "correct the links, sizes or hashes of what failed; then "),
+        ("blocked", "move away what stands in the way; then "),
+    ],
 )
 def test_the_way_on_names_no_option(metrics, kind, first):
     """After failures the same command is all it takes, once what no repetition mends has been corrected."""

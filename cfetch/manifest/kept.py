@@ -19,11 +19,15 @@ LOOKED_AT = 1000  # characters of a value
 _LINK = re.compile(r"""(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+)(\S*)""")
 _ENCODED_LINK = re.compile(r"\S*%(?:25)*3A%(?:25)*2F\S*", re.IGNORECASE)
 _LOGIN = re.compile(r"//\S*@")
+_BARE_LOGIN = re.compile(r"(?<![\w.+-])[\w.+-]+:[^\s:@]+@(?=\w)")
+# Of GitHub, Hugging Face, GitLab and Slack.
+_TOKEN = re.compile(r"\b(?:gh[a-z]|github_pat|hf|glpat|xox[a-z])[_-][\w-]{16,}")
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+\S{4,}", re.IGNORECASE)
 _QUERY = re.compile(r"\?[^\s?=]+=\S*")
 _WORDS = "sig|token|credential|policy|hmac|secret|passw|pwd|key|session|authorization|cookie"
 _SECRET = re.compile(
-    rf"""(?<![\w-])([\w-]*(?:{_WORDS})[\w-]*\\?["']?\s*[:=]\s*)(?:\\?"[^"]*"?|'[^']*'?|[^\s"'<>]+)""",
+    rf"""(?<![\w-])([\w-]*(?:{_WORDS})[\w-]*\\?["']?\s*(?:[:=]|%3[AD])\s*|--[\w-]*(?:{_WORDS})[\w-]*\s+)"""
+    r"""(?:\\?"[^"]*"?|'[^']*'?|[^\s"'<>]+)""",
     re.IGNORECASE,
 )
 _CLOSING = re.compile(r"""["'<>)\]},.;]*""")
@@ -45,6 +49,7 @@ def _show(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     text = _LINK.sub(_show_link, text[:LOOKED_AT])
     text = _LOGIN.sub("//<redacted>@", _ENCODED_LINK.sub("<redacted>", text))
+    text = _TOKEN.sub("<redacted>", _BARE_LOGIN.sub("<redacted>@", text))
     text = _QUERY.sub("?<redacted>", _BEARER.sub(r"\1 <redacted>", text))
     return printable(_SECRET.sub(r"\1<redacted>", text), MAX_CHARS)
 

@@ -167,8 +167,8 @@ def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its
 
 
 def _name_value(name: str, raw: object) -> str:
-    """The value as an error quotes it. A value that may hold a secret, as a URL may, is not quoted."""
-    if KINDS[name].secret or not isinstance(raw, str) or "://" in raw:
+    """The value as an error quotes it. A value that may hold a secret, as a URL or a login may, is not."""
+    if KINDS[name].secret or not isinstance(raw, str) or "://" in raw or "@" in raw:
         return name
     return f"{name} is {printable(raw, 60)!r} but"
 

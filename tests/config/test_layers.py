@@ -232,6 +232,13 @@ def test_an_error_repeats_no_url():
     assert "s3cret" not in str(caught.value)
 
 
+def test_a_login_in_place_of_a_host_is_not_quoted():
+    """Nor anything else with an @ in it."""
+    with pytest.raises(ConfigError, match="header_host") as raised:
+        resolve(flags={}, env={"CFETCH_HEADER_HOST": "me:s3cret@h/"})
+    assert "s3cret" not in str(raised.value)
+
+
 @pytest.mark.parametrize("name", FORMULA)
 def test_an_option_of_the_formula_chooses_it(name, tmp_path):
     """It would have no effect otherwise; whoever names a policy gets that one."""

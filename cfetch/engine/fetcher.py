@@ -213,6 +213,7 @@ class Fetcher:
                 cure=cure,
                 limiter=self._limiter,
                 unless={} if helper is not None else transfer.unless,
+                sources=transfer.sources,
             )
             if helper is None and part.ranges is None and not part.has_rest:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)

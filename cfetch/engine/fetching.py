@@ -1,6 +1,7 @@
 """One try at one entry: ask, judge the reply, stream the body into the part."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,6 +17,9 @@ from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
 from cfetch.wire.stated_hash import find_stated_hash
+
+if TYPE_CHECKING:
+    from cfetch.engine.transfer import Sources
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
@@ -38,8 +42,11 @@ async def fetch(
     cure: Cure = NO_CURE,
     limiter: Limiter | None = None,
     unless: Mapping[str, str] = NO_CONDITION,
+    sources: "Sources | None" = None,
 ) -> None:
     """Bring ``part`` to its end, or raise what stands in the way.
+
+    ``sources``: those of the entry; without a hash, the origin of the bytes that are there is kept to.
 
     ``unless``: headers under which the server says if the file in place is the same (RFC 9110, 13.1).
 
@@ -69,6 +76,8 @@ async def fetch(
                 response = await _spare(response, transport, url, asked, secrets, cure)
             attempt.reply.response = response
             attempt.reply.carried_bytes = response.carried_bytes
+            if sources is not None and digest is None:
+                _keep_to_origin(attempt, part, response, asked, sources)
             read = response.read if limiter is None else limiter.reader(response.read, url.host(), attempt)
             has_more = await _take_reply(attempt, part, response, asked, digest, read, clock)
             fresh = False
@@ -86,6 +95,19 @@ async def _warm(transport: Transport, url: SecretUrl, secrets: Mapping[str, str]
             await response.read()  # else the connection could not be used again
     finally:
         response.close()
+
+
+def _keep_to_origin(
+    attempt: Attempt, part: Sink, response: Response, asked: Asked, sources: "Sources"
+) -> None:
+    """Raise RangeRefused where a redirect leads to another host than that of the bytes to be joined."""
+    if not asked.joins:
+        if not attempt.is_helper:
+            sources.place = response.source
+    elif not sources.has_same_origin(response.source):
+        response.close()
+        part.restart()
+        raise RangeRefused("the rest would come from another host to which the URL redirects")
 
 
 def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, unless: Mapping[str, str]) -> Asked:

@@ -33,9 +33,20 @@ class Sources:
 
     ``number`` is the present source, at ``host``. ``place_bytes``: for how many bytes the entry has a place
     there; None: it has none. ``corrupt`` counts tries that brought wrong bytes from the present source.
+    ``place``: the address, after redirects, from which the first of the present bytes came.
     """
 
-    __slots__ = ("_failures", "_is_owed", "_mirrors", "_own_host", "corrupt", "host", "number", "place_bytes")
+    __slots__ = (
+        "_failures",
+        "_is_owed",
+        "_mirrors",
+        "_own_host",
+        "corrupt",
+        "host",
+        "number",
+        "place",
+        "place_bytes",
+    )
 
     def __init__(self, own_host: str, mirrors: Sequence[SecretUrl]) -> None:
         self._own_host = self.host = own_host
@@ -44,6 +55,7 @@ class Sources:
         self._is_owed = False  # wrong bytes may be another source's: the present one may show the whole
         self.number = 0
         self.corrupt = 0
+        self.place: SecretUrl | None = None
         self.place_bytes: int | None = None
 
     @property
@@ -86,6 +98,13 @@ class Sources:
     def move(self, number: int) -> None:
         """Ask another source from now on."""
         self.number, self.host, self.corrupt = number, self.host_of(number), 0
+        self.place = None
+
+    def has_same_origin(self, place: SecretUrl) -> bool:
+        """Whether bytes from there may follow the present ones: an ETag says nothing at another origin."""
+        if self.place is None:  # they are an earlier run's
+            self.place = place
+        return self.place is place or self.place.origin() == place.origin()
 
     def leave(self) -> None:
         """Stop using the present source for good."""

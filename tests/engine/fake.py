@@ -24,7 +24,7 @@ class Reply:
 
     After ``cut`` bytes of the reply comes ``then``: "stall" for ever, "reset", or "end" like a normal end.
     ``framing`` is how the end is told: "length", "chunked" or "close". ``at_s``: the body's pieces arrive at
-    these times after the head instead, in equal shares.
+    these times after the head instead, in equal shares. ``place``: where redirects have led.
     """
 
     body: bytes = b""
@@ -39,6 +39,7 @@ class Reply:
     framing: str = "length"
     headers: dict[str, str] = field(default_factory=dict)
     error: Exception | None = None
+    place: str = "http://h.test/"
 
 
 @dataclass
@@ -112,7 +113,7 @@ class FakeResponse:
 
     def __init__(self, reply, asked, on_over):
         self.peer = "192.0.2.1:80"
-        self.place = self.source = SecretUrl("http://h.test/")
+        self.place = self.source = SecretUrl(reply.place)
         self.carried_bytes = 0
         self.over = False
         self.is_retired = False

@@ -83,6 +83,20 @@ def test_the_file_changes_between_two_tries(tmp_path, digest):
     assert len(outcome.transport.opens) == 2
 
 
+@pytest.mark.parametrize("digest", [False, True])
+def test_hosts_of_one_redirect_are_not_one_server(tmp_path, digest):
+    """Equal ETags of two hosts, as nginx makes them of time and size: only a hash joins their bytes."""
+    script = [
+        Reply(body=BODY, cut=1000, place="http://a.test/x"),
+        Reply(body=BODY if digest else OTHER, place="http://b.test/x"),
+        Reply(body=OTHER, place="http://b.test/x"),
+    ]
+    outcome = one(tmp_path, script, entry=entry_of(0, "a", BODY, digest=digest))
+    assert outcome.tree == {"a": BODY if digest else OTHER}
+    ranges = [a.range for a in outcome.transport.opens]
+    assert ranges == [None, "bytes=1000-", None][: 2 if digest else 3]
+
+
 def test_bytes_are_gone_on_with_under_the_validator_of_their_own_reply(tmp_path):
     """The server turns back to a version that an earlier reply without bytes was of: nothing is joined."""
     script = [

@@ -76,6 +76,7 @@ class Network:
         else:
             self._answer(reply, *asked, fault, rng)
         body = Body(self, reply, _arrivals(reply, rng, now_s, host, fault), fault)
+        body.place = body.source = url
         self.open_now.add(body)
         self._log(f"{reply.status} {text} {len(reply.data)} bytes {reply.framing} {reply.ending}")
         return body
@@ -310,6 +311,7 @@ class Body:
         self.status = reply.status
         self.headers = reply.finished_headers()
         self.peer = "192.0.2.1:80"
+        self.place = self.source = SecretUrl("")  # set by the network
         self.carried_bytes = 0
         self._network = network
         self._arrivals = arrivals

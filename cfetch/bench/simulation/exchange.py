@@ -78,8 +78,8 @@ class Exchange:
         "status",
     )
 
-    place: SecretUrl  # of no reply: nothing is redirected here
-    source: SecretUrl  # the same
+    place: SecretUrl  # set by the transport
+    source: SecretUrl  # set by it too
 
     def __init__(self, transport: "SimTransport", connection: Connection, meets: Meets) -> None:
         self._transport = transport

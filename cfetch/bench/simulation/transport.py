@@ -67,7 +67,9 @@ class SimTransport:
             raise NotImplementedError(f"the simulator answers GET, not {method}")
         host, _, number = url.reveal()[len("http://") :].partition("/")
         index = int(number)
-        return await self.ask(self.connection(int(host), fresh=fresh), index, headers)
+        exchange = await self.ask(self.connection(int(host), fresh=fresh), index, headers)
+        exchange.place = exchange.source = url  # nothing is redirected here
+        return exchange
 
     async def ask(self, connection: Connection, index: int, headers: Mapping[str, str]) -> Exchange:
         """Ask for a file over a connection that nobody else uses; wait for the head."""

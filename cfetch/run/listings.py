@@ -139,7 +139,7 @@ async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, cloc
 
 def _refuse_other_place(shown: str, url: SecretUrl, answer: Answer) -> None:
     """Raise UsageError where another list answers: what that lacks would look as if it had gone."""
-    asked, source = (urlsplit(one.reveal()) for one in (url, answer.source))
+    asked, source = urlsplit(url.reveal()), urlsplit(answer.source.reveal())
     if (asked.hostname, asked.port, asked.path) != (source.hostname, source.port, source.path):
         raise UsageError(
             f"cannot list {shown}: the hub sends its list to {answer.source}; if the repository has another "

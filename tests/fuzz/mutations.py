@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 Step = tuple[int, int, int]
-MOST_BYTES = 256 << 10  # of rows of two bytes; an honest reader takes a second, on a busy machine three
+MOST_BYTES = 128 << 10  # an honest reader takes a second for rows of two bytes, on a busy machine three
 RAW = "\ue000raw\ue000"  # stands for JSON text that Python would not write
 
 VALUES = (

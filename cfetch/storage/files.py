@@ -225,7 +225,7 @@ def find_output(path: Path) -> Path:
     """
     if path.exists() and not path.is_file():
         raise UsageError(f"{printable(str(path))} is a device, a pipe or a directory; name a file")
-    return path.resolve()
+    return Path(os.path.realpath(path))  # of symlinks in a circle, the first one
 
 
 @contextmanager

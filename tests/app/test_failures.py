@@ -124,6 +124,8 @@ def test_what_is_not_ours_is_not_replaced_by_failures(broken, tmp_path, make, sa
 def test_a_symlink_to_a_file_is_kept_and_its_file_replaced(broken, tmp_path):
     """As by any other tool."""
     _, run, _ = broken
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    run(failures=str(tmp_path / "circle"))
     (tmp_path / "link").symlink_to(tmp_path / "failed.jsonl")
     for _ in range(2):
         run(failures=str(tmp_path / "link"))

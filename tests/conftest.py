@@ -36,8 +36,8 @@ class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Two processes for each processor: half of a run's time its tests wait for processes and files."""
-    return 2 * (os.cpu_count() or 1)
+    """One process more than processors: half of a run's time its tests wait for processes and files."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_xdist_make_scheduler(config, log):

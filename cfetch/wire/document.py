@@ -26,10 +26,8 @@ MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest b
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
 ANSWER_S = 120.0  # for a small reply as a whole, so that single bytes now and then do not count as an answer
-SLOW_S, SLOWEST_BPS = (
-    60.0,
-    1024.0,
-)  # less in a minute is no document that comes, but a server that holds one up
+SLOW_S = 60.0  # from then on a document has to have come at SLOWEST_BPS
+SLOWEST_BPS = 1024.0  # less is a server that holds its clients up
 FIRST_BYTE = {"Range": "bytes=0-0"}
 PROBE_S = 30.0  # for one try of a size: a header and a byte
 LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)

@@ -14,7 +14,8 @@ from tests.spark.session import spark  # noqa: F401 - a fixture
 from tests.storage.s3_server import bucket, moto_server  # noqa: F401 - fixtures
 from tests.warm import WarmPopen
 
-subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it
+if sys.platform == "linux":  # it needs prctl and /proc
+    subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
 TOGETHER = {  # what shares a server that takes seconds to start

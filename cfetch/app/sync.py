@@ -36,6 +36,7 @@ from cfetch.run.open_manifest import freeze_manifest, refuse_no_entries, shown_n
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
+from cfetch.storage.etags import keep_etag
 from cfetch.wire.network import Network, make_network
 
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
@@ -335,4 +336,4 @@ def _supersede(directory: Directory, path: SafePath) -> None:
 
 def _has_version(directory: Directory, path: SafePath, version: str | None) -> bool:
     source = directory.sources.find(path)
-    return source is not None and source.etag is not None and source.etag == version
+    return source is not None and source.etag is not None and source.etag == keep_etag(version)

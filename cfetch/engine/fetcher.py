@@ -5,6 +5,7 @@ straggler's fresh connection) happens within; where a try has to wait, the entry
 """
 
 import asyncio
+from http import HTTPStatus
 
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, outcome_of
@@ -212,7 +213,7 @@ class Fetcher:
                 or (helper is not None and not self._hosts.is_capped(transfer.host)),
                 cure=cure,
                 limiter=self._limiter,
-                unless={} if helper is not None else transfer.unless,
+                standing=None if helper is not None else transfer.standing,
                 sources=transfer.sources,
             )
             if helper is None and part.ranges is None and not part.has_rest:
@@ -236,6 +237,8 @@ class Fetcher:
             error = self._excuse_if_whole(transfer, attempt, failure)
             self._flights.end(attempt, outcome_of(error), error, self._clock.now())
             access = transfer.access
+            if failure.http_status == HTTPStatus.NOT_MODIFIED:
+                access.standing = None  # it has another version: ask for that
             access.is_fresh = access.is_fresh or failure.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:

@@ -10,7 +10,7 @@ from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.manifest.entry import Digest
 from cfetch.secret import SecretUrl
-from cfetch.storage.volume import Sink
+from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
@@ -41,14 +41,14 @@ async def fetch(
     fresh: bool,
     cure: Cure = NO_CURE,
     limiter: Limiter | None = None,
-    unless: Mapping[str, str] = NO_CONDITION,
+    standing: Standing | None = None,
     sources: "Sources | None" = None,
 ) -> None:
     """Bring ``part`` to its end, or raise what stands in the way.
 
     ``sources``: those of the entry; without a hash, the origin of the bytes that are there is kept to.
 
-    ``unless``: headers under which the server says if the file in place is the same (RFC 9110, 13.1).
+    ``standing``: the file in place, of which the server is asked whether it is the same (RFC 9110, 13.1).
 
     ``cure`` says how its host is best asked. A segment is asked for with its end. It returns early where the
     segment has become shorter or is over, and where the server sends less than was asked for; in the end what
@@ -70,7 +70,7 @@ async def fetch(
             fresh = False
         has_more, chunk_bytes = True, cure.chunk_bytes
         while has_more:
-            asked = _choose_range(attempt, part, chunk_bytes, NO_CONDITION if attempt.received else unless)
+            asked = _choose_range(attempt, part, chunk_bytes, None if attempt.received else standing)
             response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
             if cure.retire_bytes:
                 response = await _spare(response, transport, url, asked, secrets, cure)
@@ -110,7 +110,7 @@ def _keep_to_origin(
         raise RangeRefused("the rest would come from another host to which the URL redirects")
 
 
-def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, unless: Mapping[str, str]) -> Asked:
+def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Standing | None) -> Asked:
     """What to ask for next: the rest, or as much of it as the host is best asked for at a time."""
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
@@ -123,7 +123,8 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, unless: Mappin
         size_bytes=attempt.size_bytes,
         total_bytes=part.total_bytes,
         validator=part.validator,
-        unless=unless,
+        unless=NO_CONDITION if standing is None else standing.unless,
+        etag_hash=None if standing is None else standing.etag_hash,
         refuses_pages=attempt.assignment.refuses_pages,
         base=attempt.assignment.entry.range_start,
         has_hash=attempt.assignment.entry.digest is not None,

@@ -323,10 +323,9 @@ class Transfer:
         return self.adopted_bytes is None
 
     @property
-    def unless(self) -> Mapping[str, str]:
-        """The headers by which the present source says that the file in place is the same."""
-        standing = self.access.standing
-        return standing.unless if standing is not None and not self.sources.number else {}
+    def standing(self) -> Standing | None:
+        """The file in place, of which the present source is to say whether it is the same."""
+        return self.access.standing if not self.sources.number else None
 
     @property
     def host(self) -> str:

@@ -15,7 +15,7 @@ Read in this order::
     staging.py            the directory in which a run writes its parts, and what dead runs have left
     publisher.py          final names, in groups, in an order that survives a power cut
     directory.py          a directory, beneath a held descriptor, no symlink followed
-    sources.py  batch_records.py    what it notes of published files, and of batches that are whole
+    sources.py  etags.py  batch_records.py    what it notes of published files, and of batches that are whole
     standing.py           which files stand there already, many at a time
     directory_volume.py   adapts it to the port; disk.py carries its steps out, in the loop or in a thread
     descriptors.py        what a run holds open

@@ -12,10 +12,10 @@ from functools import partial
 from cfetch.errors import Corrupt, VolumeFault
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
+from cfetch.storage.etags import keep_etag
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, StoreCalls, Upload, piece_bytes_for
 from cfetch.storage.resume import identity_of, proof_of
-from cfetch.storage.sources import short_etag
 from cfetch.storage.volume import Sink
 
 AT_A_TIME = 16  # objects that are made visible together; a small one is a round trip of some 50 ms
@@ -316,7 +316,7 @@ class ObjectPart:
             digest = f"{entry.digest.algorithm}:{entry.digest.hex}" if entry.digest else None
             source, run_id = identity_of(entry) if digest is None else None, self._bucket.objects.run_id
             is_known = digest is None and not self._is_mirrored
-            about = About(digest, source, run_id, short_etag(self.validator) if is_known else None)
+            about = About(digest, source, run_id, keep_etag(self.validator) if is_known else None)
             upload = self._bucket.store.upload(entry.path, about, self._pieces.piece_bytes)
             self._sending = _Sending(self._bucket.calls, upload)
         return self._sending

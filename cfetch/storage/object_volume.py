@@ -185,7 +185,7 @@ class ObjectStoreVolume:
         verified = vouch(source, entry, object_.size_bytes)
         if verified is None or self._existing == "trust":
             return None if verified is None else Standing(verified)
-        return Standing(verified, unless_changed(None if source is None else source.etag, object_.changed_s))
+        return unless_changed(verified, None if source is None else source.etag, object_.changed_s)
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Do nothing: an upload belongs to the process that began it."""

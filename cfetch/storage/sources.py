@@ -6,9 +6,9 @@ It is an extended attribute of the file and travels with it through renames, so 
 with the file. It is lost when another tool replaces or copies the file, and then nothing is known about the
 file. A tool that writes into the file keeps it: it says where the file came from, not what it holds.
 
-An ETag of more than 64 characters is left out, for the room that it takes. Its hash would be of no use: a
-server can only be asked whether it still has the very ETag that it gave. Such a file is asked for by the time
-of its change instead (``volume.unless_changed``), and fetched again where the server knows no times.
+Of an ETag of more than 64 characters the record keeps a hash (``etags``). Such a file is asked for by the
+time of its change, and the ETag in the answer is compared (``volume.unless_changed``); where the server knows
+no times, it is fetched again.
 
 Where the file system has no extended attributes, the records of a directory's files stand in one file of the
 state directory, ``sources/<hash of the directory's name>``, a line each; the last one counts. Such a record
@@ -27,17 +27,17 @@ import msgspec
 from cfetch.manifest.entry import SafePath
 from cfetch.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
+from cfetch.storage.etags import is_hash, keep_etag
 from cfetch.storage.files import STATE_NAME
 
 ATTRIBUTE = "user.cfetch.source"
 SOURCES = "sources"  # below the volume's state directory
-MAX_ETAG_BYTES = 64  # within the quotes; a longer one is not kept
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NO_ATTRIBUTES = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class Source(msgspec.Struct, frozen=True):
-    """``identity`` names the link and holds nothing of it; ``etag`` is the strong ETag of the bytes.
+    """``identity`` names the link and holds nothing of it; ``etag`` is the strong ETag of the bytes, as kept.
 
     ``size_bytes`` is of the file when it was published. None: not known.
     """
@@ -47,10 +47,10 @@ class Source(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
 
 
-# A byte for the form, 16 of the identity, 6 of the size, and the ETag without its quotes. Up to 56 bytes
-# stand in an inode of ext4, which has 256; for more a file gets a block of its own, and to make that doubles
-# the time of making a small file. An MD5 as an ETag, in hex, makes 55.
-_FORM = b"\x01"
+# A byte for the form, 16 of the identity, 6 of the size, and the ETag without its quotes, or its hash. Up to
+# 56 bytes stand in an inode of ext4, which has 256; for more a file gets a block of its own, and to make that
+# doubles the time of making a small file. An MD5 as an ETag, in hex, makes 55.
+_FORM, _FORM_OF_HASH = b"\x01", b"\x02"
 _IDENTITY_BYTES, _SIZE_BYTES = 16, 6
 _HEAD_BYTES = 1 + _IDENTITY_BYTES + _SIZE_BYTES
 SUPERSEDED = Source("0" * 2 * _IDENTITY_BYTES)
@@ -68,25 +68,21 @@ _PAIR = msgspec.json.Decoder(tuple[str, str | None])
 _LINE = msgspec.json.Decoder(tuple[str, int, int, str, str | None])
 
 
-def short_etag(etag: str | None) -> str | None:
-    """The ETag, if it can be kept in a record: it is short, and of plain characters."""
-    return etag if etag is not None and etag.isascii() and len(etag) <= MAX_ETAG_BYTES + 2 else None
-
-
 def _encode_source(source: Source) -> bytes:
     """The bytes of the attribute. ``identity`` is 32 hex digits, and the size is known."""
     size = (source.size_bytes or 0).to_bytes(_SIZE_BYTES)
-    etag = (short_etag(source.etag) or "").strip('"').encode()
-    return _FORM + bytes.fromhex(source.identity) + size + etag
+    head = bytes.fromhex(source.identity) + size
+    etag = keep_etag(source.etag) or '""'
+    return _FORM_OF_HASH + head + bytes.fromhex(etag) if is_hash(etag) else _FORM + head + etag[1:-1].encode()
 
 
 def _decode_source(raw: bytes) -> Source | None:
     """Read the attribute; None if it is not ours."""
     with suppress(ValueError, *NOT_DECODED):
-        if raw[:1] == _FORM and len(raw) >= _HEAD_BYTES:
-            size_bytes = int.from_bytes(raw[1 + _IDENTITY_BYTES : _HEAD_BYTES])
-            etag = raw[_HEAD_BYTES:].decode("ascii")
-            return Source(raw[1 : 1 + _IDENTITY_BYTES].hex(), f'"{etag}"' if etag else None, size_bytes)
+        if raw[:1] in {_FORM, _FORM_OF_HASH} and len(raw) >= _HEAD_BYTES:
+            size_bytes, kept = int.from_bytes(raw[1 + _IDENTITY_BYTES : _HEAD_BYTES]), raw[_HEAD_BYTES:]
+            etag = kept.hex() if raw[:1] == _FORM_OF_HASH else f'"{kept.decode("ascii")}"'
+            return Source(raw[1 : 1 + _IDENTITY_BYTES].hex(), etag if kept else None, size_bytes)
         if raw[:1] == b"{":
             return Source(_OBJECT.decode(raw).identity)
         text, _ = _PAIR.decode(raw)
@@ -176,7 +172,7 @@ class Sources:
 
     def _note_in_state(self, path: str, source: Source, changed_ns: int) -> None:
         parent, _, leaf = path.rpartition("/")
-        etag = short_etag(source.etag)
+        etag = keep_etag(source.etag)
         line = msgspec.json.encode((leaf, changed_ns, source.size_bytes or 0, source.identity, etag))
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         directory = self._held.open_below(f"{STATE_NAME}/{SOURCES}", mode=0o700)

@@ -14,6 +14,7 @@ import msgspec
 from cfetch.errors import Blocked, CfetchError
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.urls import strip_signature
+from cfetch.storage.etags import is_hash
 from cfetch.storage.held_ranges import HeldRanges, Segment
 
 Ended = Callable[[CfetchError | None], None]
@@ -71,21 +72,23 @@ class Standing(NamedTuple):
     """A file that stands in place: ``verified`` says what vouches for it.
 
     ``unless``: the headers under which the server says whether it has another version now; empty: it need
-    not be asked.
+    not be asked. ``etag_hash``: of the ETag that its answer has to name, if it names one.
     """
 
     verified: str
     unless: Mapping[str, str] = {}
+    etag_hash: str | None = None
 
 
-def unless_changed(etag: str | None, changed_s: float) -> dict[str, str]:
-    """The headers of a request for a file that came under ``etag``, or was changed last at ``changed_s``.
+def unless_changed(verified: str, etag: str | None, changed_s: float) -> Standing:
+    """A file that stands in place unless the server has another version now.
 
-    The server answers 304 without a body as long as its file is the same (RFC 9110, 13.1).
+    It came under ``etag``, as a record keeps it, and was changed last at ``changed_s``. The server answers
+    304 without a body as long as its file is the same (RFC 9110, 13.1).
     """
-    if etag is not None:
-        return {"If-None-Match": etag}
-    return {"If-Modified-Since": formatdate(changed_s, usegmt=True)}
+    if etag is not None and not is_hash(etag):
+        return Standing(verified, {"If-None-Match": etag})
+    return Standing(verified, {"If-Modified-Since": formatdate(changed_s, usegmt=True)}, etag)
 
 
 class Sink(Protocol):

@@ -92,6 +92,11 @@ class Attempts:
                     _empty(files, directory, keep, kept_in, move=is_owners and int(owner) == gone_epoch)
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
+    def end(self, instant: str, below: int) -> None:
+        """Remove what epochs lower than ``below`` have left, and the mark of a run: the instant is over."""
+        self.roll_back(instant, below)
+        self.unmark(instant)
+
     def unmark(self, instant: str) -> None:
         """Take away what a killed run has marked as its own; for the owner of a timeline where it is over."""
         for files in self._volumes:

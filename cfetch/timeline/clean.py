@@ -151,9 +151,7 @@ def _sweep(table: Table, now_s: float) -> None:
 
     for instant in filter(is_over, table.attempts.instants()):
         if instant in entries or not table.attempts.are_elsewheres(instant):
-            table.attempts.roll_back(instant, _EVERY_EPOCH)
-            if instant in entries:
-                table.attempts.unmark(instant)
+            table.attempts.end(instant, _EVERY_EPOCH)
     files = table.files
     for directory in files.names(PLANS):
         instant = directory.removeprefix(

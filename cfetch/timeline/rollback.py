@@ -102,8 +102,7 @@ def _undo(table: Table, target: str) -> None:
             return
         with suppress(FileNotFoundError):  # it has moved on at this very moment: look again
             entry = table.store.move(entry, Event.CONDEMN, Kind.REMOVABLE)
-            table.attempts.roll_back(target, entry.epoch)
-            table.attempts.unmark(target)
+            table.attempts.end(target, entry.epoch)
             with suppress(FileNotFoundError):
                 table.files.unlink(f"{HEARTBEATS}/{target}.json")
             remove_frozen(table.files, target)

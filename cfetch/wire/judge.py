@@ -33,6 +33,8 @@ from typing import Protocol
 
 import msgspec
 
+from cfetch.storage.etags import is_same
+
 
 class Action(Enum):
     """What the attempt has to do."""
@@ -67,6 +69,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     validator: str | None = None  # the strong ETag under which the part's bytes came
     refuses_pages: bool = False  # what is asked for is no web page, as far as its name tells
     unless: Mapping[str, str] = {}  # the headers by which the server can say that nothing has changed
+    etag_hash: str | None = None  # of the ETag of the file in place, where that was too long to be kept
     base: int | None = None
     has_hash: bool = False
 
@@ -133,7 +136,7 @@ def is_page_name(name: str) -> bool:
 def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
     """Judge a reply by the rules above, in their order."""
     if status not in (200, 206):
-        return _judge_status(status, asked)
+        return _judge_status(status, headers, asked)
     media_type = _media_type(headers) if asked.refuses_pages else ""
     if media_type in _PAGE_TYPES:
         return _refuse(
@@ -191,12 +194,15 @@ def _is_vouched_for(asked: Asked) -> bool:
     return asked.has_hash or asked.size_bytes is not None
 
 
-def _judge_status(status: int, asked: Asked) -> Verdict:
+def _judge_status(status: int, headers: Headers, asked: Asked) -> Verdict:
     if status == 416 and asked.base is not None and not asked.joins:
         return _refuse("HTTP 416: the server's object ends before the range that the manifest states")
     if status == 416 and asked.is_range:
         return Verdict(action=Action.REFUSE_RANGE, reason="HTTP 416: the server has no such range")
     if status == 304 and asked.unless:
+        kept, stated = asked.etag_hash, headers.getall("ETag", [])
+        if kept is not None and not all(is_same(kept, etag) for etag in stated):
+            return _refuse_range("HTTP 304 for a file of another ETag than the one in place came under")
         return Verdict(action=Action.UNCHANGED)
     action = STATUS.get(status)
     if action is None:

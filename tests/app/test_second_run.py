@@ -48,6 +48,18 @@ def test_check_asks_whether_a_file_has_changed(site, run, tmp_path, has_etags):
     assert tree(tmp_path / "to") == site.files
 
 
+def test_a_long_etag_tells_a_version_that_the_date_does_not(site, run, tmp_path):
+    """A server that goes by dates answers 304 for an older version that was put back; its ETag is another."""
+    site.knows_etags, site.etag_prefix = False, "x" * 80
+    run()
+    site.files[NAMES[3]] = b"an older version"
+    assert run(existing="trust") == dict.fromkeys(NAMES, "skipped")
+    site.take_asked()
+    assert run(existing="check") == {name: "done" if name == NAMES[3] else "skipped" for name in NAMES}
+    assert [status for _, name, status in site.asked if name == NAMES[3]] == [304, 200]
+    assert tree(tmp_path / "to") == site.files
+
+
 def test_refetch_fetches_all(site, run):
     """Whatever stands there."""
     run()

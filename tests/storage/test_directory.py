@@ -11,6 +11,7 @@ from cfetch.errors import Blocked, LocalFault
 from cfetch.manifest.entry import safe_path
 from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import Directory
+from cfetch.storage.etags import is_hash, is_same
 from cfetch.storage.part import Part
 from cfetch.storage.sources import ATTRIBUTE, SUPERSEDED, Source, _name_of, set_source, source_of
 from tests.engine.drive import entry_of, tree
@@ -312,8 +313,13 @@ def test_without_attributes_the_state_directory_tells_where_files_came_from(volu
 
 
 @pytest.mark.parametrize("etag", ['"' + "x" * 65 + '"', '"\udcff"', '"\u00e9"'])
-def test_an_etag_that_cannot_be_kept_is_left_out(tmp_path, etag):
-    """The link is recorded nevertheless."""
+def test_of_an_etag_that_is_long_or_strange_a_hash_is_kept(tmp_path, etag):
+    """It tells other versions apart, and takes the room of a short one."""
     with open(tmp_path / "a", "wb") as file:
         set_source(file.fileno(), Source(LINK, etag, 5))
-        assert source_of(file.fileno()) == Source(LINK, None, 5)
+        kept = source_of(file.fileno()).etag
+        assert len(os.getxattr(file.fileno(), ATTRIBUTE)) == 39
+    assert is_hash(kept)
+    assert is_same(kept, etag)
+    assert is_same(kept, f"W/{etag}")
+    assert not is_same(kept, etag[:-1] + 'y"')

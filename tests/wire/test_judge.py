@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from cfetch.storage.etags import keep_etag
 from cfetch.wire.judge import MAX_SKIPPED_BYTES, Action, Asked, judge
 
 A, R, RR, RETRY, THROTTLE, REFRESH = (
@@ -27,6 +28,9 @@ RANGED = Asked(base=400, size_bytes=600)  # an entry that is a range of an objec
 RANGED_REST = Asked(base=400, from_byte=100, size_bytes=600, validator='"a"')
 RANGED_HASHED = Asked(base=400, size_bytes=600, has_hash=True)
 RANGED_FAR = Asked(base=MAX_SKIPPED_BYTES + 1, size_bytes=1, has_hash=True)
+LONG = '"' + "x" * 65 + '"'
+UNLESS = Asked(unless={"If-None-Match": '"a"'})
+UNLESS_HASH = Asked(unless={"If-Modified-Since": "…"}, etag_hash=keep_etag(LONG))
 LEN = ("Content-Length", "1000")
 TAG = ("ETag", '"a"')
 TAIL = ("Content-Length", "600")
@@ -123,6 +127,12 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     *[(f"47 P22 {code}", WHOLE, code, [], R) for code in (400, 404, 405, 409, 410, 451, 501, 505)],
     *[(f"49 {code}", WHOLE, code, [LEN], R) for code in (100, 201, 202, 203, 204, 205, 226, 300, 301, 304)],
     ("unheard of", WHOLE, 999, [], R),
+    ("unless, 304", UNLESS, 304, [("ETag", '"other"')], Action.UNCHANGED),
+    ("unless, 304 of the long ETag", UNLESS_HASH, 304, [("ETag", LONG)], Action.UNCHANGED),
+    ("unless, 304 of the long ETag, weak", UNLESS_HASH, 304, [("ETag", f"W/{LONG}")], Action.UNCHANGED),
+    ("unless, 304 without an ETag", UNLESS_HASH, 304, [], Action.UNCHANGED),
+    ("unless, 304 of another ETag", UNLESS_HASH, 304, [TAG], RR),
+    ("unless, 200", UNLESS_HASH, 200, [LEN, TAG], A),
 ])  # fmt: skip
 def test_the_table(number, asked, status, headers, action):
     """Each condition has its one verdict."""

@@ -80,8 +80,11 @@ class Volumes:
         return {str(place.root): place.free_bytes() for place in self.local} | dict.fromkeys(self.stores)
 
     def existing(self, path: SafePath) -> int | None:
-        """The size of the file at ``path`` on the first directory with one. Raises Blocked, LocalFault."""
-        sizes = (volume.existing(path) for volume in self.local)
+        """The size of the file at ``path`` on the first directory with one; None where something blocks it.
+
+        Raises LocalFault.
+        """
+        sizes = (_size_on(volume, path) for volume in self.local)
         return next((size_bytes for size_bytes in sizes if size_bytes is not None), None)
 
     def count_in_place(self, entries: Iterable[Entry]) -> int:
@@ -159,10 +162,14 @@ class Volumes:
 
 
 def _has_size(volume: Directory, entry: Entry) -> bool:
-    with suppress(Blocked):
-        is_file = entry.size_bytes is not None and entry.piece is None
-        return is_file and volume.existing(entry.path) == entry.size_bytes
-    return False
+    is_file = entry.size_bytes is not None and entry.piece is None
+    return is_file and _size_on(volume, entry.path) == entry.size_bytes
+
+
+def _size_on(volume: Directory, path: SafePath) -> int | None:
+    with suppress(Blocked):  # the run tells of that, file by file
+        return volume.existing(path)
+    return None
 
 
 @contextmanager

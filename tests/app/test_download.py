@@ -324,6 +324,19 @@ def test_only_what_is_missing_needs_room(in_place, monkeypatch, free, size, fits
         assert prepared.preview().files == 1
 
 
+@pytest.mark.parametrize(("free", "fits"), [(0, False), (1 << 40, True)])
+def test_what_something_blocks_needs_room_too(in_place, monkeypatch, tmp_path, free, fits):
+    """On a disk that is nearly full a directory in a file's place is no error of its own yet."""
+    path, settings = in_place
+    file = next(each for each in (tmp_path / "to").rglob("*") if each.is_file())
+    file.unlink()
+    file.mkdir()
+    monkeypatch.setattr(Directory, "free_bytes", lambda _: free)
+    refused = nullcontext() if fits else pytest.raises(LocalFault, match="10 more bytes")
+    with refused, prepare(path, settings, env={}) as prepared:
+        assert prepared.preview().files == 1
+
+
 def test_69_a_symlink_as_state_directory_is_refused_before_anything_is_written(in_place, tmp_path):
     """Not even the plan is written behind it."""
     path, settings = in_place

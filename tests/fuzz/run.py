@@ -14,6 +14,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,9 +117,9 @@ def _take_turn(options: argparse.Namespace) -> NoReturn:
         import atheris  # type: ignore[import-untyped]
 
         with atheris.instrument_imports(include=["cfetch"]):
-            from tests.fuzz.readers import READERS
+            from tests.fuzz.readers import READERS, ROOT
     else:
-        from tests.fuzz.readers import READERS
+        from tests.fuzz.readers import READERS, ROOT
     from hypothesis import HealthCheck, Phase, given, seed, settings
 
     from tests.fuzz.mutations import MOST_BYTES, mutations
@@ -178,6 +179,7 @@ def _take_turn(options: argparse.Namespace) -> NoReturn:
         traceback.print_exc(limit=-6)
         held.write_bytes(fallen)
     print("samples", counted, flush=True)
+    shutil.rmtree(ROOT)  # what ends here ends without its own tidying up
     os._exit(1 if failed else 0)
 
 

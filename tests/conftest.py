@@ -2,6 +2,7 @@
 
 import compileall
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from tests.warm import WarmPopen
 
 if sys.platform == "linux":  # it needs prctl and /proc
     subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it
+if "PYTEST_XDIST_WORKER" in os.environ:  # under nohup, or in a script's background, tests end by signals too
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
 TOGETHER = {  # what shares a server that takes seconds to start

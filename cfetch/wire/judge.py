@@ -22,6 +22,8 @@ The rules, in the order in which they are asked (RFC 9110 names in brackets):
    ``framed=False``, and only a size or a hash of the manifest can vouch for it.
 9. A web page where something else was asked for, and neither size nor hash will tell: REFUSE. It is a login
    page, a captive portal's, or an error told with status 200.
+10. 304 to a request with a condition [13.1]: UNCHANGED. Where a record has only the hash of the ETag, and the
+   reply names another one, the server goes by dates alone: REFUSE_RANGE, and the file is asked for anew.
 
 Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two replies.
 """

@@ -153,6 +153,7 @@ class Pool:
         if look_at_widths(hosts, flights, self._emit, self._clock, is_calm=is_calm, left_bytes=left_bytes):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments
+        segments.end_trials()
         if spare > 0 and segments.helps_any and not self._parts.switch.is_stopping:
             try:
                 self._parts.dispatch.put_helpers(segments.assign(spare))

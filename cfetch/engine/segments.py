@@ -30,7 +30,7 @@ YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 class Helper(NamedTuple):
     """A further attempt at ``transfer``, for the bytes of ``segment``. It has a place at ``host``.
 
-    ``segment`` None: for all of the file, into the part ``second``.
+    ``segment`` None: for all of the file, into the part ``second``. ``is_trial``: it ends if it is no faster.
     """
 
     key: int
@@ -39,6 +39,7 @@ class Helper(NamedTuple):
     host: str
     place_bytes: int
     second: Part | None = None
+    is_trial: bool = False
 
     @property
     def has_little(self) -> bool:
@@ -111,20 +112,37 @@ class Segments:
         return helpers + self._begin_seconds(idle - sum(split.fresh_attempts for split in splits), now_s)
 
     def _begin_seconds(self, idle: int, now_s: float) -> list[Helper]:
-        """Ask a second time for files whose server has no ranges; at most once for a file."""
-        seconds: list[Helper] = []
+        """Ask a second time for files that cannot be split; except for trials at most once for a file."""
+        begun: list[Helper] = []
+        seconds = self._policy.seconds
+        if seconds is None:
+            return begun
+        tried = {helper.host for helper in self._helpers.values() if helper.is_trial}
         for attempt, transfer in list(self._flights):
-            if len(seconds) >= idle or not self._free_places(transfer.host):
+            if len(begun) >= idle or not self._free_places(transfer.host):
                 break
-            is_open = not (attempt.is_helper or attempt.resumable or attempt.reason or attempt.is_held)
-            if not is_open or transfer.helpers.second or not self._may_help(transfer, now_s):
+            can_split = attempt.resumable and attempt.size_bytes is not None
+            is_open = not (attempt.is_helper or can_split or attempt.reason or attempt.is_held)
+            if not (is_open and attempt.received) or transfer.helpers.second:
                 continue
-            if attempt.received and self._policy.begin_second(attempt.key):
-                part = transfer.part.open_second()
-                if part is not None:
-                    seconds.append(self._send_helper(transfer, None, part))
-                    transfer.helpers.second = seconds[-1].key
-        return seconds
+            if not self._may_help(transfer, now_s):
+                continue
+            is_trial = attempt.resumable or not seconds.is_sure(attempt.key)
+            if is_trial and (transfer.host in tried or not seconds.is_trial(attempt.key)):
+                continue
+            part = transfer.part.open_second()
+            if part is not None:
+                begun.append(self._send_helper(transfer, None, part, is_trial=is_trial))
+                transfer.helpers.second = begun[-1].key
+                tried |= {transfer.host} if is_trial else set()
+        return begun
+
+    def end_trials(self) -> None:
+        """End the second requests that were begun to see whether they are faster, and are not."""
+        seconds = self._policy.seconds
+        for helper in [helper for helper in self._helpers.values() if helper.is_trial]:
+            if seconds is not None and not seconds.is_worth(helper.transfer.entry.id, helper.key):
+                self._end(self._flights.get(helper.key), BreakOff.DISMISSED, has_lost=True)
 
     def win(self, helper: Helper) -> None:
         """A second request has brought the file, verified: its part takes the place of the first one's."""
@@ -138,8 +156,10 @@ class Segments:
         """Send helpers for what helpers before them have left; the entry's owner is busy elsewhere."""
         helpers: list[Helper] = []
         for attempt, transfer in self._flights:
-            if attempt.is_helper or transfer.part.ranges is None or not self._may_help(transfer, now_s):
+            is_shared = transfer.part.ranges is not None and not transfer.helpers.has_second
+            if attempt.is_helper or not is_shared or not self._may_help(transfer, now_s):
                 continue
+            assert transfer.part.ranges is not None
             for start, end in transfer.part.ranges.missing:
                 free = self._free_places(transfer.host)
                 if len(helpers) == idle or not free or len(transfer.helpers.keys) + 1 >= self._most:
@@ -179,6 +199,8 @@ class Segments:
             transfer.part.ranges.give_back(helper.segment)
         if helper.second is not None and not transfer.helpers.has_won:
             helper.second.discard()
+            if helper.is_trial and transfer.helpers.second == helper.key:
+                transfer.helpers.second = 0
         transfer.helpers.remove(helper.key, fault, has_failed=failed)
 
     def dismiss(self, transfer: Transfer) -> None:
@@ -215,6 +237,7 @@ class Segments:
             or attempt.is_held
             or not attempt.resumable
             or size_bytes is None
+            or transfer.helpers.has_second
             or not self._may_help(transfer, now_s)
         ):
             return None
@@ -293,10 +316,17 @@ class Segments:
     def _flight_of(self, segment: Segment) -> Flight | None:
         return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
 
-    def _send_helper(self, transfer: Transfer, segment: Segment | None, second: Part | None = None) -> Helper:
+    def _send_helper(
+        self,
+        transfer: Transfer,
+        segment: Segment | None,
+        second: Part | None = None,
+        *,
+        is_trial: bool = False,
+    ) -> Helper:
         self._keys -= 1
         place_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
-        helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second)
+        helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second, is_trial)
         self._helpers[helper.key] = helper
         transfer.helpers.add(helper.key)
         self._hosts.take_place(helper.host, helper.place_bytes)

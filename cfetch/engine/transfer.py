@@ -235,6 +235,11 @@ class Helpers:
         self.fault: LocalFault | None = None
         self._changed: asyncio.Future[None] | None = None
 
+    @property
+    def has_second(self) -> bool:
+        """Whether a second request for all of the file is under way: nobody brings ranges meanwhile."""
+        return self.second in self.keys
+
     def add(self, key: int) -> None:
         """Add one more helper."""
         self.keys |= {key}

@@ -15,11 +15,11 @@ Read in this order::
     stall.py       no byte at all for too long: needs no baseline, works from the first file on
     min_rate.py    below the rate that the user has stated: needs no baseline either
     detector.py    policy ``cloudfetch``: elapsed > multiplier * size / median + padding
-    baseline.py    the median that the formula uses
-    fallback.py    the formula's mode in which entries start one at a time
+    baseline.py    the median that the formula uses; fallback.py: its mode of one entry at a time
     adaptive.py    policy ``adaptive``: the rest of an attempt against what a fresh one would need
     watch.py       the attempts that are old enough to be judged, and their limits
     court.py       which suspects are stragglers, and which have an excuse
+    seconds.py     is a file that cannot be split asked for a second time?
     fresh.py       what a fresh attempt needs, learned by host
     terms.py       the limits of one attempt, made of what a fresh one needs
     evidence.py    bytes over time of all attempts (numpy)

@@ -24,8 +24,8 @@ from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.regime import Regimes
 from cfetch.straggler.rescues import Rescues
+from cfetch.straggler.seconds import Seconds
 from cfetch.straggler.stall import gap_s
-from cfetch.straggler.terms import PADDING_S
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
 LATE_TICKS = 3  # a later check shows that our own process stood still, and did not read either
@@ -53,9 +53,9 @@ class Adaptive:
         self._live: dict[int, JudgedAttempt] = {}
         self._entries = Entries()
         self._counted: set[int] = set()
-        self._bars = Bars(config.multiplier, self._fresh, self._feedback)
-        self._watch = Watch(self._bars)
+        self._watch = Watch(Bars(config.multiplier, self._fresh, self._feedback))
         self._court = Court(self._watch, self._entries, self._live)
+        self.seconds = Seconds(self._live, self._watch, self._court, self._budget)
         self._regimes = Regimes(self._watch, self._fresh, known)
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
@@ -140,7 +140,7 @@ class Adaptive:
         self._feedback.note_finish(key, now_s, first_s, is_proven=carried_bytes > 0)
         self._budget.note_finish(now_s, size_bytes or 0)
         if attempt.is_fresh:
-            slow = self._bars.is_exceeded(attempt, now_s)
+            slow = self._watch.bars.is_exceeded(attempt, now_s)
             self._rescues.note(attempt.host, slow=slow)
             if not slow:
                 self._budget.note_rescue(now_s)
@@ -165,20 +165,6 @@ class Adaptive:
         if forget:
             self._feedback.note_failure(key)
 
-    def begin_second(self, key: int) -> bool:
-        """Whether a second request for all of the attempt's file would clearly end sooner, and is allowed."""
-        attempt = self._live.get(key)
-        if attempt is None or attempt.flagged or not attempt.size_bytes:
-            return False
-        fresh_s = self.fresh_s(attempt.host, attempt.size_bytes)
-        if fresh_s is None:
-            return False
-        limit_s = self._bars.multiplier * fresh_s + PADDING_S
-        if not self._court.is_behind(attempt, limit_s) or not self._budget.allows_second(attempt.size_bytes):
-            return False
-        attempt.spared_until_s = self._watch.now_s + limit_s
-        return True
-
     def must_spare(self, host: str, mitigations: int) -> bool:
         """Whether an entry that was rescued so often is slow itself, and not its connections."""
         return self._rescues.are_over(host, mitigations)
@@ -186,7 +172,7 @@ class Adaptive:
     def expected_s(self, key: int) -> float | None:
         """Seconds after which the attempt in flight counts as slow, for views and for its volume."""
         attempt = self._live.get(key)
-        return None if attempt is None else self._bars.expected_s(attempt)
+        return None if attempt is None else self._watch.bars.expected_s(attempt)
 
     def remaining_s(self, key: int) -> float | None:
         """Seconds that the attempt still needs at its present rate; None until it is watched."""
@@ -289,7 +275,7 @@ class Adaptive:
         duration_s = max(end_s - attempt.start_s, MIN_ELAPSED_S)
         self._median.add(size_bytes / duration_s)
         fresh_s = self.fresh_s(attempt.host, size_bytes)
-        if fresh_s is None or duration_s <= self._bars.multiplier * fresh_s:
+        if fresh_s is None or duration_s <= self._watch.bars.multiplier * fresh_s:
             self._court.add_witness(attempt.host, attempt.start_s, duration_s)
         first_s = None if first_s is None else min(first_s, duration_s)
         if self._fresh.add(attempt.host, Sample(size_bytes, duration_s, first_s, end_s)):

@@ -40,6 +40,8 @@ class Detector:
     With ``enabled`` false it still knows the baseline, but flags nobody.
     """
 
+    seconds = None  # it cancels, and begins anew
+
     def __init__(self, config: StragglerConfig, *, tick_s: float = 0.5) -> None:
         self.tick_s = tick_s
         self._config = config
@@ -143,10 +145,6 @@ class Detector:
         """Note that the entry is given up: it is no longer known. Its samples, if it had any, stay."""
         self._active.pop(entry_id, None)
         self._entries.forget(entry_id)
-
-    def begin_second(self, entry_id: int) -> bool:  # noqa: ARG002 - it cancels, and begins anew
-        """Never: no file is asked for twice at a time."""
-        return False
 
     def must_spare(self, host: str, mitigations: int) -> bool:  # noqa: ARG002 - the formula knows no hosts
         """Whether an entry that was rescued so often is left alone: after two, as the design says."""

@@ -202,8 +202,12 @@ class Evidence:
 
     def rest_s(self, slot: int) -> float:
         """Seconds that the rest needs at the rate of the last second, or of its end where that is higher."""
-        rate_bps = max(float(self.rate_bps(SHORT_S)[slot]), float(self.instant_bps()[slot]))
+        rate_bps = self.lately_bps(slot)
         return float(self._facts[0, slot] - self._facts[7, slot]) / rate_bps if rate_bps > 0 else math.inf
+
+    def lately_bps(self, slot: int) -> float:
+        """Bytes a second over the last second, or over its end where that is higher."""
+        return max(float(self.rate_bps(SHORT_S)[slot]), float(self.instant_bps()[slot]))
 
     def accelerates(self, slot: int) -> bool:
         """Whether bytes come clearly faster than over the long window, as in TCP's slow start.

@@ -164,15 +164,18 @@ class Fresh:
     def usual_bytes(self, host: str) -> int | None:
         """The median size of the recent files of ``host``; None while they are too few."""
         samples = self._hosts.get(host)
-        if samples is None or samples.seen < LEAST:
+        if samples is None or samples.seen < LEAST_OF_FEW:
             return None
         return int(middle([sample.size_bytes for group in samples.classes.values() for sample in group]))
 
+    def is_measured(self, host: str) -> bool:
+        """Whether files of ``host`` that came, in this run or an earlier one, tell its fit."""
+        samples = self._hosts.get(host)
+        return (samples is not None and samples.seen >= LEAST) or host in self._knowledge.hosts
+
     def is_known(self, host: str) -> bool:
         """Whether the fit of ``host`` is its own and not that of other hosts."""
-        samples = self._hosts.get(host)
-        own = samples is not None and samples.seen >= LEAST
-        return own or host in self._running or host in self._knowledge.hosts
+        return self.is_measured(host) or host in self._running
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
         """The hosts with enough samples, for the next run."""

@@ -73,6 +73,28 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     lame: tuple[int, ...] = ()
 
 
+class SecondRequests(Protocol):
+    """Decides where a second request for all of a file runs beside the first; the first to end wins.
+
+    The engine asks where a place is idle and the file cannot be split.
+    """
+
+    def is_sure(self, key: int) -> bool:
+        """Whether another request would clearly end sooner than the attempt, and is allowed.
+
+        Then the attempt is spared for as long as the other one may take.
+        """
+
+    def is_trial(self, key: int) -> bool:
+        """Whether it is worth a look whether another request is faster than the attempt, and is allowed.
+
+        The engine asks where ``is_sure`` says no; one trial at a time runs at a host.
+        """
+
+    def is_worth(self, key: int, second: int) -> bool:
+        """Whether the trial ``second`` of the file of attempt ``key`` is to go on."""
+
+
 class Policy(Protocol):
     """The judge of one run. Times are seconds on one monotonic clock from the run's start.
 
@@ -99,6 +121,10 @@ class Policy(Protocol):
     @property
     def total_stragglers(self) -> int:
         """Entries that were ever flagged in this run."""
+
+    @property
+    def seconds(self) -> SecondRequests | None:
+        """Its say in second requests; None: no file is asked for twice at a time."""
 
     @property
     def sequential(self) -> bool:
@@ -148,13 +174,6 @@ class Policy(Protocol):
 
     def note_failure(self, key: int) -> None:
         """Note that the entry is given up: it is no longer known."""
-
-    def begin_second(self, key: int) -> bool:
-        """Whether a second request for all of the attempt's file is to run beside it; the first to end wins.
-
-        The engine asks where a place is idle and the server has no ranges. Then the attempt is spared for as
-        long as the other one may take.
-        """
 
     def must_spare(self, host: str, mitigations: int) -> bool:
         """Whether an entry that was rescued so often from ``host`` is left alone from now on."""

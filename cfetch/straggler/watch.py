@@ -127,7 +127,7 @@ class Watch:
     """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses."""
 
     def __init__(self, bars: Bars) -> None:
-        self._bars = bars
+        self.bars = bars
         self._watched: dict[int, JudgedAttempt] = {}  # by slot
         self._keys: list[int] = []  # of the last check's attempts
         self._slots: list[int] = []  # the slots of those that are watched
@@ -182,18 +182,18 @@ class Watch:
         """Tell the evidence the attempt's bar, unless nothing has changed that it depends on."""
         if attempt.size_bytes is None:
             self._suppose_size(attempt)
-        facts = self._bars.facts(attempt)
+        facts = self.bars.facts(attempt)
         if facts == attempt.judged or self._evidence is None or attempt.slot is None:
             return
         attempt.judged = facts
         fit, size_bytes, *_ = facts
         size = math.nan if size_bytes is None else float(size_bytes)
-        terms = None if fit is None else self._bars.terms(attempt, fit, size)
+        terms = None if fit is None else self.bars.terms(attempt, fit, size)
         self._evidence.judge(attempt.slot, size, terms)
 
     def _suppose_size(self, attempt: JudgedAttempt) -> None:
         """Suppose that a file of unknown size is as large as the host's files usually are."""
-        attempt.size_bytes = self._bars.fresh.usual_bytes(attempt.host)
+        attempt.size_bytes = self.bars.fresh.usual_bytes(attempt.host)
         if attempt.size_bytes is not None:
             attempt.is_size_supposed = self._supposes_sizes = True
 
@@ -254,6 +254,12 @@ class Watch:
         assert self._evidence is not None
         assert attempt.slot is not None
         return self._evidence.rest_s(attempt.slot)
+
+    def lately_bps(self, attempt: JudgedAttempt) -> float:
+        """Bytes a second of a watched attempt over the last second."""
+        assert self._evidence is not None
+        assert attempt.slot is not None
+        return self._evidence.lately_bps(attempt.slot)
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
         """How fast the attempt is by three windows, 1 being normal; None where that is not known."""
@@ -346,10 +352,10 @@ class Watch:
         assert self._evidence is not None
         assert attempt.slot is not None
         if seen.first_byte_s is None:
-            self._bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
+            self.bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
             return
         attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
-        self._bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
+        self.bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
         self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)
 
     def _learn_from_running(
@@ -368,6 +374,6 @@ class Watch:
             rate_bps = seen.received / max(age_s - (attempt.first_s or 0.0), TICK_S)
             rates.setdefault(attempt.host, []).append(rate_bps)
         fits = {host: fit_of_running(of_host, firsts.get(host, ())) for host, of_host in rates.items()}
-        self._bars.fresh.running({host: fit for host, fit in fits.items() if fit is not None})
+        self.bars.fresh.running({host: fit for host, fit in fits.items() if fit is not None})
         for attempt in self._watched.values():
             self.judge(attempt)

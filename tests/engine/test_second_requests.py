@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.engine.drive import drive
+from tests.engine.drive import drive, entries_for
 from tests.engine.fake import Reply
 
 KIB = 1 << 10
@@ -68,3 +69,57 @@ def test_the_second_request_fails(tmp_path):
     assert outcome.tree["last"] == BODY
     assert outcomes(outcome) == [("error", True, False), ("straggler", False, False), ("done", False, True)]
     assert (outcome.parts, outcome.transport.left_open()) == ([], [])
+
+
+LONELY = Reply(BODY, rate_bps=8 * KIB, **PLAIN)
+STEADY = Reply(BODY, rate_bps=64 * KIB, **PLAIN)
+
+
+def unsized(scripts):
+    return [msgspec.structs.replace(entry, size_bytes=None) for entry in entries_for(scripts)]
+
+
+@pytest.mark.parametrize("files", [1, 2, 4])
+def test_slow_files_with_nothing_to_compare_them_with_are_tried_over_another_connection(tmp_path, files):
+    """Also where all are slow at once; the first one that comes pays for the others."""
+    scripts = {f"f{n}": [LONELY, FAST] for n in range(files)}
+    outcome = drive(tmp_path, scripts, policy="adaptive")
+    assert set(outcome.tree.values()) == {BODY}
+    assert outcome.elapsed_s < 3.0 + 6.0 * files  # alone each takes 32 s
+    assert (outcome.parts, outcome.transport.left_open()) == ([], [])
+
+
+@pytest.mark.parametrize("ranges", [False, True])
+def test_a_lone_file_of_unknown_size_is_tried_over_another_connection(tmp_path, ranges):
+    """It cannot be split, whether its server has ranges or not."""
+    how = {"framing": "chunked", "ranges": ranges, "etag": '"v1"' if ranges else None}
+    scripts = {"f": [Reply(BODY, rate_bps=8 * KIB, **how), Reply(BODY, rate_bps=256 * KIB, **how)]}
+    outcome = drive(tmp_path, scripts, unsized(scripts), policy="adaptive")
+    assert (outcome.tree, outcome.elapsed_s < 6.0) == ({"f": BODY}, True)
+    assert [opened.fresh for opened in outcome.transport.of("f")] == [False, True]
+
+
+def test_a_trial_that_is_no_faster_ends_soon(tmp_path):
+    """And comes again later, as the next connection may be better; the first request wins."""
+    outcome = drive(tmp_path, {"f": LONELY}, policy="adaptive")
+    assert outcome.elapsed_s == pytest.approx(32.0, abs=0.5)
+    *trials, first = outcome.records["f"].attempts
+    assert (first.outcome, first.helper) == ("done", False)
+    assert {(trial.outcome, trial.helper) for trial in trials} == {("lost", True)}
+    assert 2 <= len(trials) <= 4
+    assert max(trial.end_s - trial.start_s for trial in trials) < 3.0
+    assert (outcome.parts, outcome.transport.left_open()) == ([], [])
+
+
+def test_a_host_has_one_trial_at_a_time(tmp_path):
+    """Twelve files that are slow for good are no reason for twelve more connections."""
+    outcome = drive(tmp_path, {f"f{n}": LONELY for n in range(12)}, policy="adaptive", concurrency=32)
+    assert outcome.transport.most == 13
+
+
+def test_files_that_come_soon_are_not_tried(tmp_path):
+    """A trial costs bytes, and at times a second."""
+    scripts = {"sized": STEADY}
+    assert len(drive(tmp_path, scripts, policy="adaptive").transport.opens) == 1
+    scripts = {"unsized": Reply(BODY, rate_bps=128 * KIB, **PLAIN)}
+    assert len(drive(tmp_path, scripts, unsized(scripts), policy="adaptive").transport.opens) == 1

@@ -189,7 +189,7 @@ async def test_a_run_leaves_what_it_has_learned(tmp_path):
 
 async def test_an_interrupted_run_leaves_it_too(tmp_path):
     """As far as it came."""
-    slow = {name: Fault(kind="slow", rate_bps=50) for name in list(FILES)[4:]}
+    slow = {name: Fault(kind="slow", first=0, rate_bps=50) for name in list(FILES)[4:]}
     async with Origin(FILES, slow) as origin:
         (tmp_path / "m.json").write_bytes(manifest_of(origin, FILES))
         words = (

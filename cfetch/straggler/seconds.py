@@ -1,0 +1,87 @@
+"""Decides where a second request for all of a file runs beside the first one: there the first to end wins.
+
+It is for files that cannot be split, where a place is idle. It is *sure* where the usual pace is known,
+others keep it, and the first request is far behind. Else nobody can say whether the file, the host or this
+one connection is slow. Then the second request is a *trial*: one at a time at a host, and it ends as soon as
+it has shown that it would not be clearly sooner.
+"""
+
+from collections.abc import Mapping
+
+from cfetch.straggler.court import LATELY_S, Court
+from cfetch.straggler.feedback import Budget
+from cfetch.straggler.terms import PADDING_S
+from cfetch.straggler.watch import JudgedAttempt, Watch
+
+TRIED_S = 10.0  # a rest from which on a trial is worth it: on a full link it costs the first some 0.3 s
+TRIED_UNSIZED_S = 3.0  # after so long, where nobody knows the rest: taken to be as long again
+SHOWS_S = 0.6  # in which its bytes have flowed: two windows tell its rate
+MOST_SILENT_S = 5.0  # without a first byte it shows nothing
+SOONER = 0.8  # of the first request's rest: less gain is not worth the bytes
+FASTER = 2.0  # times the first request's rate, where nobody knows the rest
+AGAIN = 3.0  # times the age at which a file was tried: after 1, 3, 10, 30 s
+TRIAL_BYTES = 4 << 20  # what a trial counts for in the budget: it seldom brings more before it ends or wins
+
+
+class Seconds:
+    """The second requests of one run; ``live`` are the attempts in flight, by key."""
+
+    def __init__(self, live: Mapping[int, JudgedAttempt], watch: Watch, court: Court, budget: Budget) -> None:
+        self._live = live
+        self._watch = watch
+        self._court = court
+        self._budget = budget
+        self._tried_s: dict[int, float] = {}  # the age at which an entry's attempt was last tried
+
+    def is_sure(self, key: int) -> bool:
+        """Implements ``policy.SecondRequests``."""
+        attempt = self._live.get(key)
+        if attempt is None or attempt.flagged or not attempt.size_bytes:
+            return False
+        limit_s = self._limit_s(attempt)
+        if limit_s is None or not self._court.is_behind(attempt, limit_s):
+            return False
+        if not self._budget.allows_second(attempt.size_bytes):
+            return False
+        attempt.spared_until_s = self._watch.now_s + limit_s
+        return True
+
+    def is_trial(self, key: int) -> bool:
+        """Implements ``policy.SecondRequests``."""
+        attempt = self._live.get(key)
+        if attempt is None or attempt.flagged or attempt.slot is None or attempt.first_s is None:
+            return False
+        age_s = self._watch.age_s(attempt)
+        begins_s = LATELY_S + attempt.first_s if attempt.size_bytes else TRIED_UNSIZED_S
+        begins_s = max(begins_s, AGAIN * self._tried_s.get(key, 0.0))
+        if age_s < begins_s or self._watch.accelerates(attempt):
+            return False
+        usual_s = self._limit_s(attempt) if self._watch.bars.fresh.is_measured(attempt.host) else None
+        if attempt.size_bytes and self._watch.rest_s(attempt) < max(TRIED_S, usual_s or 0.0):
+            return False
+        if not self._budget.allows_second(TRIAL_BYTES):
+            return False
+        self._tried_s[key] = age_s
+        return True
+
+    def is_worth(self, key: int, second: int) -> bool:
+        """Implements ``policy.SecondRequests``."""
+        first, other = self._live.get(key), self._live.get(second)
+        if first is None or other is None or first.slot is None or other.slot is None:
+            return True
+        age_s = self._watch.age_s(other)
+        if other.first_s is None:
+            return age_s < MOST_SILENT_S
+        if age_s - other.first_s < SHOWS_S or self._watch.accelerates(other):
+            return True
+        if first.size_bytes and other.size_bytes:
+            return self._watch.rest_s(other) < SOONER * self._watch.rest_s(first)
+        return self._watch.lately_bps(other) > FASTER * self._watch.lately_bps(first)
+
+    def _limit_s(self, attempt: JudgedAttempt) -> float | None:
+        """Seconds that all of the file may take over another connection; None where nobody knows."""
+        fit = self._watch.bars.fresh.of(attempt.host, attempt.size_bytes) if attempt.size_bytes else None
+        if fit is None or not attempt.size_bytes:
+            return None
+        fresh_s = fit.first_byte_s + fit.duration_s(attempt.size_bytes)
+        return self._watch.bars.multiplier * fresh_s + PADDING_S

@@ -54,7 +54,7 @@ class Disk(Protocol):
         """Like ``call``, for a step that takes milliseconds."""
 
     async def beside(self, step: Callable[[], T]) -> T:
-        """Like ``call``, for a step that takes seconds, while other steps go on."""
+        """Like ``call``, for a step that takes seconds, while later steps go on."""
 
     async def look(self, step: Callable[[], T]) -> T:
         """Like ``call``, for a step that only reads, and does not wait for those that write."""
@@ -192,6 +192,11 @@ class GuardedDisk:
     long = call
 
     async def beside(self, step: Callable[[], T]) -> T:
+        """Carry out the step in a thread of its own, when all that was asked for before it is done."""
+        await self.call(lambda: None)
+        return await self.look(step)
+
+    async def look(self, step: Callable[[], T]) -> T:
         """Carry out the step in a thread of its own."""
         call = _Call(step, None, self.line, self._loop.create_future())
         self._calls.add(call)
@@ -199,8 +204,6 @@ class GuardedDisk:
             target=self._carry_out, args=(call,), name=f"beside {self._name}", daemon=True
         ).start()
         return cast("T", await self._answer(call))
-
-    look = beside
 
     async def _answer(self, call: _Call) -> Any:  # noqa: ANN401 - whatever the step answers
         cancelled: asyncio.CancelledError | None = None

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Sequence
 from io import FileIO
 
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import Blocked, LocalFault, VolumeFault
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import volume_fault
@@ -66,6 +66,9 @@ class JoinedFile:
                 for part in self._pieces:
                     with os.fdopen(part.file.reader(0), "rb", buffering=0) as source:
                         _append(source, joined)
+                    part.file.check()
+                if joined.tell() != piece.file_bytes:
+                    raise VolumeFault(f"the disk has lost bytes of {printable(self._path)}")
                 self._volume.sources.note(joined.fileno(), self._path, Source(piece.source))
         except OSError as error:
             raise volume_fault(error, f"cannot join the pieces of {printable(self._path)}") from None

@@ -14,6 +14,7 @@ A test module derives a class from a suite and gives it a ``world``::
 """
 
 import asyncio
+import time
 import zlib
 from typing import Any, Protocol
 
@@ -360,7 +361,10 @@ class DiskContract:
         await disk.call(lambda: seen.append("call"))
         disk.do(seen.append, "do again")
         await disk.long(lambda: seen.append("long"))
-        assert seen == ["do", "tidy", "call", "do again", "long"]
+        disk.do(time.sleep, 0.05)
+        disk.do(seen.append, "do late")
+        await disk.beside(lambda: seen.append("beside"))
+        assert seen == ["do", "tidy", "call", "do again", "long", "do late", "beside"]
 
     @pytest.mark.parametrize("kind", ["call", "long", "beside", "look"])
     async def test_a_step_has_an_answer_or_an_error(self, disk: Disk, kind):

@@ -154,6 +154,7 @@ def _list_manifest(
         options=settings.reading,
         emit_line=emit_line,
         network=network,
+        whole_tree=True,
     ) as plan:
         if plan.skipped and options.delete:
             raise UsageError(
@@ -165,6 +166,8 @@ def _list_manifest(
                 f"the list {shown_name(source)} may not be whole, so nobody can tell which files have gone: "
                 f"{plan.partial}; or sync without --delete"
             )
+        if plan.partial is not None and plan.partial not in plan.notes:
+            emit_line(f"files may be missing from the list: {plan.partial}")
         for entry in plan.entries():
             digest = entry.digest
             version = None if digest is None else f"{digest.algorithm}:{digest.hex}"

@@ -4,6 +4,7 @@
     volumes.py          the destinations opened, staged in, and made into volumes for the engine
     open_manifest.py  server_names.py    a manifest by its name; the names that servers state for its files
     listings.py         what a prefix or a pattern means: objects of a store, files of a repository
+    index_tree.py       the files below a directory index
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written
     failed_manifest.py  what failed, as a manifest

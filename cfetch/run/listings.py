@@ -89,7 +89,7 @@ def list_files(listing: Listing, clock: Clock, network: Network) -> Iterator[Lis
 def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterator[ListedFile]:
     endpoint = find_endpoint()
     with asyncio.Runner() as runner:
-        transport = runner.run(_make_transport(network))
+        transport = runner.run(make_transport(network))
         try:
             address, seen, idle_pages = make_tree_address(listing, endpoint), set[str](), 0
             query: str | None = "recursive=true"
@@ -109,7 +109,8 @@ def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterat
             runner.run(transport.close())
 
 
-async def _make_transport(network: Network) -> HttpTransport:
+async def make_transport(network: Network) -> HttpTransport:
+    """What asks for lists."""
     return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
 
 
@@ -139,12 +140,18 @@ async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, cloc
 
 def _refuse_other_place(shown: str, url: SecretUrl, answer: Answer) -> None:
     """Raise UsageError where another list answers: what that lacks would look as if it had gone."""
-    asked, source = urlsplit(url.reveal()), urlsplit(answer.source.reveal())
-    if (asked.hostname, asked.port, asked.path) != (source.hostname, source.port, source.path):
+    if leads_away(url, answer.source):
         raise UsageError(
             f"cannot list {shown}: the hub sends its list to {answer.source}; if the repository has another "
             "name now, give that"
         )
+
+
+def leads_away(asked: SecretUrl, source: SecretUrl) -> bool:
+    """Whether a server does more than to add a slash, or to go from http to https."""
+    first, last = urlsplit(asked.reveal()), urlsplit(source.reveal())
+    places = ((parts.hostname, parts.port, parts.path.rstrip("/")) for parts in (first, last))
+    return len(set(places)) > 1 or first.query != last.query
 
 
 def _read_page(listing: Listing, body: bytes) -> list[_Listed]:

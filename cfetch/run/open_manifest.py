@@ -6,17 +6,20 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
+from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.formats.detection import INDEX, detect_format
+from cfetch.manifest.formats.html_index import find_place, read_page
+from cfetch.manifest.formats.whole_json import load_text
 from cfetch.manifest.freezing import Opened, Part, freeze_parts
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
@@ -24,12 +27,13 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
-from cfetch.run.listings import CONNECT_TIMEOUT_S, find_listing, list_files
+from cfetch.manifest.source import Source
+from cfetch.run.index_tree import IndexTree
+from cfetch.run.listings import find_listing, leads_away, list_files, make_transport
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
-from cfetch.wire.http import HttpTransport
 from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import DIRECT, Network
 
@@ -53,9 +57,9 @@ def shown_name(manifest: str) -> str:
 
 @contextmanager
 def open_manifest(
-    manifest: str, clock: Clock | None = None, *, network: Network = DIRECT
+    manifest: str, clock: Clock | None = None, *, network: Network = DIRECT, whole_tree: bool = False
 ) -> Iterator[Opened]:
-    """The manifest, opened.
+    """The manifest, opened; of a directory index with ``whole_tree`` the files of all directories below it.
 
     Raises:
         UsageError: it cannot be had.
@@ -76,9 +80,11 @@ def open_manifest(
                 partial = _find_doubt(manifest, fetched)
                 if is_object_url(manifest):
                     own_url = manifest[: manifest.rindex("/") + 1]
+                if whole_tree and (tree := _find_tree(spool, own_url)) is not None:
+                    _write_rows(spool, tree.list_files(clock, network))
+                    partial = partial or tree.doubt
             else:
-                files = list_files(listing, clock, network)
-                spool.writelines(msgspec.json.encode(file.row) + b"\n" for file in files)
+                _write_rows(spool, (file.row for file in list_files(listing, clock, network)))
             spool.seek(0)
         except SourceError as error:
             raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
@@ -87,6 +93,26 @@ def open_manifest(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
         yield Opened(spool, own_url, partial)
+
+
+def _find_tree(spool: BinaryIO, own_url: str) -> IndexTree | None:
+    """The tree below the directory index in ``spool``; None: it has another document."""
+    source = Source(spool, own_url=own_url)
+    place = find_place(own_url)
+    if place is None or detect_format(source) != INDEX:
+        return None
+    try:
+        text = load_text(source, "the page")
+    except BrokenDocumentError:  # the format's reader tells it
+        return None
+    return IndexTree(place, read_page(text, place))
+
+
+def _write_rows(spool: BinaryIO, rows: Iterable[object]) -> None:
+    """Put the rows of a list in place of the document that ``spool`` has."""
+    spool.seek(0)
+    spool.truncate()
+    spool.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
 def _find_listing(manifest: str) -> Listing | None:
@@ -113,16 +139,9 @@ def _find_doubt(manifest: str, fetched: Fetched) -> str | None:
             return "the answer goes on: its header Link leads to a further page, which is left out"
     except SourceError as error:
         return str(error)
-    if is_url(manifest) and _leads_away(SecretUrl(manifest), fetched.source):
+    if is_url(manifest) and leads_away(SecretUrl(manifest), fetched.source):
         return f"its server redirects it to {fetched.source}, which may be another list; give the URL of that"
     return None
-
-
-def _leads_away(asked: SecretUrl, source: SecretUrl) -> bool:
-    """Whether a server does more than to add a slash, or to go from http to https."""
-    first, last = urlsplit(asked.reveal()), urlsplit(source.reveal())
-    places = ((parts.hostname, parts.port, parts.path.rstrip("/")) for parts in (first, last))
-    return len(set(places)) > 1 or first.query != last.query
 
 
 def _open_file(manifest: str) -> BinaryIO:
@@ -144,7 +163,7 @@ async def fetch_to(
     Raises:
         SourceError: it cannot be had.
     """
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    transport = await make_transport(network)
     try:
         return await fetch_document(
             url, sink, transport=transport, clock=clock, jitter=random.random, max_bytes=max_bytes
@@ -207,12 +226,17 @@ def refuse_no_entries(entries: int, name: str, *, allowed: bool) -> None:
         )
 
 
-def make_part(manifest: str, clock: Clock, network: Network, *, own_url: str | None = None) -> Part:
-    """A manifest for ``freeze_parts``; ``own_url`` counts as its place if it was not had from a server."""
+def make_part(
+    manifest: str, clock: Clock, network: Network, *, own_url: str | None = None, whole_tree: bool = False
+) -> Part:
+    """A manifest for ``freeze_parts``; ``own_url`` counts as its place if it was not had from a server.
+
+    ``whole_tree`` is as in ``open_manifest``.
+    """
 
     @contextmanager
     def open_now() -> Iterator[Opened]:
-        with open_manifest(manifest, clock, network=network) as opened:
+        with open_manifest(manifest, clock, network=network, whole_tree=whole_tree) as opened:
             yield opened._replace(own_url=opened.own_url or own_url)
 
     return Part(shown_name(manifest), open_now)
@@ -234,12 +258,13 @@ def freeze_manifest(
     emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
     file_network: Callable[[Plan], Network] | None = None,
+    whole_tree: bool = False,
 ) -> Iterator[Plan]:
     """The manifests validated as a whole, in a temporary directory that only its owner can read.
 
     ``own_url`` counts as the place of manifests that were not had from a server. ``emit_line`` gets what a
     person should know of them. ``file_network``: how the servers of the files are reached, if they may be
-    asked for names.
+    asked for names. ``whole_tree`` is as in ``open_manifest``.
 
     Raises:
         UsageError: they cannot be had, or have faults.
@@ -253,7 +278,10 @@ def freeze_manifest(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
         plan = stack.enter_context(
             freeze_parts(
-                [make_part(manifest, clock, network, own_url=own_url) for manifest in manifests],
+                [
+                    make_part(manifest, clock, network, own_url=own_url, whole_tree=whole_tree)
+                    for manifest in manifests
+                ],
                 name=name_list(manifests),
                 directory=directory,
                 progress=progress,

@@ -20,6 +20,7 @@ class Site:
         self.files = {name: name.encode() * 100 for name in NAMES}
         self.has_etags = True
         self.knows_etags = True  # else it looks at times alone, and finds nothing changed
+        self.knows_conditions = True
         self.etag_prefix = ""
         self.content_type = ""
         self.dispositions: dict[str, str] = {}  # by name
@@ -36,6 +37,7 @@ class Site:
                 knows_etags = site.has_etags and site.knows_etags
                 same = knows_etags and self.headers["If-None-Match"] == etag
                 same = same or (not knows_etags and "If-Modified-Since" in self.headers)
+                same = same and site.knows_conditions
                 status = 404 if name not in site.files else 304 if same else 200
                 site.asked.append((self.command, name, status))
                 self.send_response(status)

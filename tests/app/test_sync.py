@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.wire.raw_server import RecordingServer, reply
 
 
 class Index(RecordingServer):
-    """A directory index of ``files``, whose ETags are hashes; it answers 304 to those who have a file."""
+    """Directory indexes of a tree of ``files``, whose ETags are hashes; 304 is for those who have a file."""
 
     def __init__(self, files):
         super().__init__()
@@ -22,15 +23,23 @@ class Index(RecordingServer):
         self.end = "</html>"
         self.fields = ()
         self.place = ""
+        self.refused = ()
+
+    def list_directory(self, name):
+        below = (file.removeprefix(name).partition("/") for file in self.files if file.startswith(name))
+        names = dict.fromkeys(first + slash for first, slash, _ in below)
+        links = "".join(f'<a href="{quote(name)}">{name}</a>' for name in ("../", *names))
+        return f"<html><title>Index of /</title>{links}{self.end}".encode()
 
     async def converse(self, reader, writer):
         while True:
             head = await self.read_head(reader)
-            name = self.line(-1).split()[1].lstrip("/")
-            links = "".join(f'<a href="{file}">{file}</a>' for file in self.files)
-            body = self.files.get(name, f"<html><title>Index of /</title>{links}{self.end}".encode())
+            name = unquote(self.line(-1).split()[1]).lstrip("/")
+            body = self.files.get(name) or self.list_directory(name)
             etag = f'"{hashlib.md5(body).hexdigest()}"'
-            if name == self.place:
+            if name in self.refused:
+                writer.write(reply(b"", status="403 Forbidden"))
+            elif name == self.place or name.endswith("/"):
                 writer.write(reply(body, *self.fields))
             elif not name:
                 writer.write(reply(b"", f"Location: /{self.place}", status="302 Found"))
@@ -116,6 +125,60 @@ async def test_an_index_is_asked_for_each_file(tmp_path):
         assert server.bodies == 5
         _, third = await sync(server.url, to, "--delete", "--max-delete", "1")
         assert (counts(third), tree(to)) == ((0, 2, 1), {"a": b"1!", "b": b"22"})
+
+
+async def test_an_index_means_all_directories_below_it(tmp_path):
+    """Also with names that are encoded; what has gone from a directory is deleted, and empty ones with it."""
+    to = tmp_path / "to"
+    files = {"a": b"1", "d/a": b"22", "d/é 1/b": b"333", "d/é 1/c%": b"4", "e/b": b"5"}
+    async with Index(files) as server:
+        _, first = await sync(server.url, to)
+        assert (counts(first), tree(to)) == ((5, 0, 0), files)
+        server.files = {"a": b"1", "d/a": b"2!", "f/g/h": b"6"}
+        _, second = await sync(server.url, to, "--delete", "--max-delete", "3")
+        assert (counts(second), tree(to)) == ((2, 1, 3), server.files)
+        assert not (to / "e").exists()
+        below, _ = await sync(f"{server.url}f/", tmp_path / "below")
+        assert (below.code, tree(tmp_path / "below")) == (0, {"g/h": b"6"})
+
+
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [
+        (None, "the directory d/: its page is refused with HTTP 403"),
+        (b"<html><title>Welcome</title></html>", "it has a page of its own instead of a list of its files"),
+        (b"<html><title>Index of /d/</title><a href=x>", "d/: the page is cut off"),
+        (b"<html><title>Index of /d/</title><a href=%ff/></a></html>", "the directory d/%ff/: "),
+    ],
+)
+async def test_a_directory_that_cannot_be_listed_deletes_nothing(tmp_path, page, why):
+    """The others are brought, and the reason is told."""
+    to = tmp_path / "to"
+    async with Index({"a": b"1", "d/x": b"2"}) as server:
+        assert counts((await sync(server.url, to))[1]) == (2, 0, 0)
+        server.files = {"b": b"3", "d/x": b"2"} | ({"d/": page} if page else {})
+        server.refused = () if page else ("d/",)
+        refused, _ = await sync(server.url, to, "--delete", "--max-delete", "9")
+        assert (refused.code, tree(to)) == (2, {"a": b"1", "d/x": b"2"})
+        assert why in refused.err
+        ran, _ = await sync(server.url, to)
+        assert (ran.code, tree(to)) == (0, {"a": b"1", "b": b"3", "d/x": b"2"})
+        assert "files may be missing from the list: " in ran.err
+        assert why in ran.err
+
+
+async def test_a_directory_within_itself_is_an_error(tmp_path):
+    """A server follows symlinks without an end."""
+
+    class Endless(Index):
+        def list_directory(self, name):
+            return b"<html><title>Index of /</title><a href=f>f</a><a href=again/>again</a></html>"
+
+    async with Endless({"f": b"1"}) as server:
+        ran, _ = await sync(server.url, tmp_path / "to")
+        assert (ran.code, len(server.heads)) == (2, 65)
+        assert "is a directory linked within itself?" in ran.err
+        assert tree(tmp_path / "to") == {}
 
 
 async def test_only_the_very_file_that_a_run_has_brought_is_deleted(tmp_path):

@@ -1,12 +1,14 @@
 """The page that a web server makes of a directory: Apache, nginx, lighttpd, Python's http.server and others.
 
-Only files of that very directory are read. Directories are left out, and so are links to sort it.
+Links to sort it are left out. As a manifest a page means the files of that very directory;
+``run/index_tree.py`` reads the pages of its directories too.
 """
 
 import re
 from collections.abc import Iterator
 from html import unescape
-from urllib.parse import urljoin
+from typing import NamedTuple
+from urllib.parse import unquote, urljoin
 
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.whole_json import load_text
@@ -22,6 +24,7 @@ _LINK = re.compile(
 )
 _BEGIN, _END = (re.compile(pattern, re.IGNORECASE) for pattern in (r"<html[\s>]", r"</html\s*>"))
 _PLACE = re.compile(r"[^:/?#]+://[^/?#]+(?:[^?#]*/)?")
+CUT = "the page is cut off: it has no </html>"
 
 
 def is_directory_index(head: str) -> bool:
@@ -29,29 +32,53 @@ def is_directory_index(head: str) -> bool:
     return _INDEX.search(head) is not None
 
 
-def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows, each with a ``url`` alone; relative ones where nobody knows where the page was had."""
-    text = load_text(source, "the page")
-    base = document.base()
-    place = _PLACE.match(base) if base else None
-    if _BEGIN.search(text) and not _END.search(text):
-        document.note_partial("the page is cut off: it has no </html>")
-    directories, line, end = 0, 1, 0
+class Page(NamedTuple):
+    """What a page lists, relative to its directory and encoded as there; directories end with a slash.
+
+    Each of ``files`` comes after the number of its line. ``is_cut``: its end is missing.
+    """
+
+    files: list[tuple[int, str]]
+    directories: list[str]
+    is_cut: bool
+
+
+def find_place(url: str) -> str | None:
+    """The URL of the directory whose page was had from ``url``, with a slash at its end."""
+    match = _PLACE.match(url)
+    return match[0] if match else None
+
+
+def read_page(text: str, place: str | None) -> Page:
+    """What the page of the directory at ``place`` lists; None: nobody knows where the page was had."""
+    page = Page([], [], bool(_BEGIN.search(text) and not _END.search(text)))
+    line, end = 1, 0
     seen: set[str] = set()
     for match in _LINK.finditer(text):
         line += text.count("\n", end, match.start())
         end = match.start()
-        link = unescape(match[1] or match[2] or match[3]).strip()
-        name = _name_within(link, place[0] if place else None)
+        name = _name_within(unescape(match[1] or match[2] or match[3]).strip(), place)
         if not name or name in seen:
             continue
         seen.add(name)
         if name.endswith("/"):
-            directories += 1
+            page.directories.append(f"{name.rstrip('/')}/")
         else:
-            yield Row(line, {"url": f"./{name}" if ":" in name else name})  # else it would be a scheme's
-    if directories:
-        document.notes.append(f"directories that the index names and that are left out: {directories}")
+            page.files.append((line, f"./{name}" if ":" in name else name))  # else it would be a scheme's
+    return page
+
+
+def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    """The rows, each with a ``url`` alone; relative ones where nobody knows where the page was had."""
+    page = read_page(load_text(source, "the page"), find_place(document.base() or ""))
+    if page.is_cut:
+        document.note_partial(CUT)
+    for line, name in page.files:
+        yield Row(line, {"url": name})
+    if page.directories:
+        document.notes.append(
+            f"directories that the index names and that are left out: {len(page.directories)}"
+        )
 
 
 def _name_within(link: str, place: str | None) -> str | None:
@@ -68,4 +95,5 @@ def _name_within(link: str, place: str | None) -> str | None:
         return None
     name = link.removeprefix("./")
     stem = name.rstrip("/")
-    return None if stem in ("", ".", "..") or "/" in stem or "?" in name or "#" in name else name
+    is_elsewhere = unquote(stem) in ("", ".", "..") or "/" in stem or "?" in name or "#" in name
+    return None if is_elsewhere else name

@@ -1,0 +1,126 @@
+"""The files below a directory index: the pages of its directories are asked for, a few at a time.
+
+Servers follow symlinks, so a directory may be within itself and its tree without an end: a tree that is too
+deep or too wide is an error. A directory whose page cannot be had leaves a doubt whether the list is whole.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from cfetch.clock import Clock
+from cfetch.errors import SourceError, UsageError
+from cfetch.manifest.formats.html_index import CUT, Page, is_directory_index, read_page
+from cfetch.manifest.source import HEAD_BYTES
+from cfetch.manifest.urls import UrlError, decode_last_segment
+from cfetch.run.listings import leads_away, make_transport
+from cfetch.secret import SecretUrl, printable
+from cfetch.wire.document import MAX_REPLY_BYTES, ask
+from cfetch.wire.http import Transport
+from cfetch.wire.network import Network
+
+MOST_DIRECTORIES = 100_000  # some 30 MiB of names
+MOST_LEVELS = 64
+AT_ONCE = 8  # pages; a server makes each anew from its disk
+_REFUSALS = frozenset({401, 403, 404, 410})
+
+
+class _Directory(NamedTuple):
+    """Below the root of its tree: ``link`` as its page is asked for, ``path`` as its files are named."""
+
+    link: str = ""
+    path: str = ""
+
+
+class IndexTree:
+    """The files below ``place``, whose own page is ``page``."""
+
+    def __init__(self, place: str, page: Page) -> None:
+        self._place = place
+        self._page = page
+        self._found = 0
+        self._waiting: deque[_Directory] = deque()
+        self._doubts: list[str] = []
+
+    def list_files(self, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
+        """Ask for all pages, and give the ``url`` and the ``path`` of each file.
+
+        Raises:
+            UsageError: a page cannot be had, or the tree has no end.
+        """
+        yield from self._take(_Directory(), self._page)
+        with asyncio.Runner() as runner:
+            transport = runner.run(make_transport(network))
+            try:
+                while self._waiting:
+                    block = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
+                    pages = runner.run(self._ask_pages(block, transport, clock))
+                    for directory, page in zip(block, pages, strict=True):
+                        if isinstance(page, str):
+                            self._doubts.append(f"the directory {printable(directory.path)}: {page}")
+                        else:
+                            yield from self._take(directory, page)
+            finally:
+                runner.run(transport.close())
+
+    @property
+    def doubt(self) -> str | None:
+        """Why files may be missing from what was listed; None: nothing says so."""
+        more = f" (and {len(self._doubts) - 1} more like it)" if len(self._doubts) > 1 else ""
+        return f"{self._doubts[0]}{more}" if self._doubts else None
+
+    def _take(self, directory: _Directory, page: Page) -> Iterator[dict[str, object]]:
+        """The files of a page, whose directories are to be asked for then. Raises UsageError."""
+        if page.is_cut:
+            self._doubts.append(f"{printable(directory.path) or 'the directory'}: {CUT}")
+        for _, name in page.files:
+            row: dict[str, object] = {"url": f"{self._place}{directory.link}{name.removeprefix('./')}"}
+            with suppress(UrlError):  # then the row has a fault, which says why
+                row["path"] = directory.path + decode_last_segment(name)
+            yield row
+        for link in page.directories:
+            try:
+                path = f"{directory.path}{decode_last_segment(link.rstrip('/'))}/"
+            except UrlError as error:
+                self._doubts.append(f"the directory {printable(directory.path + link)}: {error}")
+                continue
+            self._found += 1
+            if self._found > MOST_DIRECTORIES or path.count("/") > MOST_LEVELS:
+                raise UsageError(
+                    f"cannot list all below {SecretUrl(self._place)}: there are more than {MOST_DIRECTORIES} "
+                    f"directories or {MOST_LEVELS} levels, such as {printable(path)}; is a directory linked "
+                    "within itself? If so, sync the directories beside it one by one"
+                )
+            self._waiting.append(_Directory(directory.link + link, path))
+
+    async def _ask_pages(
+        self, block: Sequence[_Directory], transport: Transport, clock: Clock
+    ) -> list[Page | str]:
+        asked = (self._ask_page(directory, transport, clock) for directory in block)
+        return list(await asyncio.gather(*asked))
+
+    async def _ask_page(self, directory: _Directory, transport: Transport, clock: Clock) -> Page | str:
+        """The page of a directory, or why there is none. Raises UsageError: its server is at fault."""
+        url = SecretUrl(self._place + directory.link)
+        try:
+            answer = await ask(
+                url,
+                transport=transport,
+                clock=clock,
+                jitter=random.random,
+                expected=_REFUSALS,
+                max_bytes=MAX_REPLY_BYTES,
+            )
+        except SourceError as error:
+            raise UsageError(f"cannot list {url}: {error}") from None
+        if answer.status in _REFUSALS:
+            return f"its page is refused with HTTP {answer.status}"
+        if leads_away(url, answer.source):
+            return f"its server redirects to {answer.source}"
+        text = answer.body.decode("utf-8", "replace")
+        if not is_directory_index(text[:HEAD_BYTES]):
+            return "it has a page of its own instead of a list of its files"
+        return read_page(text, url.reveal())

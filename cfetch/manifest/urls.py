@@ -22,7 +22,7 @@ _AUTHORITY = re.compile(r"[^:]+://([^/?#]*)")
 _PLAIN_RELATIVE = re.compile(r"(?!\.)[^:/?#]+(?:/(?!\.)[^/?#]*)*(?:\?[^#]+)?\Z")
 _MAX_PORT = 65535
 _REASONS = tuple(
-    (re.compile(pattern, re.DOTALL), reason)
+    (re.compile(pattern, re.DOTALL | re.IGNORECASE), reason)
     for pattern, reason in (
         (r"\Z", "it is empty"),
         (
@@ -31,7 +31,14 @@ _REASONS = tuple(
         ),
         (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
         (r"abfss?://", "its scheme is not http or https; write az://container/path"),
-        (r"(?![Hh][Tt][Tt][Pp][Ss]?:)", "its scheme is not http or https"),
+        (r"ftp://", "its scheme is ftp; many such servers have the same path under https:// too: write that"),
+        (r"magnet:", "it is a link of BitTorrent; aria2 downloads such files"),
+        (
+            r"doi:",
+            "a DOI names no file; give the list of files of the record that it leads to",
+        ),
+        (r"file:", "its scheme is file; cp and rsync copy such files"),
+        (r"(?!https?:)", "its scheme is not http, https, s3, gs, az or hf"),
         (r"[^:]+:(?!//[^/?#:])", "it has no host"),
         (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
         (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),

@@ -761,7 +761,14 @@ NO_LISTS = [
         b"d8:announce20:http://t.example/ann4:infod6:lengthi5eee",
         refusal="it is a torrent",
     ),
-    Sample("magnet: and doi: links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="scheme"),
+    Sample("magnet: links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="aria2 downloads"),
+    Sample("doi: links", "urls.txt", _text("doi:10.5281/zenodo.1"), refusal="list of files of the record"),
+    Sample(
+        "aws s3 ls --human-readable",
+        "ls.txt",
+        _text("2024-01-01 10:00:00    1.2 KiB data/a.bin"),
+        refusal="without --human-readable",
+    ),
     Sample(
         "UTF-16 (saved by a spreadsheet)",
         "urls.csv",

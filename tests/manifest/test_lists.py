@@ -57,6 +57,8 @@ def test_urls_are_joined_and_encoded_as_their_makers_mean_them(name, url):
 
 
 INDEX = "<html><title>Index of /d</title>{}</html>"
+DELETED = '"bucket","gone.bin","v1","true","true","","2024-01-01T10:00:00.000Z"'
+KEPT = '"bucket","a.bin","v2","true","false","7","2024-01-01T10:00:00.000Z"'
 MAP = "<urlset>{}</urlset>"
 
 
@@ -69,6 +71,7 @@ MAP = "<urlset>{}</urlset>"
         (MAP.format("<loc>https://h.example/a.pdf?x[]=1</loc>"), "a.pdf"),
         (MAP.format('<loc xml:lang="en">\nhttps://h.example/a.pdf\n</loc>'), "a.pdf"),
         (MAP.format("<loc> <![CDATA[https://h.example/a.pdf?x[]=1&y=2]]> </loc>"), "a.pdf"),
+        (f"{DELETED}\n{KEPT}\n", "a.bin"),
         ('{"resources": [{"path": null, "url": "https://h.example/a.csv"}]}', "a.csv"),
     ],
 )
@@ -87,6 +90,7 @@ def test_no_entry_is_left_out(text, expected):
         ('{"type": "FeatureCollection", "features": [{"assets": {"a": {}}}]}', "must be a string, not null"),
         ("run\tfastq_ftp\tfastq_md5\nR1\tftp.h.example/a.gz\n", "the row has 2 cells"),
         ('url = "https://h.example/a"\n-r 5-\n', "range: it must be FIRST-LAST"),
+        ("2024-01-01 10:00:00    1.2 KiB data/a.bin\n", "without --human-readable"),
         *(
             (f'url = "https://h.example/a"\n{option}\n', "cfetch has no such option")
             for option in ("-X POST", "-F a=b", "-T f", "-I", "json = x", "url-query = a=b")

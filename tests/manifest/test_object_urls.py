@@ -100,7 +100,7 @@ def test_a_key_without_signs_is_one_object(key):
 def test_a_file_of_a_repository_stands_for_its_address(url, link):
     """By the rules of its hub's own tools; a feed's entry may not name one."""
     assert checked(url, options=ReadingOptions(), hub=lambda: "http://h:80/hub") == f"http://h:80/hub/{link}"
-    assert "its scheme is not http or https" in checked("hf://o/n/a")
+    assert "its scheme is not http, https, s3, gs, az or hf" in checked("hf://o/n/a")
 
 
 @pytest.mark.parametrize(

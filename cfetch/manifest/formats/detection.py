@@ -46,13 +46,15 @@ from cfetch.manifest.formats.sql_statement import read_sql_statement
 from cfetch.manifest.formats.stac import read_stac
 from cfetch.manifest.formats.tsv_http_data import FIRST_LINE, read_tsv_http_data
 from cfetch.manifest.formats.url_list import read_url_list
+from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.formats.zenodo import read_zenodo
-from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.rows import HEADER_KEYS, Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 Reader = Callable[[Source, Document, Faults], Iterator[Row]]
 """Yields rows, tells the document what holds for all of them, adds faults; raises ``BrokenDocumentError``."""
 
+INDEX = "html-index"
 READERS: dict[str, Reader] = {
     "annex": read_annex_batch,
     "aria2": read_aria2_input,
@@ -67,7 +69,7 @@ READERS: dict[str, Reader] = {
     "ena": read_ena_report,
     "figshare": read_figshare,
     "github-release": read_github_release,
-    "html-index": read_html_index,
+    INDEX: read_html_index,
     "huggingface-tree": read_huggingface_tree,
     "json": read_json,
     "jsonl": read_json_lines,
@@ -104,6 +106,8 @@ _ENDINGS = {
 
 _LEXEME = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:]')
 _SQL_KEYS = {"external_links", "statement_id", "result"}
+_TELLING_KEYS = {*_SQL_KEYS, "url"}
+_NATIVE_KEYS = {*HEADER_KEYS, "files"}
 _KNOWN_OBJECTS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = tuple(
     (name, tuple(frozenset(keys.split()) for keys in signs))
     for name, signs in (
@@ -127,6 +131,8 @@ _KNOWN_ARRAYS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
     ("rclone-lsjson", (frozenset({"Path", "Name", "IsDir"}),)),
 )
 """The same of the objects of an array."""
+
+_INDEXED = frozenset({"filename", "hashes"})  # keys of a file in a package index, and in no native manifest
 
 _HTML = re.compile(
     r"(?:<\?xml[^>]{0,200}>|<!--[^>]{0,1000}-->|\s){0,4}<(?:!doctype\s+html|html|head|body|h1|pre)\b",
@@ -175,7 +181,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     head = source.head().lstrip("\ufeff \t\r\n")
     ending = _ENDINGS.get(_suffix(source.name), "")
     if head.startswith("{"):
-        return _json_kind(head, ending)
+        return _json_kind(head, ending, source)
     if head.startswith("["):
         return _find_known(_first_object(head)[0], _KNOWN_ARRAYS) or "json"
     if head.startswith("<"):
@@ -196,7 +202,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
 
 def _markup_kind(head: str) -> str:
     if _HTML.match(head):
-        return "html-index" if is_directory_index(head) else "html"
+        return INDEX if is_directory_index(head) else "html"
     return "sitemap" if _SITEMAP.search(head) else "metalink"
 
 
@@ -244,15 +250,20 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
     return ""
 
 
-def _json_kind(head: str, ending: str) -> str:
-    keys, end = _first_object(head)
+def _json_kind(head: str, ending: str, source: Source) -> str:
+    """The kind of a document that is an object; what tells it may stand behind all its files."""
+    keys, end, listed = _first_object(head)
+    is_told = keys <= _NATIVE_KEYS or keys & _TELLING_KEYS or _find_known(keys, _KNOWN_OBJECTS)
+    if end is None and not is_told and ending != "jsonl":
+        head = source.read(0, MAX_DOCUMENT_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+        keys, end, listed = _first_object(head)
     if keys & _SQL_KEYS and "files" not in keys:
         return "databricks-sql"
     is_alone = end is None or not head[end:].strip()
     if is_alone and ending != "jsonl" and (known := _find_known(keys, _KNOWN_OBJECTS)):
         return known
     if "files" in keys:
-        return "json"
+        return "package-index" if listed >= _INDEXED else "json"
     is_lines = "url" in keys or ending == "jsonl" or not is_alone
     return "jsonl" if is_lines else "json"
 
@@ -261,19 +272,26 @@ def _find_known(keys: set[str], known: tuple[tuple[str, tuple[frozenset[str], ..
     return next((name for name, signs in known if any(sign <= keys for sign in signs)), "")
 
 
-def _first_object(head: str) -> tuple[set[str], int | None]:
-    """The keys of the first object that ``head`` shows, and where it ends if it does."""
+def _first_object(head: str) -> tuple[set[str], int | None, set[str]]:
+    """The keys of the first object that ``head`` shows, where it ends if it does, and those of what it lists.
+
+    That is the first object in an array.
+    """
     keys: set[str] = set()
-    depth, last = 0, ""
+    listed: set[str] = set()
+    depth, last, is_listed = 0, "", True
     for match in _LEXEME.finditer(head, 1 if head.startswith("[") else 0):
         lexeme = match.group()
         if lexeme in "{[":
             depth += 1
         elif lexeme in "}]":
+            is_listed = is_listed and not (depth == 3 and listed)
             depth -= 1
             if depth == 0:
-                return keys, match.end()
+                return keys, match.end(), listed
         elif lexeme == ":" and depth == 1:
             keys.add(last.strip('"'))
+        elif lexeme == ":" and depth == 3 and is_listed:
+            listed.add(last.strip('"'))
         last = lexeme
-    return keys, None
+    return keys, None, listed

@@ -18,6 +18,9 @@ from cfetch.manifest.urls import make_relative_url
 _LS_LINE = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +(?P<size>[0-9]{1,20}) (?P<key>.+)\Z"
 )
+_LS_HUMAN = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +[0-9.]{1,20} (?:Bytes|[KMGTPE]iB) "
+)
 _LS_REST = re.compile(r" *(?:PRE .*|Total (?:Objects|Size): .*)?\Z")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 _MODIFIED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\Z")
@@ -27,12 +30,14 @@ _FLAGS = ("true", "false")
 
 def is_listing_line(line: str) -> bool:
     """Whether a line is one of ``aws s3 ls``."""
-    return _LS_LINE.match(line) is not None or line.lstrip(" ").startswith("PRE ")
+    is_file = _LS_LINE.match(line) or _LS_HUMAN.match(line)
+    return is_file is not None or line.lstrip(" ").startswith("PRE ")
 
 
 def is_inventory_line(line: str) -> bool:
     """Whether a line is a row of an inventory: each cell quoted, a bucket, a key, a size and a time."""
-    return line.startswith('"') and _find_size(_split(line)) is not None
+    cells = _split(line) if line.startswith('"') else []
+    return _find_size(cells) is not None or _is_delete_marker(cells)
 
 
 def read_s3_listing(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -42,7 +47,9 @@ def read_s3_listing(source: Source, document: Document, faults: Faults) -> Itera
         match = _LS_LINE.match(text)
         if match is None:
             prefixes += text.lstrip(" ").startswith("PRE ")
-            if not _LS_REST.match(text):
+            if _LS_HUMAN.match(text):
+                faults.add(line, "its size is rounded; list the bucket without --human-readable")
+            elif not _LS_REST.match(text):
                 faults.add(line, "it is not a line of aws s3 ls: a date, a time, a size and a key")
         elif not match["key"].endswith("/"):  # the mark of an empty directory
             yield Row(
@@ -59,6 +66,8 @@ def read_s3_inventory(source: Source, document: Document, faults: Faults) -> Ite
         if not text:
             continue
         cells = _split(text)
+        if _is_delete_marker(cells):
+            continue
         place = _find_size(cells)
         if place is None:
             faults.add(line, "it is not a row of an S3 inventory: a bucket, a key, a size and a time")
@@ -76,6 +85,11 @@ def _split(line: str) -> list[str]:
         return next(csv.reader([line], strict=True), [])
     except csv.Error:
         return []
+
+
+def _is_delete_marker(cells: Sequence[str]) -> bool:
+    """Whether a row of a versioned bucket's inventory says that an object was deleted: it has no size."""
+    return len(cells) > 4 and _BUCKET.match(cells[0]) is not None and cells[4] == "true" and "" in cells[5:]
 
 
 def _find_size(cells: Sequence[str]) -> int | None:

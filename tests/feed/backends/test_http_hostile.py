@@ -56,7 +56,7 @@ BAD_ROWS: list[tuple[dict[str, Any], str]] = [
     ({"path": "a\x1b[2J"}, "control"),
     ({"path": 7}, "path: it must be a string"),
     ({"key": "f"}, "key: it must be a string of 32"),
-    ({"url": "file:///etc/passwd"}, "http or https"),
+    ({"url": "file:///etc/passwd"}, "its scheme is file"),
     ({"url": "a b"}, "whitespace"),
     ({"sha256": "00"}, "64 hexadecimal digits"),
     ({"size": -1}, "size"),

@@ -163,6 +163,27 @@ def test_detection(name, content, kind):
     assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
 
 
+LONG = {"text": "x" * (1 << 17)}
+FILES = [{"filename": f"{n}.whl", "url": f"http://h/{n}.whl", "hashes": {}} for n in range(2000)]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"alternate-locations": [], "files": FILES, "meta": {}, "name": "n"}, "package-index"),
+        ({"files": FILES, "meta": {}, "name": "n"}, "package-index"),
+        ({"type": "Feature", "properties": LONG, "assets": {}, "stac_version": "1.0.0"}, "stac"),
+        ({"description": LONG["text"], "resources": []}, "datapackage"),
+        ({"@context": {}, "recordSet": [LONG], "distribution": []}, "croissant"),
+        ({"version": 1, "headers": LONG, "files": []}, "json"),
+        ({"odd": LONG, "even": 1}, "json"),
+    ],
+)
+def test_what_tells_a_kind_may_stand_far_behind(value, kind):
+    """Beyond the beginning that is looked at first."""
+    assert detect_format(Source(io.BytesIO(json.dumps(value).encode()), "m.json")) == kind
+
+
 def test_format_by_name(frozen):
     """A stated format is used whatever the content looks like; an unknown one is told with the known ones."""
     assert frozen("http://h/url,x\n", "m.csv", format="urls").entry(0).path == "url,x"

@@ -23,7 +23,8 @@ The rules, in the order in which they are asked (RFC 9110 names in brackets):
 9. A web page where something else was asked for, and neither size nor hash will tell: REFUSE. It is a login
    page, a captive portal's, or an error told with status 200.
 10. 304 to a request with a condition [13.1]: UNCHANGED. Where a record has only the hash of the ETag, and the
-   reply names another one, the server goes by dates alone: REFUSE_RANGE, and the file is asked for anew.
+   reply names another one, the server goes by dates alone: REFUSE_RANGE, and the file is asked for anew. A
+   200 that names the ETag of the file in place is UNCHANGED too: the server knows no conditions.
 
 Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two replies.
 """
@@ -186,9 +187,16 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         return _refuse_range("the server sends the whole file where a part of it was asked for")
     if length is not None and asked.size_bytes is not None and length != asked.size_bytes:
         return _refuse(f"the server has {length} bytes where the manifest says {asked.size_bytes}")
+    action = Action.UNCHANGED if _is_standing(asked, _strong(etag)) else Action.ACCEPT
     return Verdict(
-        action=Action.ACCEPT, body_bytes=length, total_bytes=length, validator=_strong(etag), framed=framed
+        action=action, body_bytes=length, total_bytes=length, validator=_strong(etag), framed=framed
     )
+
+
+def _is_standing(asked: Asked, etag: str | None) -> bool:
+    """Whether a server that sends all, whatever was asked, names the ETag of the file in place."""
+    kept = asked.etag_hash or asked.unless.get("If-None-Match")
+    return etag is not None and kept is not None and is_same(kept, etag)
 
 
 def _is_vouched_for(asked: Asked) -> bool:

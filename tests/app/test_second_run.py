@@ -48,6 +48,15 @@ def test_check_asks_whether_a_file_has_changed(site, run, tmp_path, has_etags):
     assert tree(tmp_path / "to") == site.files
 
 
+def test_a_server_without_conditions_is_believed_by_its_etags(site, run, tmp_path):
+    """It sends all again; what has the ETag of the file in place is not read."""
+    site.knows_conditions = False
+    run()
+    site.files[NAMES[3]] = b"another version"
+    assert run(existing="check") == {name: "done" if name == NAMES[3] else "skipped" for name in NAMES}
+    assert tree(tmp_path / "to") == site.files
+
+
 def test_a_long_etag_tells_a_version_that_the_date_does_not(site, run, tmp_path):
     """A server that goes by dates answers 304 for an older version that was put back; its ETag is another."""
     site.knows_etags, site.etag_prefix = False, "x" * 80

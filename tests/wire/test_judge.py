@@ -40,6 +40,10 @@ CHUNKED = ("Transfer-Encoding", "chunked")
 
 @pytest.mark.parametrize(("number", "asked", "status", "headers", "action"), [
     ("plain", WHOLE, 200, [LEN, TAG], A),
+    ("the ETag of what is in place", UNLESS, 200, [LEN, TAG], Action.UNCHANGED),
+    ("the long ETag of what is in place", UNLESS_HASH, 200, [LEN, ("ETag", LONG)], Action.UNCHANGED),
+    ("another ETag than that of what is in place", UNLESS, 200, [LEN, ("ETag", '"b"')], A),
+    ("a weak ETag like that of what is in place", UNLESS, 200, [LEN, ("ETag", 'W/"a"')], A),
     ("2 length is not the manifest's", WHOLE, 200, [("Content-Length", "999")], R),
     ("3 no length, size known", WHOLE, 200, [], A),
     ("6 chunked", WHOLE, 200, [CHUNKED], A),

@@ -25,7 +25,7 @@ from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Part, freeze_entries
 from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
-from cfetch.run.header_hosts import aim_headers, aim_repository_token
+from cfetch.run.header_hosts import aim_headers, aim_repository_token, note_unmet_hosts
 from cfetch.run.open_manifest import (
     expand_manifests,
     is_elsewhere,
@@ -39,7 +39,7 @@ from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.timeline.states import Action, Entry, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing
-from cfetch.wire.network import Network, make_network
+from cfetch.wire.network import make_network
 
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 
@@ -74,42 +74,70 @@ def prepare(
     settings = aim_repository_token(settings, manifests, env)
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
-        network = make_network(settings.network, env)
-        api = StatementApi(settings.statement_host, env, network, clock)
-        opened = None
-        if not by_spark and len(manifests) == 1:
-            opened = stack.enter_context(open_manifest(manifest, clock, network=network))
-        statement = None if opened is None else statement_id_of(opened.file)
+        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
+        parts, statement = None, None
+        if not by_spark:
+            parts, statement = _open_lists(stack, manifests, settings, env, clock)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = own_directory(stack, destinations.state, instant)
-        if not by_spark:
-            plan = frozen_here(
-                freeze_lists(
-                    stack,
-                    [make_part(each, clock, network) for each in manifests]
-                    if opened is None
-                    else [Part(name, lambda: nullcontext(opened))],
-                    notes=notes,
-                    name=name,
-                    directory=directory,
-                    fetch_chunk=api.blocking(statement) if statement else None,
-                    progress=progress,
-                    settings=settings,
-                    env=env,
-                    clock=clock,
-                )
+        if parts is not None:
+            frozen = freeze_lists(
+                stack,
+                parts,
+                notes=notes,
+                name=name,
+                directory=directory,
+                fetch_chunk=api.blocking(statement) if statement else None,
+                progress=progress,
+                settings=settings,
+                env=env,
+                clock=clock,
             )
+            plan = frozen_here(frozen)
         else:
             check_for_spark(volumes, settings)
             rejected = destinations.state / "rejected" / instant
             plan = _freeze_by_spark(stack, manifest, settings, directory / "prepared", rejected, progress)
-        _check_room(plan.frozen, volumes)
-        settings, network = _aim(settings, plan.frozen, env)
         origin = Origin(
             manifest=manifest, statement=statement, base_url=settings.base_url, options=settings.reading
         )
-        renewal = Renewal(_renewal_ref(origin), api, stack)
-        yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+        yield _make_prepared(stack, instant, plan, volumes, settings, api, env, clock, origin)
+
+
+def _open_lists(
+    stack: ExitStack, manifests: Sequence[str], settings: Settings, env: Mapping[str, str], clock: Clock
+) -> tuple[list[Part], str | None]:
+    """The manifests for ``freeze_lists``; one that is alone is opened now, for its SQL statement's name."""
+    network = make_network(settings.network, env)
+    if len(manifests) > 1:
+        return [make_part(each, clock, network) for each in manifests], None
+    opened = stack.enter_context(open_manifest(manifests[0], clock, network=network))
+    return [Part(name_list(manifests), lambda: nullcontext(opened))], statement_id_of(opened.file)
+
+
+def _make_prepared(
+    stack: ExitStack,
+    instant: str,
+    plan: EnginePlan,
+    volumes: Volumes,
+    settings: Settings,
+    api: StatementApi,
+    env: Mapping[str, str],
+    clock: Clock,
+    origin: Origin,
+    *,
+    is_scheduled: bool = False,
+) -> Prepared:
+    """What all ways of preparing end with. Raises ConfigError, LocalFault."""
+    _check_room(plan.frozen, volumes)
+    if plan.here is not None and not plan.frozen.more_hosts:
+        plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
+    # the user's headers are for the plan's only host, if the settings name none
+    settings = aim_headers(settings, plan.frozen.host_files, more=plan.frozen.more_hosts)
+    network = make_network(settings.network, env)
+    renewal = Renewal(_renewal_ref(origin), api, stack)
+    kept = None if is_scheduled else origin
+    return Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=kept)
 
 
 def _freeze_by_spark(
@@ -149,24 +177,15 @@ def prepare_entries(
         volumes = _open_volumes(stack, settings)
         directory = own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
-        settings, network = _aim(settings, plan.frozen, env)
-        _check_room(plan.frozen, volumes)
+        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
         origin = Origin(manifest=name)
-        api = StatementApi(settings.statement_host, env, network, clock)
-        renewal = Renewal(_renewal_ref(origin), api, stack)
-        yield Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=origin)
+        yield _make_prepared(stack, instant, plan, volumes, settings, api, env, clock, origin)
 
 
 def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
     volumes = Volumes(places(settings).roots, write_timeout_s=settings.write_timeout)
     stack.callback(volumes.close)
     return volumes
-
-
-def _aim(settings: Settings, plan: Frozen, env: Mapping[str, str]) -> tuple[Settings, Network]:
-    """Aim the user's headers at the plan's only host, if the settings name none. Raises ConfigError."""
-    settings = aim_headers(settings, plan.host_files, more=plan.more_hosts)
-    return settings, make_network(settings.network, env)
 
 
 def _is_for_spark(manifest: str, settings: Settings) -> bool:
@@ -212,12 +231,11 @@ def prepare_planned(
         plan = load(stack, directory)
         origin = read_origin(directory / ORIGIN_NAME)
         settings = aim_repository_token(settings, [origin.manifest], env)
-        settings, network = _aim(settings, plan.frozen, env)
         volumes = _open_volumes(stack, settings)
-        _check_room(plan.frozen, volumes)
-        api = StatementApi(settings.statement_host, env, network, clock)
-        renewal = Renewal(_renewal_ref(origin), api, stack)
-        yield Prepared(instant, plan, volumes, settings, clock, network, renewal)
+        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
+        yield _make_prepared(
+            stack, instant, plan, volumes, settings, api, env, clock, origin, is_scheduled=True
+        )
 
 
 def pending(settings: Settings) -> list[str]:

@@ -3,7 +3,7 @@
 Of a Hugging Face repository the list itself may need the token, so its hub is named before there are files.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from cfetch.config.settings import Settings
@@ -13,6 +13,7 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.run.open_manifest import is_url
 from cfetch.secret import SecretUrl, printable
+from cfetch.wire.credentials import ALL_HOSTS
 from cfetch.wire.network import Network, make_network
 
 _NAMED = 3  # hosts that an error quotes
@@ -40,6 +41,22 @@ def aim_headers(settings: Settings, hosts: Collection[str], *, more: int = 0) ->
             "HOST, once for each, or '*' for all. Nothing was downloaded"
         )
     return replace(settings, header_host=tuple(hosts))
+
+
+def note_unmet_hosts(settings: Settings, hosts: Collection[str]) -> Sequence[str]:
+    """What a person should know who names hosts for a login, of which no file is at any.
+
+    That is no error: a redirect may lead there.
+    """
+    named = settings.header_host if settings.header or settings.bearer_env else None
+    if not named or ALL_HOSTS in named or any(host in hosts for host in named):
+        return ()
+    shown, there = (", ".join(map(printable, list(some)[:_NAMED])) for some in (named, hosts))
+    note = (
+        f"no file is at {shown}, so only a redirect to it gets the login; the files are at {there} "
+        "(--header-host names a port with the host unless it is the usual one)"
+    )
+    return (note,)
 
 
 def aim_repository_token(settings: Settings, sources: Collection[str], env: Mapping[str, str]) -> Settings:

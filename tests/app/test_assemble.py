@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -142,6 +143,30 @@ def test_on_several_volumes_it_is_on_one(site, fetch, tmp_path):
     site.take_asked()
     assert set(fetch(to=volumes).values()) == {"skipped"}
     assert site.take_asked() == {}
+
+
+def test_a_disk_that_is_behind_is_waited_for(site, fetch, tmp_path, monkeypatch):
+    """Small pieces of a batch are written by its volume's thread, and joined after that."""
+    real = os.write
+
+    def write_late(descriptor, data):
+        if any(piece == data for piece in PIECES.values()):
+            time.sleep(0.1)
+        return real(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_late)
+    volumes = (str(tmp_path / "v0"), str(tmp_path / "v1"))
+    assert set(fetch(to=volumes, durability="crash").values()) == {"done"}
+    found = [path for volume in volumes for path in (tmp_path / volume).glob("d/whole")]
+    assert [path.read_bytes() for path in found] == [WHOLE]
+
+
+def test_a_disk_that_loses_bytes_of_a_piece_publishes_nothing(fetch, monkeypatch):
+    """The copy must have all bytes of the file."""
+    monkeypatch.setattr(os, "copy_file_range", lambda *_: 0)
+    monkeypatch.setattr(shutil, "copyfileobj", lambda *_: None)
+    fetch()
+    assert (fetch.exit_code, (fetch.to / "d/whole").exists()) == (3, False)
 
 
 def test_a_repeated_run_after_a_crash_in_the_copy_joins_what_is_there(site, fetch, monkeypatch):

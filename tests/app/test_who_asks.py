@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,14 @@ def test_headers_that_go_nowhere_are_told(in_place, tmp_path):
     settings = Settings(to=settings.to, header=("X-Key: CANARY",))
     with prepare(str(tmp_path / "m.txt"), settings, env={}) as prepared:
         assert "--header and --bearer-env do not go to objects of a store" in prepared.notes[-1]
+
+
+def test_a_login_for_another_port_is_told(in_place):
+    """By each way of preparing."""
+    manifest, settings = in_place
+    settings = replace(settings, header=("X-Key: CANARY",), header_host=("127.0.0.1:1",))
+    with prepare(str(manifest), settings, env={}) as prepared:
+        assert "no file is at 127.0.0.1:1" in prepared.notes[-1]
 
 
 def keys_for(prepared, *urls):

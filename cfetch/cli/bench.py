@@ -1,6 +1,7 @@
 """``cfetch bench``: what mitigation is worth, measured on this machine."""
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -108,28 +109,50 @@ def bench(
     scenarios = scenario or []
     if simulate_stragglers and scenarios:
         raise UsageError("--simulate-stragglers is a scenario of its own; leave out one of the two")
+    given = {
+        "--simulate": simulate,
+        "--simulate-stragglers": simulate_stragglers,
+        "all but one --scenario": len(scenarios) > 1,
+        "--seeds": seeds,
+        "--policy": policy,
+        "--must": must,
+        "--peers": peers,
+        "--tls": tls,
+    }
+    _refuse_useless("clean" if clean else "simulate" if simulate else "compare", given)
     if clean:
-        if simulate or simulate_stragglers or seeds is not None or policy is not None or must is not None:
-            raise UsageError(
-                "--clean has no stragglers; leave out --simulate, --simulate-stragglers, --seeds, --policy "
-                "and --must"
-            )
         _measure_clean(CleanOptions(scenarios=tuple(scenarios), quick=quick, peers=peers, tls=tls), json)
-        return
-    if tls:
-        raise UsageError("--tls is for --clean")
-    if simulate:
-        if peers or simulate_stragglers or policy is not None or must is not None:
-            raise UsageError(
-                "--simulate runs no other tool, and always all policies in virtual time; "
-                "leave out --peers, --policy, --must and --simulate-stragglers"
-            )
+    elif simulate:
         _simulate(scenarios, seeds or (1 if quick else None), json)
-        return
-    if seeds is not None or len(scenarios) > 1:
-        raise UsageError("several scenarios or seeds are for --simulate")
-    chosen = scenarios[0] if scenarios else None
-    _compare(BenchOptions(scenario=chosen, policy=policy, quick=quick, peers=peers, must=must), json)
+    else:
+        chosen = scenarios[0] if scenarios else None
+        _compare(BenchOptions(scenario=chosen, policy=policy, quick=quick, peers=peers, must=must), json)
+
+
+_USELESS = {  # options that have no use in a mode, and the reason
+    "clean": (
+        ("--simulate", "--simulate-stragglers", "--seeds", "--policy", "--must"),
+        "--clean has no stragglers",
+    ),
+    "simulate": (
+        ("--simulate-stragglers", "--policy", "--must", "--peers", "--tls"),
+        "--simulate runs no other tool, and always all policies in virtual time",
+    ),
+    "compare": (
+        ("all but one --scenario", "--seeds", "--tls"),
+        "several scenarios or seeds are for --simulate, and --tls is for --clean",
+    ),
+}
+
+
+def _refuse_useless(mode: str, given: Mapping[str, object]) -> None:
+    """Raise UsageError if an option is given that has no use in this mode."""
+    from cfetch.errors import UsageError
+
+    options, reason = _USELESS[mode]
+    useless = [option for option in options if given[option] not in (None, False)]
+    if useless:
+        raise UsageError(f"{reason}; leave out {' and '.join(useless)}")
 
 
 def _compare(options: "BenchOptions", json: bool) -> None:

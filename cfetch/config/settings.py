@@ -303,8 +303,8 @@ class Settings:
         duration(
             1,
             31 * 86_400,
-            "End the run after so long: what is not in place is left for the next run, exit code 1 "
-            "(default: none).",
+            "End the run so long after its downloads began: what is not in place is left for the next run, "
+            "exit code 1 (default: none).",
         ),
     ] = None
     stall_timeout: Annotated[

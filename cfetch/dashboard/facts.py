@@ -111,7 +111,7 @@ class Facts:
         self._emitted[fact.name] += 1
         if self._emitted[fact.name] <= MAX_LINES:
             yield fact
-        if self._emitted[fact.name] == MAX_LINES:
+        elif self._emitted[fact.name] == MAX_LINES + 1:
             text = f"{fact.name.replace('_', ' ')}: counted only from here on; the metrics name all"
             yield Fact(fact.t_s, "counted_only", fact.level, text, {"fact": fact.name})
 

@@ -115,9 +115,14 @@ class Reply:
         self.has_news_of_size = False
         self.carried_bytes = 0
 
+    @property
+    def is_accepted(self) -> bool:
+        """Whether its body is what was asked for."""
+        return self.verdict is not None and self.verdict.action is Action.ACCEPT
+
     def unread(self) -> bytes:
         """Take the bytes of an accepted body that have come and were not read; a second call gives none."""
-        if self.response is None or self.verdict is None or self.verdict.action is not Action.ACCEPT:
+        if self.response is None or self.verdict is None or not self.is_accepted:
             return b""
         if self.verdict.skip_bytes is not None:  # of a whole object: nobody has counted which bytes they are
             return b""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import SourceError
+from cfetch.errors import SourceError, Throttled
 from cfetch.events import HostPaused, Listener, RescueGivenUp
 from cfetch.records import Outcome
 from cfetch.storage.held_ranges import HeldRanges
@@ -41,6 +41,7 @@ class Flights:
         self._transfers: dict[int, Transfer] = {}  # the same keys
         self._shared: dict[int, HeldRanges] = {}  # by entry id
         self._landed: Counter[int] = Counter()  # by volume, of attempts that have ended
+        self._held_s: dict[int, float] = {}  # likewise
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -94,18 +95,20 @@ class Flights:
 
     def end(self, attempt: Attempt, outcome: Outcome, error: SourceError | None, now_s: float) -> None:
         """End an attempt: its entry keeps the record, its host and the policy learn from it."""
-        transfer = self._remove(attempt)
+        transfer = self._remove(attempt, now_s)
         if transfer is None:
             return
         transfer.attempts.append(attempt.record(outcome, None if error is None else str(error), now_s))
+        host = attempt.assignment.host
         pause = self._hosts.note_end(
-            attempt.assignment.host,
+            host,
             error,
             now_s,
             started_s=attempt.start_s,
             received=attempt.received,
             jitter=self._jitter(),
             file=None if attempt.is_helper else attempt.id,
+            being_served=self._count_served(host) if isinstance(error, Throttled) else 0,
         )
         if outcome == "done":
             sample_bytes = None if attempt.is_tail else attempt.received
@@ -132,23 +135,30 @@ class Flights:
 
         ``has_lost``: another request for all of the file has brought it.
         """
-        transfer = self._remove(attempt)
+        transfer = self._remove(attempt, now_s)
         if transfer is not None:
             self._policy.note_pause(attempt.key)
             outcome: Outcome = "lost" if has_lost else "error" if reason else "done"
             transfer.attempts.append(attempt.record(outcome, reason, now_s))
 
-    def _remove(self, attempt: Attempt) -> Transfer | None:
+    def _remove(self, attempt: Attempt, now_s: float) -> Transfer | None:
         """Take an attempt out; its transfer, or None where its end was reported before."""
         if self._attempts.get(attempt.key) is not attempt:
             return None
         del self._attempts[attempt.key]
-        self._landed[attempt.assignment.volume_index] += attempt.received
+        volume_index = attempt.assignment.volume_index
+        self._landed[volume_index] += attempt.received
+        self._held_s[volume_index] = self._held_s.get(volume_index, 0.0) + attempt.held_s(now_s)
         return self._transfers.pop(attempt.key)
 
     def landed_bytes(self, volume_index: int) -> int:
         """Bytes that have come for a volume until now, kept or not."""
         return self._landed[volume_index] + sum(attempt.received for attempt in self.of_volume(volume_index))
+
+    def held_s(self, volume_index: int, now_s: float) -> float:
+        """Seconds for which a volume or a rate limit made attempts wait until now, added up over attempts."""
+        under_way_s = sum(attempt.held_s(now_s) for attempt in self.of_volume(volume_index))
+        return self._held_s.get(volume_index, 0.0) + under_way_s
 
     def received_by_host(self) -> Counter[str]:
         """Bytes that the attempts under way have brought."""
@@ -156,6 +166,12 @@ class Flights:
         for attempt in self._attempts.values():
             received[attempt.assignment.host] += attempt.received
         return received
+
+    def _count_served(self, host: str) -> int:
+        return sum(
+            attempt.assignment.host == host and attempt.reply.is_accepted
+            for attempt in self._attempts.values()
+        )
 
     def count_silent(self, since_s: float) -> Counter[str]:
         """Count by host the attempts that began before ``since_s`` and have not brought a byte."""

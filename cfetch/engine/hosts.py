@@ -237,7 +237,6 @@ class Hosts:
         """Note that an attempt at ``name`` has brought bytes. Returns whether that ends a trouble."""
         host = self._hosts[name]
         was_in_trouble = host.trouble_s is not None
-        host.refusals.note_life()
         host.clear_refusal()
         host.answered = True
         host.trouble_s = None
@@ -272,11 +271,13 @@ class Hosts:
         received: int,
         jitter: float,
         file: int | None = None,
+        being_served: int = 0,
     ) -> Pause | None:
         """Note that an attempt at ``name`` has ended. Returns the pause that follows, if any.
 
         ``received`` are the bytes it brought since ``started_s``. ``file``: the entry that it was for; None:
-        a refusal concerns the host in any case.
+        a refusal concerns the host in any case. ``being_served``: attempts to which the host sends a body
+        now; asked for only where it has refused a file.
         """
         host = self._hosts[name]
         if received >= FAIR_BYTES and now_s > started_s:
@@ -292,7 +293,7 @@ class Hosts:
             self._close_breaker(name, host)  # it refuses, so it lives
             matter = Matter.HOST
             if file is not None and error.http_status == UNAVAILABLE:
-                matter = host.refusals.judge(file, now_s)
+                matter = host.refusals.judge(file, now_s, being_served)
             if matter is Matter.FILE:
                 return None
             window = host.refusals.unclear_window or host.window

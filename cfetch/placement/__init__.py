@@ -9,6 +9,7 @@ Read in this order::
     chooser.py    one choice: a cost for each volume, or the reason why it is no candidate
     ledger.py     the books: each batch, each volume's load, who may take which batch
     placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
+    places.py     how many downloads write to each volume at a time
 
 ``engine/batches/`` drives it in rounds::
 

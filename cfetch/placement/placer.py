@@ -134,9 +134,13 @@ class Placer:
     # batches come
 
     def wants_more(self, now_s: float) -> bool:  # noqa: ARG002 - as every other question
-        """Whether another batch should arrive: fewer wait than volumes are usable, or none waits at all."""
-        unstarted = len(self._waiting) + sum(len(volume.queued) for volume in self._volumes)
-        return unstarted < max(1, sum(volume.usable for volume in self._volumes))
+        """Whether another batch should arrive: fewer wait than volumes are usable, or none waits at all.
+
+        A probe that waits at a volume out of use does not count: it is no work for the others.
+        """
+        usable = [volume for volume in self._volumes if volume.usable]
+        unstarted = len(self._waiting) + sum(len(volume.queued) for volume in usable)
+        return unstarted < max(1, len(usable))
 
     def submit(
         self, batch: int, size_bytes: int, files: int, now_s: float, *, home: int | None = None

@@ -20,7 +20,9 @@ MAX_REFRESHES = 3  # a link that is refused although it was renewed three times 
 RETRY_SHARE = 0.2  # retries for each first request, as in Twitter's Finagle ("RetryBudget")
 RETRIES_PER_S = 10.0  # retries that are always allowed, so that a short run can try again
 MAX_SAVED_RETRIES = 100.0  # the most retries that a long time without errors can save up
-SEVERAL = 5  # where each tenth file is refused, so many in a row come by chance once in 200 refusals
+SEVERAL = 5  # files refused in a row; where each tenth is, that comes by chance once in 10,000 refusals
+SERVED_WORTH = 0.365  # ln(0.9 / 0.5) / ln(0.5 / 0.1): of a refusal, if a throttled host refuses each second
+REMEMBERED = 32  # refusals; a host that serves more in between does not throttle
 SHORTLY_S = 10.0
 
 
@@ -82,45 +84,49 @@ class Matter(Enum):
 class _Refusal(NamedTuple):
     file: int
     now_s: float
-    lives: int
-    ends: int
+    served: int
 
 
 class Refusals:
     """Tells whether a host refuses one file with a 503, or all of them.
 
-    It refuses all once ``SEVERAL`` different files were refused within ``SHORTLY_S`` seconds and fewer
-    downloads have succeeded in between. Until a first download has brought bytes, nobody knows.
+    It refuses all once the refusals of different files within ``SHORTLY_S`` seconds, less ``SERVED_WORTH``
+    for each download that it has begun to serve in between, come to ``SEVERAL``: a cumulative sum, which
+    tells soonest that the share of refusals has risen (E. S. Page, "Continuous inspection schemes", 1954).
+    Until it has served a first one, nobody knows.
 
     ``unclear_window``: the places that the host had before refusals of which nobody knows yet; the caller
     keeps it, and gives them back.
     """
 
-    __slots__ = ("_ends", "_lives", "_recent", "unclear_window")
+    __slots__ = ("_ended", "_recent", "unclear_window")
 
     def __init__(self) -> None:
         self.unclear_window: float | None = None
         self._recent: list[_Refusal] = []
-        self._lives = 0
-        self._ends = 0
-
-    def note_life(self) -> None:
-        """Note that a download brings bytes."""
-        self._lives += 1
+        self._ended = 0
 
     def note_end(self) -> None:
         """Note that a download is complete."""
-        self._ends += 1
+        self._ended += 1
 
-    def judge(self, file: int, now_s: float) -> Matter:
-        """Note that ``file`` was refused, and say whom that concerns."""
-        others = [refusal for refusal in self._recent if refusal.file != file]
-        self._recent = [*others, _Refusal(file, now_s, self._lives, self._ends)][-SEVERAL:]
-        first = self._recent[0]
-        succeeded = max(self._lives - first.lives, self._ends - first.ends)  # most downloads count in both
-        if len(self._recent) == SEVERAL and now_s - first.now_s <= SHORTLY_S and succeeded < SEVERAL:
+    def judge(self, file: int, now_s: float, being_served: int) -> Matter:
+        """Note that ``file`` was refused, and say whom that concerns.
+
+        ``being_served``: downloads of which the host is sending the body. A body takes longer than a refusal,
+        so that whole files alone would make refusals look more frequent.
+        """
+        served = self._ended + being_served
+        since_s = now_s - SHORTLY_S
+        others = [refusal for refusal in self._recent if refusal.file != file and refusal.now_s >= since_s]
+        self._recent = [*others, _Refusal(file, now_s, served)][-REMEMBERED:]
+        scores = (
+            count - SERVED_WORTH * (served - refusal.served)
+            for count, refusal in enumerate(reversed(self._recent), start=1)
+        )
+        if max(scores) >= SEVERAL:
             return Matter.HOST
-        return Matter.FILE if self._lives or self._ends else Matter.UNCLEAR
+        return Matter.FILE if served else Matter.UNCLEAR
 
 
 def backoff_s(errors: int, jitter: float) -> float:

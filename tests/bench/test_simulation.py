@@ -99,6 +99,15 @@ def test_the_ideal_run_has_no_bad_connections_but_the_rest():
     assert played.mitigations == 0
 
 
+def test_a_slow_volume_does_not_hold_the_places_of_a_quick_one():
+    """16 connections of 10 MB/s; one of two disks writes 8 MB/s. Half of the places for it take 1.3 times."""
+    network = Network(latency_s=0.02, rate_bps=10 * MB)
+    mine = scenario((1000, 4 * MB), network=network, concurrency=16, volumes_bps=(200.0 * MB, 8.0 * MB))
+    played = simulate(mine, "adaptive")
+    assert played.makespan_s < 1.15 * 4000 / 158
+    assert played.volumes[1] > 40 * MB
+
+
 def test_a_volume_takes_what_it_can_and_then_they_wait():
     """24 MiB for a volume of 1 MiB/s: it bears 16 unwritten, so there is room after 8 s; done after 24."""
     mib = 1 << 20

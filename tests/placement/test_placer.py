@@ -507,6 +507,21 @@ def test_it_looks_ahead_for_as_many_batches_as_partitions_are_usable():
     assert story.placer.wants_more(0.0)
 
 
+def test_a_probe_that_waits_is_no_work_for_the_others():
+    """It stands in the queue of a volume out of use, as long as an old batch has not ended there."""
+    story = Story(Mode.FINISH, 0, 0)
+    story.produce(1)
+    story.produce(1)
+    story.placer.begin(0, 0.0)
+    story.placer.begin(1, 0.0)
+    story.placer.volume_failed(1, 0.0, "gone")
+    story.placer.assign(LATER_S)
+    assert (story.placer.view(1).queued, story.placer.view(1).breaker) == (1, Position.OPEN)
+    assert story.placer.wants_more(LATER_S)
+    story.produce(1, now_s=LATER_S)
+    assert not story.placer.wants_more(LATER_S)
+
+
 def test_speeds_are_smoothed():
     """The newest weighs 0.3; the first is taken as it is."""
     placer = Placer(1, mode=Mode.FINISH, deadline_s=1.0)

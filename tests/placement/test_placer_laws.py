@@ -189,10 +189,9 @@ class Placements(RuleBasedStateMachine):
             if view.breaker is Position.OPEN:
                 assert view.queued <= 1
         assert self.placer.next_s(self.now_s) == model.next_s(self.now_s)
-        unstarted = len(model.waiting()) + sum(len(model.queued(p)) for p in model.numbers())
-        assert self.placer.wants_more(self.now_s) == (
-            unstarted < max(1, sum(map(model.usable, model.numbers())))
-        )
+        usable = list(filter(model.usable, model.numbers()))
+        unstarted = len(model.waiting()) + sum(len(model.queued(p)) for p in usable)
+        assert self.placer.wants_more(self.now_s) == (unstarted < max(1, len(usable)))
 
 
 TestPlacements = Placements.TestCase

@@ -5,7 +5,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cfetch.errors import Corrupt, Expired, Refused, Straggling, Throttled, Transient
-from cfetch.wire.retry import CAP_S, Limits, Spent, Step, backoff_s, next_step, retry_after_s
+from cfetch.wire.retry import (
+    CAP_S,
+    Limits,
+    Matter,
+    Refusals,
+    Spent,
+    Step,
+    backoff_s,
+    next_step,
+    retry_after_s,
+)
 
 NOW = 1_784_000_000.0  # 2026-07-14T03:33:20Z
 LIMITS = Limits(max_attempts=3, retry_budget_s=100.0)
@@ -105,3 +115,37 @@ def test_23_a_source_that_has_not_failed_is_asked_at_once(how, expected):
     """Without back-off, which is for the server that was just asked."""
     spent = Spent(how.pop("errors", 1), 0, 0.0)
     assert next_step(Transient("x"), spent, LIMITS, jitter=0.5, can_refresh=False, **how) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "matters"),
+    [
+        ("R", "U"),
+        ("RRRRR", "UUUUH"),
+        ("SRRRR", "FFFF"),
+        ("SRRRRR", "FFFFH"),
+        ("SRRRRSR", "FFFFF"),
+        ("SRRRRSSRRR", "FFFFFHH"),
+        ("SRSSRSSRSSRSSRSSRSSR", "F" * 7),
+        ("SRSRSRSRSRSRSRSR", "FFFFFFFH"),
+        ("S" + "RSSSSSSSSS" * 20, "F" * 20),
+        ("SR.R.R.R.R.R", "F" * 6),
+    ],
+)
+def test_42_whom_refusals_concern(word, matters):
+    """R: a file is refused, S: one is served, a dot: 3 s. H: all files of the host wait, U: nobody knows."""
+    refusals, served, now_s, said = Refusals(), 0, 0.0, ""
+    letters = {Matter.HOST: "H", Matter.FILE: "F", Matter.UNCLEAR: "U"}
+    for n, letter in enumerate(word):
+        served += letter == "S"
+        now_s += 3.0 * (letter == ".")
+        if letter == "R":
+            said += letters[refusals.judge(n, now_s, served)]
+    assert said == matters
+
+
+def test_42_a_file_that_is_refused_again_and_again_is_one():
+    """However often it is asked for."""
+    refusals = Refusals()
+    refusals.note_end()
+    assert {refusals.judge(7, float(n) / 10, 0) for n in range(50)} == {Matter.FILE}

@@ -92,6 +92,7 @@ class Batched:
             self._watch,
             switch,
             concurrency=concurrency,
+            held_s=flights.held_s,
             measures=mode is Mode.FINISH,
             clock=outside.clock,
             emit=outside.emit,
@@ -135,8 +136,8 @@ class Batched:
 
     def opens_s(self, queue: int, now_s: float) -> float:
         """When an entry of the queue may start, as far as its volume goes: now, or when one ends there."""
-        under_way = self._watch.health.running[self._stagings.of_queue(queue).volume_index]
-        return now_s if under_way < self._rounds.limit else NEVER
+        index = self._stagings.of_queue(queue).volume_index
+        return now_s if self._watch.health.running[index] < self._rounds.places[index] else NEVER
 
     def host_of(self, queue: int) -> str:
         """The host of a queue's entries."""
@@ -150,7 +151,7 @@ class Batched:
         """Give a new entry to the current task; None if it was settled elsewhere."""
         staging = self._stagings.of_entry(index)
         staging.unhanded -= 1
-        if staging.unhanded < self._rounds.limit:
+        if staging.unhanded < self._rounds.places[staging.volume_index]:
             self._work.set()
         if index in staging.batch.settled:
             return None

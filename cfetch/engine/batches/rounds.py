@@ -6,7 +6,7 @@ vain, is given up: its entries fail, and the run ends with that fault.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from cfetch.clock import RunClock
@@ -24,6 +24,7 @@ from cfetch.events import Listener
 from cfetch.placement.chooser import NO_ROOM
 from cfetch.placement.ledger import Placed
 from cfetch.placement.placer import Placer, Unplaceable
+from cfetch.placement.places import Shares
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01
@@ -31,9 +32,10 @@ MOST_MOVES = 16  # placements of one batch; they take minutes, as volumes that f
 
 
 class Rounds:
-    """``limit``: entries that may be under way on one volume.
+    """``places``: how many entries may be under way, by volume.
 
-    ``measures``: a new volume gets a second batch only when its speed is known.
+    ``held_s``: for how long a volume's attempts have waited to write. ``measures``: a new volume gets a
+    second batch only when its speed is known.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Rounds:
         switch: StopSwitch,
         *,
         concurrency: int,
+        held_s: Callable[[int, float], float],
         measures: bool,
         clock: RunClock,
         emit: Listener,
@@ -62,7 +65,9 @@ class Rounds:
         self._clock = clock
         self._emit = emit
         self._work = work
-        self._concurrency = self.limit = concurrency
+        self._held_s = held_s
+        self._shares = Shares(concurrency, len(names))
+        self.places = [concurrency] * len(names)
         self._measures = measures
 
     @property
@@ -103,10 +108,16 @@ class Rounds:
             self._give_up(self._stagings.batches[overdue.batch], overdue.why, overdue.reasons)
 
     def _share_places(self) -> None:
-        """Give each volume that has batches an equal number of the run's places."""
-        views = map(self._placer.view, range(len(self._names)))
-        at_work = sum(bool(view.queued or view.running) for view in views)  # a volume may be full, or paused
-        self.limit = max(1, -(-self._concurrency // max(1, at_work)))
+        now_s, running = self._clock.now(), self._watch.health.running
+        volumes = range(len(self._names))
+        self._shares.look(now_s, [self._held_s(index, now_s) for index in volumes])
+        has_work = [self._has_work(index) for index in volumes]
+        self.places = self._shares.share(has_work, running)
+
+    def _has_work(self, index: int) -> bool:
+        """Whether entries are under way to the volume or wait for a place. It may be full, or paused."""
+        unhanded = sum(staging.unhanded for staging in self._stagings.here(index))
+        return bool(self._placer.view(index).queued or unhanded or self._watch.health.running[index])
 
     def _begin_batches(self, now_s: float) -> bool:
         """Begin what the volumes have room for; whether anything was begun."""
@@ -128,7 +139,8 @@ class Rounds:
         here = self._stagings.here(volume_index)
         if here and self._measures and self._watch.health.is_new(volume_index):
             return False  # else the first and largest batches fill a volume that may be slow
-        return sum(staging.unhanded for staging in here) < self.limit and len(here) < 2 * self.limit + 2
+        places = self.places[volume_index]
+        return sum(staging.unhanded for staging in here) < places and len(here) < 2 * places + 2
 
     async def _arrive(self) -> None:
         batch = await self._arrivals.next(self._watch.leave_all)

@@ -1,0 +1,72 @@
+"""How many entries are brought to each volume at a time: equally many, but no more than a slow volume bears.
+
+A volume that writes less than its share of the network is bound to make attempts wait. Each of them holds a
+place that another volume could use. So such a volume gets the places that do not wait, and ``RESERVE`` more,
+which keep it busy; the other volumes share the rest. Where all volumes are too slow there is nobody to give
+places to, and all keep equally many.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+RESERVE = 1  # a waiting attempt, so that the volume never waits for the network
+IS_SLOW = 0.5  # attempts that wait to write, on average: with the reserve at least one does
+
+
+PERIOD_S = 0.5  # over which the waiting attempts are averaged; at least as long as between two rounds
+
+
+class Load(NamedTuple):
+    """What a volume bears: ``running`` entries, of which ``waiting`` wait to write, on average.
+
+    ``has_work``: entries of it are under way, or wait for a place.
+    """
+
+    has_work: bool
+    running: int
+    waiting: float
+
+
+class Shares:
+    """Divides a run's ``places`` among its volumes, by how many attempts have lately waited for each."""
+
+    def __init__(self, places: int, volumes: int) -> None:
+        self._places = places
+        self._waiting = [0.0] * volumes
+        self._looked_s = 0.0
+        self._held_s: Sequence[float] = [0.0] * volumes
+
+    def look(self, now_s: float, held_s: Sequence[float]) -> None:
+        """Note for how many seconds each volume has made attempts wait since the run's start, added up."""
+        elapsed_s = now_s - self._looked_s
+        if elapsed_s < PERIOD_S:
+            return
+        pairs = zip(held_s, self._held_s, strict=True)
+        self._waiting = [(now - before) / elapsed_s for now, before in pairs]
+        self._looked_s, self._held_s = now_s, held_s
+
+    def share(self, has_work: Sequence[bool], running: Sequence[int]) -> list[int]:
+        """The number of entries that each volume may have under way, at least 1."""
+        return share_places(self._places, list(map(Load, has_work, running, self._waiting)))
+
+
+def share_places(places: int, loads: Sequence[Load]) -> list[int]:
+    """The number of entries that each volume may have under way, at least 1; a volume without work: all.
+
+    ``places`` are the run's.
+    """
+    at_work = sum(load.has_work for load in loads)
+    equal = max(1, ceil(places / max(1, at_work)))
+    shares = [equal if load.has_work else places for load in loads]
+    slow = [index for index, load in enumerate(loads) if load.has_work and load.waiting >= IS_SLOW]
+    if not slow or all(load.waiting >= IS_SLOW for load in loads):
+        return shares
+    for index in slow:
+        needed = max(1, ceil(loads[index].running - loads[index].waiting)) + RESERVE
+        shares[index] = min(equal, needed)
+    rest = places - sum(shares[index] for index in slow)
+    for index, load in enumerate(loads):
+        if load.has_work and index not in slow:
+            shares[index] = max(equal, ceil(rest / (at_work - len(slow))))
+    return shares

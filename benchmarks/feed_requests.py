@@ -30,8 +30,9 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange
 from cfetch.feed.reader import Reader
 from cfetch.feed.server.handler import feed_app
 from cfetch.feed.server.listener import start_listening
+from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
-from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
+from cfetch.feed.server.tree_publisher import TreePublisher
 from tests.feed.http_world import source_of
 from tests.feed.simulator import SimulatedFeed, SimulatedSource
 

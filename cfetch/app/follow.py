@@ -34,6 +34,7 @@ from cfetch.events import EntryFinished, Event, Listener, fan_out
 from cfetch.feed.backends.opening import open_feed
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
+from cfetch.feed.delete_limit import DeleteLimit
 from cfetch.feed.journal import STEP, Journal, Step, locate_journal
 from cfetch.feed.reader import Reader
 from cfetch.feed.source import Change, FeedSource
@@ -45,6 +46,8 @@ from cfetch.run.directories import places
 from cfetch.run.signals import listen
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
+from cfetch.storage.files import STATE_NAME
+from cfetch.storage.tree import ReadOnlyTree
 from cfetch.wire.network import Network, make_network
 
 STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hundred bytes of memory
@@ -61,12 +64,14 @@ T = TypeVar("T")
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """``versions``: every one in its order, or of each path the last that a step meets.
 
-    ``delete``: do as the source did. ``once``: end when nothing is new. ``route_cache`` off asks for the
-    lineage with each read.
+    ``delete``: do as the source did, with at most ``max_delete`` files within an hour (as a float a share of
+    those in place). ``once``: end when nothing is new. ``route_cache`` off asks for the lineage with each
+    read.
     """
 
     versions: Literal["all", "latest"] = "latest"
     delete: bool = False
+    max_delete: float = 0.1
     once: bool = False
     poll_s: float = 5.0
     route_cache: bool = True
@@ -108,7 +113,7 @@ def follow(
         runner = stack.enter_context(asyncio.Runner())
         source = runner.run(_open_source(feed, make_network(settings.network, env), clock))
         stack.callback(lambda: runner.run(source.close()))
-        plans = _Plans(journal, settings, env, dashboard, clock)
+        plans = _Plans(journal, settings, env, dashboard, clock, DeleteLimit(options.max_delete))
         plans.clear_up()
         stack.callback(plans.archive)
         return _Follower(source, journal, plans, options, emit_line, clock, runner).run()
@@ -310,7 +315,9 @@ class _Plans:
         env: Mapping[str, str],
         dashboard: Callable[[], AbstractContextManager[Listener]],
         clock: Clock,
+        limit: DeleteLimit,
     ) -> None:
+        self._limit = limit
         self._name = printable(str(journal.directory / STEP), 1000)  # of this follower's plans
         self._settings = settings
         self._env = env
@@ -366,12 +373,32 @@ class _Plans:
             self._completed = []
 
     def delete(self, deletes: Sequence[Change]) -> None:
-        """Raises LocalFault. A directory in a file's place is not the file."""
+        """Delete files. A directory in a file's place is not the file.
+
+        Raises:
+            LocalFault: a file cannot be deleted.
+            Refused: more would be deleted than may be; none of these was.
+        """
         with closing(self._open_volumes()) as volumes:
+            standing = sum(
+                any(volume.identify(change.path) is not None for volume in volumes.local)
+                for change in deletes
+            )
+            refusal = self._limit.take(standing, self._clock.monotonic(), self._count_files)
+            if refusal is not None:
+                raise Refused(f"{refusal}. None of the last {standing} was deleted")
             for change in deletes:
                 for volume in volumes.local:
                     with suppress(Blocked):
                         volume.delete(change.path)
+
+    def _count_files(self) -> int:
+        """The files in the destinations."""
+        files = 0
+        for directory in self._found.directories:
+            with ReadOnlyTree(directory) as tree:
+                files += sum(status is not None for _, status, _ in tree.regular_files((STATE_NAME,)))
+        return files
 
     def _supersede(self, entries: Sequence[Entry]) -> None:
         """Mark older versions as such.

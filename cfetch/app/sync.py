@@ -6,7 +6,6 @@ again, and which the source has no longer. Those are deleted on demand, in numbe
 brought everything else.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -21,6 +20,7 @@ from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, Held, UsageError
 from cfetch.events import EntryFinished, Event, Listener, fan_out
+from cfetch.feed.delete_limit import take_share
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
@@ -269,7 +269,7 @@ class PreparedSync:
 
     def _find_refusal(self) -> str | None:
         most = self._options.max_delete
-        allowed = _take_share(most, self._catalogue.count_own()) if isinstance(most, float) else most
+        allowed = take_share(most, self._catalogue.count_own()) if isinstance(most, float) else most
         if not self._deletes or self._gone <= allowed:
             return None
         return (
@@ -325,11 +325,6 @@ class PreparedSync:
         else:
             self._emit_line(f"not there any more: {printable(own.path)}")
         self._catalogue.forget(own.path)
-
-
-def _take_share(share: float, files: int) -> int:
-    """Round the share of files down, but not because of a float: 0.29 times 100 is 28.999999999999996."""
-    return math.floor(round(share * files, 6))
 
 
 def _supersede(directory: Directory, path: SafePath) -> None:

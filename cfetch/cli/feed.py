@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import JsonOption, seconds, with_network
-from cfetch.config.kinds import duration
+from cfetch.config.kinds import count_or_share, duration
 
 if TYPE_CHECKING:
     from cfetch.feed.lineage import Lineage
@@ -19,6 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 RESCAN = duration(0.05, 86_400, "")
 KEEP = duration(1, 100 * 365 * 86_400, "")
 
@@ -55,6 +56,14 @@ Keep = Annotated[
         show_default=False,
     ),
 ]
+MaxDelete = Annotated[
+    str,
+    typer.Option(
+        help="If more files are missing at once, or more per cent of them, the feed deletes none of them: "
+        "perhaps a disk is not mounted. A share allows 10 in any case; 100% also takes another directory.",
+        metavar="N|P%",
+    ),
+]
 State = Annotated[
     Path | None,
     typer.Option(
@@ -74,6 +83,7 @@ def serve(
     rescan: Rescan = "2s",
     split_entries: SplitEntries = None,
     keep: Keep = None,
+    max_delete: MaxDelete = "10%",
     state: State = None,
 ) -> None:
     """Publish a directory tree as a feed over HTTP, until SIGTERM or Ctrl-C.
@@ -113,6 +123,7 @@ def serve(
         rescan_s=seconds("rescan", rescan, RESCAN),
         split_entries=split_entries,
         keep_s=None if keep is None else seconds("keep", keep, KEEP),
+        max_delete=seconds("max-delete", max_delete, MAX_DELETE),
         clock=SystemClock(),
         ready=ready,
         emit_line=emit_line,

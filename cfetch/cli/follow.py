@@ -11,7 +11,7 @@ import typer
 
 from cfetch.cli.download import print_document
 from cfetch.cli.options import seconds, with_follow
-from cfetch.config.kinds import duration
+from cfetch.config.kinds import count_or_share, duration
 from cfetch.config.layers import Resolved
 from cfetch.config.settings import Settings
 from cfetch.errors import Held, Interrupted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cfetch.events import Listener
 
 
+MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 POLL = duration(0.1, 86_400, "")
 
 
@@ -40,6 +41,14 @@ Once = Annotated[bool, typer.Option("--once", help="Stop when nothing is new, in
 Delete = Annotated[
     bool, typer.Option("--delete", help="Delete the files that the source has deleted (default: keep them).")
 ]
+MaxDelete = Annotated[
+    str,
+    typer.Option(
+        help="Stop before more files, or more per cent of those in place, are deleted within an hour: "
+        "perhaps the source is not whole. A share allows 10 in any case.",
+        metavar="N|P%",
+    ),
+]
 Which = Annotated[Versions, typer.Option(help="Download every version in order, or only the latest.")]
 Poll = Annotated[str, typer.Option(help="Wait this long before asking for news again.", metavar="DURATION")]
 Cache = Annotated[
@@ -57,6 +66,7 @@ def follow(
     feed: Feed,
     once: Once = False,
     delete: Delete = False,
+    max_delete: MaxDelete = "10%",
     versions: Which = Versions.latest,
     poll: Poll = "5s",
     route_cache: Cache = True,
@@ -84,6 +94,7 @@ def follow(
     options = FollowOptions(
         versions=versions.value,
         delete=delete,
+        max_delete=seconds("max-delete", max_delete, MAX_DELETE),
         once=once,
         poll_s=seconds("poll", poll, POLL),
         route_cache=route_cache,

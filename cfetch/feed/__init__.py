@@ -12,6 +12,7 @@ Read in this order::
     reader.py      the loop below                     checkpoint.py   where a follower stands, as a file
     steps.py       changes in rounds, a plan each     journal.py   a follower's redo log
     tally.py       what a follower did                explain.py   why a read is routed where
+    delete_limit.py  how many files may be deleted because a source lacks them
     protocol.py    keys and changes on the wire, strict in and exact out
     backends/      sources of feeds                   server/      the reference feed server
 

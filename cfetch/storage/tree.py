@@ -98,6 +98,17 @@ class ReadOnlyTree:
         status = os.fstat(self._root_fd)
         return status.st_dev, status.st_ino
 
+    def device_of(self, path: str) -> int | None:
+        """The device of a directory ("": of the root); None if there is no such directory."""
+        try:
+            parent, _ = self._parent_of(f"{path}/." if path else ".")
+        except OSError:
+            return None
+        try:
+            return os.fstat(parent).st_dev
+        finally:
+            os.close(parent)
+
     def open_file(self, path: str) -> int:
         """A descriptor to read the file from, which the caller closes; it may be of something special.
 

@@ -11,7 +11,7 @@ import pytest
 
 from cfetch.app.plans import list_plans
 from cfetch.config.settings import Settings
-from cfetch.errors import FeedReplaced, Held, SourceError
+from cfetch.errors import FeedReplaced, Held, Refused, SourceError
 from cfetch.events import EntryFinished
 from cfetch.feed.journal import Journal, locate_journal
 from tests.feed.follow_world import open_world
@@ -108,6 +108,32 @@ def test_deletes_are_for_those_who_ask(world):
     assert set(world.tree()) == {"d/a", "d/e/b", "f"}
     stones = [json.loads(line) for line in (journal(world) / "tombstones.jsonl").read_text().splitlines()]
     assert sorted(one["path"] for one in stones) == ["c", "d/a", "d/e/b"]
+
+
+def test_many_deletes_at_once_are_refused(world):
+    """None is carried out, and the same command says so again, until a person allows them."""
+    world.served.world.publisher.max_delete = 1000
+    world.served.write({f"f{n}": "1" for n in range(200)})
+    world.follow()
+    world.served.write({f"f{n}": None for n in range(21)} | {"new": "2"})
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"21 files .* --max-delete allows 20; .* give --max-delete 21"):
+            world.follow(delete=True)
+        assert len(world.tree()) == 200
+    assert world.follow(delete=True, max_delete=21).exit_code == 0
+    assert world.tree() == world.served.tree()
+
+
+def test_deletes_of_files_that_are_not_here_do_not_count(world):
+    """Somebody has removed them, or an earlier run has."""
+    world.served.world.publisher.max_delete = 1000
+    world.served.write({f"f{n}": "1" for n in range(50)})
+    world.follow()
+    for n in range(40):
+        (world.to / f"f{n}").unlink()
+    world.served.write({f"f{n}": None for n in range(50)} | {"new": "2"})
+    assert world.follow(delete=True).exit_code == 0
+    assert world.tree() == {"new": b"2"}
 
 
 def test_a_file_becomes_a_directory_and_back(world):
@@ -208,6 +234,7 @@ def test_deletes_behind_files_that_have_gone(world, monkeypatch):
     """More upserts in vain than a step has, and then their deletes: the end is reached."""
     monkeypatch.setattr("cfetch.app.follow.STEP_CHANGES", 10)
     world.served.write({f"f{n}": "1" for n in range(45)})
+    world.served.world.publisher.max_delete = 45
     world.served.write({f"f{n}": None for n in range(45)} | {"last": "1"})
     found = world.follow(delete=True, settings={"max_attempts": 1})
     assert (found.exit_code, found.files.failed, found.feed.deletes) == (0, 0, 45)

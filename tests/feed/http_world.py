@@ -7,8 +7,9 @@ from cfetch.clock import SystemClock
 from cfetch.feed.backends.http import HttpSource
 from cfetch.feed.server.handler import feed_app
 from cfetch.feed.server.listener import start_listening
+from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
-from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
+from cfetch.feed.server.tree_publisher import TreePublisher
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 

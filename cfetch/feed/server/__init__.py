@@ -10,6 +10,7 @@ ranges.
     database.py            the SQLite file: one writer, reads that wait for no change
     range_table.py         its ranges: split, merged, closed, and who descends from whom
     tree_publisher.py      a directory, compared with how it was last seen
+    source_root.py         is that the directory that was published, and are its disks mounted?
     stream_publisher.py    a JSON Lines file that is appended to
     segment_writer.py      the same feed as files for static storage (docs/feed-segments.md)
     segment_disk.py        its steps on disk, one by one, so that a test can stop it anywhere

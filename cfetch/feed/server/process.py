@@ -11,9 +11,10 @@ from cfetch.clock import Clock
 from cfetch.errors import LocalFault, UsageError
 from cfetch.feed.server.handler import feed_app
 from cfetch.feed.server.listener import FaultLines, Listener, start_listening
+from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.stream_publisher import StreamPublisher
-from cfetch.feed.server.tree_publisher import STATE_DIRECTORY, TreePublisher
+from cfetch.feed.server.tree_publisher import TreePublisher
 from cfetch.secret import printable
 
 EmitLine = Callable[[str], None]
@@ -35,6 +36,7 @@ def serve(
     rescan_s: float,
     split_entries: int | None,
     keep_s: float | None,
+    max_delete: float,
     clock: Clock,
     ready: EmitLine,
     emit_line: EmitLine,
@@ -57,7 +59,13 @@ def serve(
         publisher: Publisher
         if is_tree:
             publisher = TreePublisher(
-                source, store, clock=clock, emit_line=emit_line, split_entries=split_entries, keep_s=keep_s
+                source,
+                store,
+                clock=clock,
+                emit_line=emit_line,
+                split_entries=split_entries,
+                keep_s=keep_s,
+                max_delete=max_delete,
             )
         else:
             publisher = StreamPublisher(

@@ -89,6 +89,7 @@ class FeedStore:
 
     def __init__(self, directory: Path) -> None:
         """Raises LocalFault: it cannot be kept there. Held: another server publishes from there."""
+        self.directory = directory
         self._database = Database(directory)
         self._ranges = RangeTable()
         try:
@@ -240,6 +241,11 @@ class FeedStore:
         heads = ((next_lsn, number) for number, (_, next_lsn) in grown.items())
         cursor.executemany("UPDATE ranges SET next=? WHERE number=?", heads)
         return grown
+
+    def set_marks(self, marks: Mapping[str, str]) -> None:
+        """Note texts under names, for ``read_mark``."""
+        with self._transaction() as cursor:
+            _set_marks(cursor, marks)
 
     def split(self, of: str | None = None) -> tuple[str, tuple[str, ...]]:
         """Split a live range; see ``RangeTable``."""

@@ -15,17 +15,19 @@ from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
+from cfetch.feed.delete_limit import count_allowed
+from cfetch.feed.server.source_root import STATE_DIRECTORY, SourceRoot
 from cfetch.feed.server.store import FeedStore, File, NewChange
 from cfetch.manifest.entry import UnsafePathError, safe_path
 from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.tree import ReadOnlyTree
 
-STATE_DIRECTORY = ".cfetch-feed"
 BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
 FLUSH_S = 1.0  # large files are published as they are hashed
 SETTLE_S = 1.0  # a file that was written to a moment ago is taken when it has stood still
 READ_BYTES = 1 << 20
+MAX_DELETE = 0.1  # of all files, by one scan
 MAX_TOLD = 100  # files that are left out, by name; then no more
 
 
@@ -51,8 +53,12 @@ class TreePublisher:
         split_entries: int | None = None,
         keep_s: float | None = None,
         settle_s: float = SETTLE_S,
+        max_delete: float = MAX_DELETE,
     ) -> None:
         """``emit_line``: what is left out, and why. ``settle_s``: how long a file has to stand still.
+
+        ``max_delete``: files that one scan may find deleted, a number or (float) a share of all; a share of 1
+        also takes whatever directory is at ``root`` now.
 
         Raises:
             UsageError: ``root`` is no directory that can be read.
@@ -61,6 +67,10 @@ class TreePublisher:
         self.store = store
         self.clock, self._emit_line = clock, emit_line
         self.split_entries, self._keep_s, self._settle_s = split_entries, keep_s, settle_s
+        self.max_delete = max_delete
+        self.source_root = SourceRoot(
+            root, store, emit_line, takes_any=isinstance(max_delete, float) and max_delete >= 1
+        )
         self._emitted: set[str] = set()
         with ReadOnlyTree(root) as tree:
             self._identity = tree.identity()
@@ -70,15 +80,18 @@ class TreePublisher:
 
         Raises:
             LocalFault: it cannot be published. What was published stays.
-            UsageError: the directory is not what it was.
+            UsageError: the directory is not what it was, or lacks more files than may be deleted.
         """
         with ReadOnlyTree(self.root) as tree:
             if tree.identity() != self._identity:  # an unmounted disk is no deleted tree
                 raise UsageError(
                     f"{printable(str(self.root))} is another directory than at the server's start; restart it"
                 )
+            self.source_root.check(tree)
             walk = _Walk(self, tree, stop)
             walk.run()
+            if not stop.is_set():
+                self.source_root.keep(tree)
         if self._keep_s is not None:
             now_s = self.clock.wall()
             self.store.forget(now_s - self._keep_s, now_s=now_s)
@@ -134,6 +147,7 @@ class _Walk:
             except UnsafePathError as error:
                 emit(path, f"no feed can name it: {error}")
                 continue
+            self._publisher.source_root.note_file(path, status.st_dev, self._tree)
             yield Seen(path, status.st_size, status.st_mtime_ns, status.st_ino)
 
     def _take_batch(self, batch: list[Seen]) -> None:
@@ -190,14 +204,34 @@ class _Walk:
             self.changes += len(changes)
 
     def _sweep(self) -> None:
-        """Fewer files than were known: look which of them have gone."""
-        last = ""
-        while paths := self._store.list_files_after(last, BATCH):
-            if self._stop.is_set():
-                return
-            last = paths[-1]
-            gone = [path for path in paths if _has_gone(self._tree, path)]
+        """Fewer files than were known: look which of them have gone, first how many and then again.
+
+        Raises UsageError: more than may be deleted.
+        """
+        unmounted = self._publisher.source_root.find_unmounted(self._tree)
+        for mount in unmounted:
+            self._publisher.emit_once(
+                mount, "no disk is mounted there as before, so its files do not count as deleted"
+            )
+        lost = tuple(f"{mount}/" for mount in unmounted)
+        total = sum(len(gone) for gone in self._find_gone(lost))
+        files = self._store.count_files()
+        allowed = count_allowed(self._publisher.max_delete, files)
+        if total > allowed:
+            raise UsageError(
+                f"{total} of {files} files have gone from {printable(str(self._publisher.root))}, and "
+                f"--max-delete allows {allowed}; none of them is deleted from the feed. If they are to go, "
+                f"restart the server with --max-delete {total}"
+            )
+        for gone in self._find_gone(lost):
             self._publish([NewChange(path) for path in gone], [], gone)
+
+    def _find_gone(self, lost: tuple[str, ...]) -> Iterator[list[str]]:
+        """The known files that are not there any more, in batches; none whose path begins as in ``lost``."""
+        last = ""
+        while not self._stop.is_set() and (paths := self._store.list_files_after(last, BATCH)):
+            last = paths[-1]
+            yield [path for path in paths if not path.startswith(lost) and _has_gone(self._tree, path)]
 
 
 def _has_gone(tree: ReadOnlyTree, path: str) -> bool:

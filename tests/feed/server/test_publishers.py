@@ -7,6 +7,8 @@ import os
 import socket
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from cfetch.clock import SystemClock
 from cfetch.errors import UsageError
 from cfetch.feed.ranges import ALL_KEYS
 from cfetch.feed.server import stream_publisher, tree_publisher
+from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.stream_publisher import StreamPublisher
 from cfetch.feed.server.tree_publisher import TreePublisher
@@ -96,7 +99,8 @@ def test_only_what_has_changed_is_hashed(tree, monkeypatch):
     open_file = ReadOnlyTree.open_file
 
     def opened(self, path):
-        hashed.append(path)
+        if not path.startswith(STATE_DIRECTORY):
+            hashed.append(path)
         return open_file(self, path)
 
     monkeypatch.setattr(ReadOnlyTree, "open_file", opened)
@@ -246,6 +250,116 @@ def test_another_directory_of_the_name_deletes_nothing(tree):
     assert told(tree.store) == [("a", 1)]
 
 
+def test_a_directory_without_the_marker_deletes_nothing(tmp_path, store):
+    """As when the server starts again before the disk is mounted; new files there are not published."""
+    tree = Tree(tmp_path / "tree", store)
+    tree.write("a")
+    tree.scan()
+    tree.root.rename(tmp_path / "disk")
+    tree = Tree(tmp_path / "tree", store)
+    tree.write("b")
+    with pytest.raises(UsageError, match=r"lacks the marker .*--max-delete 100%"):
+        tree.scan()
+    assert told(store) == [("a", 1)]
+    (tree.root / "b").unlink()
+    tree.root.rmdir()
+    (tmp_path / "disk").rename(tree.root)
+    assert Tree(tree.root, store).scan() == []
+
+
+def test_another_directory_is_taken_if_a_person_says_so(tmp_path, store):
+    """And from then on it is the feed's."""
+    tree = Tree(tmp_path / "tree", store)
+    tree.write("a")
+    tree.scan()
+    tree.root.rename(tmp_path / "old")
+    tree = Tree(tmp_path / "tree", store, max_delete=1.0)
+    tree.write("b")
+    assert tree.scan() == [("b", 1), ("a", None)]
+    tree = Tree(tree.root, store)
+    tree.write("c")
+    assert tree.scan() == [("c", 1)]
+
+
+def test_a_state_within_the_directory_needs_no_marker(tmp_path):
+    """It goes where the directory goes."""
+    store = FeedStore(tmp_path / "tree" / STATE_DIRECTORY)
+    tree = Tree(tmp_path / "tree", store)
+    tree.write("a")
+    tree.scan()
+    store.close()
+    assert {path.name for path in (tree.root / STATE_DIRECTORY).iterdir()} == {"feed.sqlite", "lock"}
+
+
+def test_a_directory_that_cannot_be_marked_is_told_once(tmp_path, store):
+    """Such as one that is read-only: only the number of deletes guards it."""
+    tree = Tree(tmp_path / "tree", store)
+    (tree.root / STATE_DIRECTORY).write_text("in the way")
+    tree.write("a")
+    assert tree.scan() == [("a", 1)]
+    tree.write("b")
+    assert tree.scan() == [("b", 1)]
+    assert ["--max-delete" in line for line in tree.said] == [True]
+
+
+@pytest.mark.parametrize(("max_delete", "allowed"), [(0.1, 20), (0.01, 10), (0, 0), (50, 50)])
+def test_many_files_that_are_missing_at_once_have_not_gone(tmp_path, store, max_delete, allowed):
+    """None of them is deleted; other changes are published, and fewer at a time go."""
+    tree = Tree(tmp_path / "tree", store, max_delete=max_delete)
+    for n in range(200):
+        tree.write(f"d/{n}")
+    tree.scan()
+    for n in range(allowed + 1):
+        (tree.root / f"d/{n}").unlink()
+    tree.write("new")
+    with pytest.raises(UsageError, match=f"{allowed + 1} of 201 files have gone .* allows {allowed};"):
+        tree.scan()
+    assert told(store, 200) == [("new", 1)]
+    tree.write("d/0")
+    assert sorted(tree.scan()) == sorted((f"d/{n}", None) for n in range(1, allowed + 1))
+
+
+def test_a_disk_below_that_is_not_mounted_deletes_nothing(tmp_path, store, monkeypatch):
+    """However few files it has; once it is mounted again, what has gone from it has gone."""
+    mounted = {"a/disk"}
+    device_of = ReadOnlyTree.device_of
+
+    def devices(self, path):
+        real = device_of(self, path)
+        is_there = any(path == mount or path.startswith(f"{mount}/") for mount in mounted)
+        return real and real + is_there
+
+    regular_files = ReadOnlyTree.regular_files
+
+    def files(self, leave_out):
+        for path, status, why in regular_files(self, leave_out):
+            shown: Any = status
+            if status is not None and any(path.startswith(f"{mount}/") for mount in mounted):
+                fields = {name: getattr(status, name) for name in ("st_size", "st_mtime_ns", "st_ino")}
+                shown = SimpleNamespace(**fields, st_dev=status.st_dev + 1)
+            yield path, shown, why
+
+    monkeypatch.setattr(ReadOnlyTree, "device_of", devices)
+    monkeypatch.setattr(ReadOnlyTree, "regular_files", files)
+    tree = Tree(tmp_path / "tree", store)
+    for path in ("a/disk/d/1", "a/disk/2", "a/3", "4"):
+        tree.write(path)
+    tree.scan()
+    disk = tree.root / "a/disk"
+    disk.rename(tmp_path / "unmounted")
+    disk.mkdir()
+    mounted.clear()
+    (tree.root / "a/3").unlink()
+    assert Tree(tree.root, store).scan() == [("a/3", None)]
+    disk.rmdir()
+    tree = Tree(tree.root, store)
+    assert (tree.scan(), [line.partition(":")[0] for line in tree.said]) == ([], ["a/disk"])
+    (tmp_path / "unmounted").rename(disk)
+    (disk / "2").unlink()
+    mounted.add("a/disk")
+    assert tree.scan() == [("a/disk/2", None)]
+
+
 def test_a_scan_that_is_broken_off_is_gone_on_with(tree, monkeypatch):
     """What it had found stays; nothing is taken for gone that was not reached."""
     monkeypatch.setattr(tree_publisher, "BATCH", 10)
@@ -281,7 +395,8 @@ def test_large_files_are_published_on_the_way(tmp_path, store, monkeypatch):
     open_file = ReadOnlyTree.open_file
 
     def opened(self, path):
-        seen.append(len(told(store)))
+        if not path.startswith(STATE_DIRECTORY):
+            seen.append(len(told(store)))
         return open_file(self, path)
 
     monkeypatch.setattr(ReadOnlyTree, "open_file", opened)
@@ -289,8 +404,9 @@ def test_large_files_are_published_on_the_way(tmp_path, store, monkeypatch):
     assert seen == [0, 1, 2]
 
 
-def test_a_tree_that_changes_all_the_time(tree, monkeypatch):
+def test_a_tree_that_changes_all_the_time(tmp_path, store, monkeypatch):
     """Files come, change and go while scans run; once it is quiet, one scan makes the feed the tree."""
+    tree = Tree(tmp_path / "tree", store, max_delete=1000)
     monkeypatch.setattr(tree_publisher, "BATCH", 7)
     halt = threading.Event()
 
@@ -320,7 +436,7 @@ def test_a_tree_that_changes_all_the_time(tree, monkeypatch):
     there = {
         str(path.relative_to(tree.root)): path.stat().st_size
         for path in tree.root.rglob("*")
-        if path.is_file()
+        if path.is_file() and STATE_DIRECTORY not in path.parts
     }
     assert mirror == there
 

@@ -148,7 +148,14 @@ class Prepared:
                 for line in (note, about_engine):
                     if line is not None:
                         listener(RunNoted(t_s=0.0, note=line))
-                frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+                frame = Frame(
+                    engine,
+                    self.plan,
+                    self._volumes.roots,
+                    self._settings,
+                    self._clock,
+                    confirm_volumes=self._volumes.confirm,
+                )
                 summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
                 if failures:
                     failed.write(failures, self.plan)

@@ -135,7 +135,7 @@ class Tally:
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
-        self._volumes: dict[str, _Volume] = {}  # empty where there is one
+        self._volumes: dict[str, _Volume] = {}
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -156,8 +156,7 @@ class Tally:
             most = event.settings.get("max_failures")
             self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
             self._limits = Limits.of(event.settings, event.concurrency)
-            if len(event.destinations) > 1:
-                self._volumes = {volume: _Volume() for volume in event.destinations}
+            self._volumes = {volume: _Volume() for volume in event.destinations}
         elif isinstance(event, BatchCommitted) and event.volume in self._volumes:
             self._volumes[event.volume].batches += 1
         elif isinstance(event, VolumePaused) and event.volume in self._volumes:
@@ -166,7 +165,7 @@ class Tally:
     def _note_entry(self, record: FileRecord) -> None:
         self._makespan.add(record)
         self._ending.add(record)
-        if self._volumes and record.is_in_place and record.volume in self._volumes:
+        if record.is_in_place and record.volume in self._volumes:
             self._volumes[record.volume].files += 1
             self._volumes[record.volume].bytes += record.bytes
         if record.status == "failed":
@@ -183,6 +182,10 @@ class Tally:
                     line=record.line or None,
                 )
             )
+
+    def find_used_volumes(self) -> tuple[str, ...]:
+        """The names of the volumes on which files of the run stand."""
+        return tuple(name for name, volume in self._volumes.items() if volume.files)
 
     def end(self, elapsed_s: float, *, error: BaseException | None = None) -> EndRecord:
         """How the run ended, and what set its end. ``error`` is what ended it early."""
@@ -245,9 +248,10 @@ class Tally:
             saved_s=self._makespan.saved_s() if end is None else end.saved_s,
         )
         volumes = [volume.line(name) for name, volume in self._volumes.items()]
+        is_shared = len(volumes) > 1
         return replace(
             summary,
-            volumes=volumes or UNSET,
+            volumes=volumes if is_shared else UNSET,
             failures_left_out=self.counts.failed - len(self._failures),
             failures_allowed=self._allowed,
         )

@@ -7,7 +7,8 @@
     open the engine -> RunStarted
     engine.bring                        emits what happens to entries; what ended it early
     flush the metrics                   a disk that is full now fails the run, not its reader
-    settle                              all in place: commit the plan. A fault: is the plan still this run's?
+    settle                              all in place, and each volume too: commit the plan. A fault: is the
+                                        plan still this run's?
     RunExplained                        how it ended, and what set the end: the last line of the metrics
     RunFinished                         with the summary, which is made from the same events
 
@@ -17,7 +18,7 @@ Nothing that happens to entries is raised: the summary says it, with the exit co
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -114,11 +115,22 @@ class Engine(Protocol):
 
 
 class Frame:
-    """A run of ``plan`` to ``roots`` by ``engine``. Used once."""
+    """A run of ``plan`` to ``roots`` by ``engine``. Used once.
+
+    ``confirm_volumes`` raises LocalFault if a volume of these names is not the one that took files.
+    """
 
     def __init__(
-        self, engine: Engine, plan: Frozen, roots: Sequence[str | Path], settings: Settings, clock: Clock
+        self,
+        engine: Engine,
+        plan: Frozen,
+        roots: Sequence[str | Path],
+        settings: Settings,
+        clock: Clock,
+        *,
+        confirm_volumes: Callable[[Collection[str]], None],
     ) -> None:
+        self._confirm_volumes = confirm_volumes
         self._engine = engine
         self._plan = plan
         self._roots = roots
@@ -232,6 +244,7 @@ class Frame:
             if isinstance(error, LocalFault):
                 run.guard.confirm()  # a fault may come of another run that tidies up after this one
             elif error is None and tally.is_enough:
+                self._confirm_volumes(tally.find_used_volumes())
                 size_bytes = self._plan.total_bytes - tally.failed_bytes
                 run.guard.commit(files=run.counts.ended.in_place, size_bytes=size_bytes)
         except CfetchError as lost:

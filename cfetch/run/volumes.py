@@ -1,6 +1,6 @@
 """The destinations of a run: opened, staged in, and made into the volumes that the pool writes through."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -70,6 +70,12 @@ class Volumes:
     def states(self) -> list[Path]:
         """The state directories on the volumes: attempts lie there."""
         return [volume.root / STATE_NAME for volume in self.local]
+
+    def confirm(self, names: Collection[str]) -> None:
+        """Raise VolumeFault if a directory of these names was moved, unmounted or removed during the run."""
+        for volume in self.local:
+            if str(volume.root) in names and not volume.is_forsaken:  # one that hangs would be waited for
+                volume.confirm_root()
 
     def free_bytes(self) -> int | None:
         """What may be written to all of them together; None: one has no bound that is known."""

@@ -55,6 +55,8 @@ class Directory:
     ``DirectoryVolume`` makes a volume of it. ``staging``: where this run writes its parts; ``sources``: where
     the published files came from.
 
+    ``is_forsaken``: it hangs, so nobody may touch it any more, not even to close it.
+
     ``lost_writes``: a flush has failed, so nothing that this run has written may be trusted; not even what
     can be read again, as the kernel forgets which pages it could not write.
     """
@@ -62,7 +64,7 @@ class Directory:
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
         """``staging`` is made where it is missing: see ``stage``. ``share``: of so many volumes."""
         self.root = root
-        self.lost_writes = self._is_forsaken = False
+        self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
         try:
             self._made_root = not root.exists()  # of a mount that is dead even this fails
@@ -105,12 +107,12 @@ class Directory:
 
     def unstage(self) -> None:
         """Close the staging directory: nothing is written any more."""
-        if not self._is_forsaken:
+        if not self.is_forsaken:
             self.staging.close()
 
-    def forsake(self) -> None:
-        """Do not touch the directory from now on, not even to close it, because it hangs."""
-        self._is_forsaken = True
+    def confirm_root(self) -> None:
+        """Raise VolumeFault if another directory than at the beginning stands under the root's name."""
+        self._held.confirm_root()
 
     def free_bytes(self) -> int:
         """Bytes that an unprivileged user may still write. Raises VolumeFault."""
@@ -308,10 +310,10 @@ class Directory:
 
     def close(self) -> None:
         """Remove our directories if they are empty, and close the descriptors."""
-        if self._is_forsaken:
+        if self.is_forsaken:
             return
         self.unstage()
-        self._is_forsaken = True  # a signal may end this in the middle, and then it is called again
+        self.is_forsaken = True  # a signal may end this in the middle, and then it is called again
         self._held.close()
         path = self.staging.path or STATE_NAME
         while path:

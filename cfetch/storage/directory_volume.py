@@ -189,7 +189,7 @@ class DirectoryVolume:
         if isinstance(self._disk, GuardedDisk):
             await self._disk.close()
             if self._disk.is_stuck:
-                self._volume.forsake()
+                self._volume.is_forsaken = True
 
 
 def _look_for_batch(

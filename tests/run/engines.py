@@ -72,7 +72,14 @@ class Scene:
             self.events.append(event)
             on_event(event)
 
-        frame = Frame(self.engine, self.plan, [self.to], self.settings, SystemClock())
+        frame = Frame(
+            self.engine,
+            self.plan,
+            [self.to],
+            self.settings,
+            SystemClock(),
+            confirm_volumes=lambda names: None,
+        )
         return frame.go(self.guard, MetricsFile(self.metrics), listener)
 
 

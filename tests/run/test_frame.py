@@ -68,10 +68,24 @@ class FakeEngine:
 def run(tmp_path):
     """Run an engine in a frame: the summary, the guard and the events."""
 
-    def go(engine, *, guard=None, metrics=tmp_path / "m.jsonl", **settings):
+    def go(
+        engine,
+        *,
+        guard=None,
+        metrics=tmp_path / "m.jsonl",
+        confirm_volumes=lambda names: None,
+        **settings,
+    ):
         guard, events = guard or FakeGuard(), list[Event]()
         plan: Any = FakePlan()
-        frame = Frame(engine, plan, ["/a", "/b"], Settings(concurrency=7, **settings), SystemClock())
+        frame = Frame(
+            engine,
+            plan,
+            ["/a", "/b"],
+            Settings(concurrency=7, **settings),
+            SystemClock(),
+            confirm_volumes=confirm_volumes,
+        )
         summary = frame.go(guard, MetricsFile(metrics), events.append)
         return summary, guard, events
 

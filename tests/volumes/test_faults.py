@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.bench.origin import Origin
 from cfetch.errors import VolumeFault
-from cfetch.events import BatchCommitted, BatchPlaced, Progress, RunStopping, VolumePaused
+from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
 from tests.volumes.scene import KIB, Scene, named
@@ -132,6 +132,30 @@ async def test_a_volume_is_removed_in_the_middle(tmp_path):
     assert not scene.to[1].exists() or not scene.volume(1).files
     assert {one.volume for one in found.paused} == {str(scene.to[1])}
     assert str(scene.to[1]) not in {told["volume"] for told in found.metrics.values()}
+
+
+@pytest.mark.parametrize("volumes", [1, 2])
+async def test_a_volume_that_has_taken_files_is_not_there_at_the_end(tmp_path, volumes):
+    """All files were in place, and some are not any more: exit 3, and the same command brings them."""
+    files = named(6, 2, 20 * KIB)
+    async with Origin(files, pace_bps=200.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=volumes)
+        victim, away = scene.to[-1], tmp_path / "away"
+
+        def listener(event):
+            is_last = isinstance(event, EntryFinished) and len(list(finished)) == len(files) - 1
+            finished.extend([event] if isinstance(event, EntryFinished) else [])
+            if is_last:
+                victim.rename(away)
+                victim.mkdir()
+
+        finished: list[EntryFinished] = []
+        found = await scene.run(listener, placement="round-robin", state=str(tmp_path / "state"))
+        assert len(finished) == len(files)
+        assert (found.code, found.summary["status"]) == (3, "partial")
+        again = await scene.run(state=str(tmp_path / "state"))
+    assert (again.code, again.summary["instant"]) == (0, found.summary["instant"])
+    assert whole(scene, None) == ([], [], [])
 
 
 async def test_a_volume_comes_back(tmp_path):

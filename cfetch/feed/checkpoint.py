@@ -61,11 +61,12 @@ class Checkpoint:
         return self.lineage.feed
 
 
-class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     keys: str
     range: str
     next_lsn: str
     is_new: bool
+    mark: str = ""
 
 
 class _Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,8 +141,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         generation=lineage.generation,
         keys=_format_keys(checkpoint.keys),
         tokens=[
-            _Token(_format_keys(keys), name, str(next_lsn), is_new)
-            for keys, (name, next_lsn), is_new in checkpoint.tokens
+            _Token(_format_keys(keys), name, str(next_lsn), is_new, mark)
+            for keys, (name, next_lsn, mark), is_new in checkpoint.tokens
         ],
         live=[_Live(leaf.id, _format_keys(leaf.keys), sorted(leaf.ancestors)) for leaf in lineage.live],
         closed=[
@@ -181,7 +182,7 @@ def _build_checkpoint(document: _Document) -> Checkpoint:
     if not frozenset[str]().union(*(leaf.ancestors for leaf in live)) <= closed.keys():
         raise ValueError("its lineage names ranges that it does not describe")
     tokens = tuple(
-        Token(_parse_keys(row.keys), Position(row.range, _parse_lsn(row.next_lsn)), row.is_new)
+        Token(_parse_keys(row.keys), Position(row.range, _parse_lsn(row.next_lsn), row.mark), row.is_new)
         for row in document.tokens
     )
     for token in tokens:

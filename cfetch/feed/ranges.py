@@ -49,10 +49,15 @@ class Span(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a reader is: ``next_lsn`` is the first LSN of the range that it has not seen."""
+    """Where a reader is: ``next_lsn`` is the first LSN of the range that it has not seen.
+
+    ``mark``: how the feed has marked the change before it, if it marks them. A feed that was restored from a
+    backup gives an LSN again, but with another mark.
+    """
 
     range: str
     next_lsn: int
+    mark: str = ""
 
 
 def key_of(name: str) -> int:

@@ -194,7 +194,8 @@ class Reader:
         self._still = self._still + 1 if is_still else 0
         if self._still > MAX_STILL * len(self._tokens):
             raise HostileFeed(f"{show_range(name)} brings page after page without anything")
-        self._tokens[0] = Token(token.keys, Position(name, next_lsn), is_new)
+        mark = answer.mark if next_lsn == answer.next_lsn else token.position.mark
+        self._tokens[0] = Token(token.keys, Position(name, next_lsn, mark), is_new)
         self._tokens.rotate(-1)
         self._idle = 0
         self.pages += 1
@@ -202,7 +203,7 @@ class Reader:
 
     def _check_page(self, way: Route, page: Page) -> None:
         """A page is what was asked for, and does not go back."""
-        name, asked_lsn = way.position
+        name, asked_lsn, _ = way.position
         closed = self._lineage.closed.get(name)
         last_lsn = max(asked_lsn, self._tokens[0].position.next_lsn) - 1
         for change in page.changes:

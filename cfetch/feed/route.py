@@ -75,7 +75,7 @@ def settle_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
         FeedError: several ancestors own an LSN before the range.
     """
     _check_known(lineage, token)
-    name, next_lsn = token.position
+    name, next_lsn, _ = token.position
     closed = lineage.closed.get(name)
     if closed and next_lsn > closed.last:
         onward = _cut_keys(lineage, token.keys, name, is_new=token.is_new)
@@ -87,16 +87,17 @@ def settle_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
 
 def route(lineage: Lineage, token: Token) -> Route:
     """Choose the live range to ask for a settled token: the last heir by key; the others are in reserve."""
-    name, next_lsn = token.position
+    name = token.position.range
     heirs = [heir.id for heir in reversed(lineage.heirs(name))]
-    return Route(heirs[0], Position(name, 0 if token.is_new else next_lsn), token.keys, tuple(heirs[1:]))
+    position = Position(name, 0) if token.is_new else token.position
+    return Route(heirs[0], position, token.keys, tuple(heirs[1:]))
 
 
 def explain_token(lineage: Lineage, token: Token) -> list[str]:
     """Describe the way of a token in words, from its range to the live ones."""
     lines = []
     for piece in settle_token(lineage, token):
-        name, next_lsn = piece.position
+        name, next_lsn, _ = piece.position
         way = route(lineage, piece)
         closed = lineage.closed.get(name)
         if closed:
@@ -122,7 +123,7 @@ def _show_keys(keys: KeyRange) -> str:
 
 
 def _check_known(lineage: Lineage, token: Token) -> None:
-    name, next_lsn = token.position
+    name, next_lsn, _ = token.position
     closed = lineage.closed.get(name)
     if closed and next_lsn > closed.last + 1:
         raise HostileFeed(
@@ -163,7 +164,7 @@ def _cut_keys(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bo
 
 def _find_owner(lineage: Lineage, token: Token) -> str:
     """The ancestor that owns an LSN before the token's range; without one, the next range on the path."""
-    name, next_lsn = token.position
+    name, next_lsn, _ = token.position
     path = lineage.path(lineage.heirs(name)[-1], token.keys)
     before = [ancestor for ancestor in path[: path.index(name)] if lineage.closed[ancestor].last >= next_lsn]
     owners = [ancestor for ancestor in before if lineage.closed[ancestor].first <= next_lsn]

@@ -69,11 +69,13 @@ class Change(NamedTuple):
 class Page(NamedTuple):
     """Changes by LSN, rising, with keys as asked; a page without any may still have moved on.
 
-    ``next_lsn``: where to read on. A closed range has been read when that is beyond its last LSN.
+    ``next_lsn``: where to read on. A closed range has been read when that is beyond its last LSN. ``mark``:
+    of the change before ``next_lsn``; "" if the feed has none.
     """
 
     changes: tuple[Change, ...]
     next_lsn: int
+    mark: str = ""
 
 
 class FeedSource(Protocol):
@@ -104,7 +106,8 @@ class FeedSource(Protocol):
         They are asked of the live range ``via``, which archives all entries of its ancestors, with whatever
         keys. ``keys`` may reach beyond those of the range. NotModified: a live range has none yet; an archive
         lags behind. Raises also ``CheckpointExpired``: the entries from ``position`` on are not all kept any
-        more. ``next_lsn`` 0 is the oldest that is kept, and never expires.
+        more. ``next_lsn`` 0 is the oldest that is kept, and never expires. ``FeedReplaced``: the change
+        before ``position`` has another mark than the position.
         """
 
     async def close(self) -> None:

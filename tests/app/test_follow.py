@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,6 +183,32 @@ def test_another_feed_under_the_same_name(world):
     with pytest.raises(FeedReplaced):
         world.follow()
     assert world.tree() == {"a": b"1"}
+
+
+def test_a_server_that_was_restored_from_a_backup(world):
+    """It gives the same LSNs to other changes. The follower stops, and a new checkpoint brings the rest."""
+    world.served.write({"a": "1"})
+    world.follow()
+    state, backup = world.served.root / ".cfetch-feed", world.to.with_name("backup")
+    world.served.do(world.served.world._stop())
+    shutil.copytree(state, backup)
+    world.served.do(world.served.world._serve())
+    world.served.write({"b": "2"})
+    world.follow()
+    world.served.do(world.served.world._stop())
+    shutil.rmtree(state)
+    shutil.copytree(backup, state)
+    (world.served.root / "c").write_text("3")
+    (world.served.root / "b").unlink()
+    world.served.do(world.served.world._serve())
+    world.served.do(world.served.world.scan())
+    for _ in range(2):
+        with pytest.raises(FeedReplaced, match="another history"):
+            world.follow(delete=True)
+    assert set(world.tree()) == {"a", "b"}
+    (journal(world) / "checkpoint.json").unlink()
+    assert world.follow().files.done == 1
+    assert set(world.tree()) == {"a", "b", "c"}
 
 
 def test_one_follower_at_a_time(world):

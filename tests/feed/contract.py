@@ -347,7 +347,8 @@ class SplitContract(FeedContract):
                 next_lsn = page.next_lsn
             assert next_lsn == last + 1
         beyond = await world.source.read(via, Position(of, last + 1), ALL_KEYS, 10)
-        assert beyond == Page((), last + 1)
+        assert isinstance(beyond, Page)
+        assert beyond[:2] == ((), last + 1)
 
     async def test_what_comes_after_a_split_goes_to_the_child_of_its_key(self, world):
         of, before, new = await split_once(world)

@@ -10,7 +10,7 @@ from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import CheckpointExpired, FeedError, FeedReplaced, HostileFeed, Transient
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.lineage import check_ranges, grow_lineage
-from cfetch.feed.ranges import ALL_KEYS, Range
+from cfetch.feed.ranges import ALL_KEYS, Position, Range
 from cfetch.feed.route import explain_token, make_first_tokens, route, settle_token
 from cfetch.feed.source import Gone, NotModified, Ranges, Why
 from tests.feed.reader_world import check_order, drain, expected, lineage_of, open_reader, token_at
@@ -80,7 +80,7 @@ async def test_row_c4_leaf_4_drains_its_ancestors_in_order():
     wanted = [one for one in expected(feed, LEAVES["4"]) if one[0] != "0" or one[1].lsn >= 3001]
     assert found == wanted
     assert wanted
-    assert reader.checkpoint().tokens[0].position == ("4", 20001)
+    assert reader.checkpoint().tokens[0].position == Position("4", 20001)
 
 
 @virtual
@@ -106,8 +106,8 @@ async def test_row_c6_a_gone_range_is_divided_among_its_children():
     assert reader._source.reads[0][3] == Gone(Why.RANGE_GONE)
     tokens = reader.checkpoint().tokens
     assert [one.keys for one in tokens] == [LEAVES["3"], LEAVES["4"]]
-    assert tokens[0].position == ("1", step.changes[-1].lsn + 1)
-    assert tokens[1].position == ("1", 6001)
+    assert tokens[0].position == Position("1", step.changes[-1].lsn + 1)
+    assert tokens[1].position == Position("1", 6001)
     found = [("1", one) for one in step.changes] + await drain(reader)
     check_order(found, [one for one in expected(feed, keys) if one[1].lsn >= 6001])
 
@@ -269,7 +269,7 @@ async def test_row_c14_in_a_forest_a_tree_is_left_alone_by_readers_of_another():
     lineage = lineage_of(feed)
     for leaf, keys in (("2", between(0, 0x40)), ("3", between(0x40, 0x80))):
         (token,) = settle_token(lineage, token_at(leaf, 50, keys))
-        assert route(lineage, token)[:2] == ("3", ("0", 50))
+        assert route(lineage, token)[:2] == ("3", Position("0", 50))
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 1000])
@@ -444,7 +444,7 @@ async def test_row_c23_gone_without_news_is_asked_again_three_times():
         await reader.step()
     assert asyncio.get_running_loop().time() - began_s == 1 + 2 + 4
     assert reader.gone == 4
-    assert [one.position for one in reader.checkpoint().tokens] == [("0", 1), ("1", 0)]
+    assert [one.position for one in reader.checkpoint().tokens] == [Position("0", 1), Position("1", 0)]
     check_order([("0", feed.written[0][2]), *await drain(reader)], expected(feed))
     feed.append(at(0x20))
     feed.splitting = 3

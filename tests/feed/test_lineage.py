@@ -4,7 +4,7 @@ import pytest
 
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed
 from cfetch.feed.lineage import check_ranges, grow_lineage, list_closed_ids
-from cfetch.feed.ranges import ALL_KEYS, Range, Span
+from cfetch.feed.ranges import ALL_KEYS, Position, Range, Span
 from cfetch.feed.route import make_first_tokens, settle_token
 from cfetch.feed.source import FeedId, Ranges
 from tests.feed.reader_world import lineage_of, token_at
@@ -129,7 +129,7 @@ def test_a_range_that_never_had_an_entry():
     (leaf,) = (one for one in lineage.live if one.id == two)
     assert lineage.path(leaf, leaf.keys) == ("0", one, two)
     (token,) = make_first_tokens(lineage, leaf.keys)
-    assert [moved.position for moved in settle_token(lineage, token)] == [(two, 0)]
+    assert [moved.position for moved in settle_token(lineage, token)] == [Position(two, 0)]
 
 
 def test_merged_ranges_may_have_been_at_different_lsns():
@@ -172,7 +172,7 @@ def test_an_lsn_from_before_all_others_is_where_the_root_begins():
     lineage = lineage_of(feed)
     for next_lsn, owner in ((5, "0"), (100, "0"), (200, "0"), (201, "2")):
         (token,) = settle_token(lineage, token_at("2", next_lsn, between(0x80, 0xFF)))
-        assert token.position == (owner, next_lsn)
+        assert token.position == Position(owner, next_lsn)
 
 
 def test_a_range_that_was_read_beyond_its_end_is_a_fork():

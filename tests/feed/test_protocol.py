@@ -36,7 +36,10 @@ async def test_the_document_is_what_the_server_does(world):
             method, target, _ = head.split(" ")
             headers = dict(field.split(": ", 1) for field in fields)
             async with session.request(method, world.url + target.lstrip("/"), headers=headers) as reply:
-                assert await reply.json() == json.loads(expected.replace("<feed>", world.store.feed)), head
+                answer = await reply.json()
+                if "mark" in answer:  # it is random
+                    answer["mark"] = "<mark>"
+                assert answer == json.loads(expected.replace("<feed>", world.store.feed)), head
 
 
 def test_the_serial_example_is_one():

@@ -106,10 +106,10 @@ class HttpSource:
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
         """Read a page of a range, as ``FeedSource`` says."""
-        of, next_lsn = position
+        of, next_lsn, mark = position
         answer = await self._ask(
             f"read?feed={await self._ask_feed_id()}&via={quote(via)}&of={quote(of)}&next_lsn={next_lsn}"
-            f"&keys={format_keys(keys)}&limit={min(limit, MAX_LIMIT)}",
+            f"&keys={format_keys(keys)}&limit={min(limit, MAX_LIMIT)}{f'&mark={mark}' if mark else ''}",
             headers={"If-None-Match": f'"{next_lsn}"'},
         )
         if answer.status == HTTPStatus.NOT_MODIFIED:
@@ -120,21 +120,28 @@ class HttpSource:
                 "missed. Begin anew without the checkpoint"
             )
         if answer.status == HTTPStatus.CONFLICT:
+            if answer.document and "mark" in answer.document:
+                raise FeedReplaced(
+                    f"the feed at {self._shown} has another history than the one that was followed: LSN "
+                    f"{next_lsn - 1} of range {of} is another change now, as after a restore from a backup. "
+                    "Begin anew without the checkpoint: files that are the same are not fetched again"
+                )
             raise self._hostile(f"range {of} has gone back behind LSN {next_lsn}, which it had given before")
         if (gone := self._read_gone(answer)) is not None:
             return gone
         what = f"the page from LSN {next_lsn} of range {of}"
-        document = self._check_document(answer, what, ("range", "next_lsn", "changes"))
+        document = self._check_document(answer, what, ("range", "next_lsn", "changes"), ("mark",))
         rows = document["changes"]
         try:
             if document["range"] != of or type(rows) is not list or len(rows) > limit:
                 raise FieldError("it is not of that range, or not an array of at most as many as asked for")
             after = parse_lsn(document["next_lsn"])
+            new_mark = check_id(document["mark"]) if "mark" in document else ""
         except FieldError as error:
             raise self._hostile(f"{what}: {error}") from None
         links = Document(base_url=self._base)
         changes = (parse_change(row, links, f"{what}: change {n}") for n, row in enumerate(rows, 1))
-        return Page(tuple(changes), after)
+        return Page(tuple(changes), after, new_mark)
 
     async def split(self, of: str | None) -> tuple[str, tuple[str, ...]]:
         """Have a live range split: ``of``, else the one with the most entries. Returns it and its children.
@@ -195,10 +202,12 @@ class HttpSource:
             raise self._hostile("an answer 410 has no sub-code that is known")
         return Gone(Why(code))
 
-    def _check_document(self, answer: _Answer, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    def _check_document(
+        self, answer: _Answer, what: str, keys: tuple[str, ...], optional: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
         if answer.status != HTTPStatus.OK:
             raise Refused(f"{self._shown} answers HTTP {answer.status}", http_status=answer.status)
-        document = check_members(answer.document, f"{self._shown}: {what}", (*_HEAD, *keys))
+        document = check_members(answer.document, f"{self._shown}: {what}", (*_HEAD, *keys), optional)
         if document["schema"] != SCHEMA:
             raise self._hostile(f"{what} is not of the schema {SCHEMA}")
         try:

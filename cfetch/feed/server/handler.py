@@ -48,7 +48,7 @@ def feed_app(store: FeedStore, root: Path | None) -> web.Application:
 class _Refusal(Exception):
     """An answer that is no success: a status, words, and what a program needs to know."""
 
-    def __init__(self, status: int, error: str, **more: int) -> None:
+    def __init__(self, status: int, error: str, **more: int | str) -> None:
         super().__init__(error)
         self.status = status
         self.more = more
@@ -99,7 +99,8 @@ class _Server:
         limit = min(_check_parameter(request, "limit", _parse_integer), MAX_LIMIT)
         if limit < 1:
             raise FieldError("limit: it must be at least 1")
-        window = await _call_store(self._store.read_window, of, via, next_lsn, keys, limit, status=400)
+        mark = request.query.get("mark", "")
+        window = await _call_store(self._store.read_window, of, via, next_lsn, keys, limit, mark, status=400)
         if window is None:
             raise _refuse_gone(via)
         if window.expired is not None:
@@ -108,12 +109,16 @@ class _Server:
         if window.ahead is not None:
             words = f"range {of} has given no LSN from {window.ahead} on; is it an old copy of the feed?"
             raise _Refusal(409, words, next_lsn=window.ahead)
+        if window.other is not None:
+            words = f"LSN {next_lsn - 1} of range {of} is another change: the feed was restored from a backup"
+            raise _Refusal(409, words, mark=window.other)
         etag = {"ETag": f'"{next_lsn}"'}
         nothing = via == of and window.next_lsn == next_lsn
         if nothing and request.headers.get("If-None-Match") == etag["ETag"]:
             return web.Response(status=304, headers=etag)
         changes = [_make_row(stored) for stored in window.rows]
-        return self._answer({"range": of, "next_lsn": window.next_lsn, "changes": changes})
+        marked = {} if window.mark is None else {"mark": window.mark}
+        return self._answer({"range": of, "next_lsn": window.next_lsn, **marked, "changes": changes})
 
     async def split(self, request: web.Request) -> web.StreamResponse:
         """Split one range: that of ``range``, else the one with the most entries."""

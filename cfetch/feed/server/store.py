@@ -20,16 +20,18 @@ from cfetch.feed.server.database import Database
 from cfetch.feed.server.range_table import TABLES, RangeTable, decode_key, encode_key, number_of
 from cfetch.secret import printable
 
-VERSION = 1
+VERSION = 2
 SCAN_LSNS = 100_000  # that one page may look through for keys that are asked for: some 50 ms
 PAGE_BYTES = 4 << 20  # of rows, roughly: what a server holds for each request
 MAX_HOLES = 1000  # of one query; SQLite takes 32,766
+MARK_BYTES = 8  # of the random mark of a change; a restored server gives its LSN again, with another mark
 DROP_LSNS = 10_000  # of one transaction: some 100 ms, in which no range can split
 _TABLES = f"""
 CREATE TABLE marks(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 {TABLES}
 CREATE TABLE changes(range INTEGER NOT NULL, lsn INTEGER NOT NULL, key BLOB NOT NULL, at INTEGER NOT NULL,
-    path TEXT NOT NULL, size INTEGER, sha256 BLOB, more TEXT, PRIMARY KEY(range, lsn)) WITHOUT ROWID;
+    path TEXT NOT NULL, size INTEGER, sha256 BLOB, more TEXT, mark TEXT, PRIMARY KEY(range, lsn)
+) WITHOUT ROWID;
 CREATE TABLE files(path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL, sha256 BLOB NOT NULL) WITHOUT ROWID;
 """
@@ -75,13 +77,17 @@ class Window(NamedTuple):
     """What a page is made of.
 
     ``expired``: the entries from there on are kept, and those asked for are not. ``ahead``: a live range has
-    given no LSN from there on, and later ones were asked for.
+    given no LSN from there on, and later ones were asked for. ``other``: the mark of the change before those
+    asked for, which is not the one that was stated. ``mark``: of the change before ``next_lsn``, if that is
+    kept.
     """
 
     rows: tuple[StoredChange, ...] = ()
     next_lsn: int = 0
+    mark: str | None = None
     expired: int | None = None
     ahead: int | None = None
+    other: str | None = None
 
 
 class FeedStore:
@@ -101,7 +107,11 @@ class FeedStore:
     def _open(self) -> None:
         with self._database.snapshot() as cursor:
             (version,) = cursor.execute("PRAGMA user_version").fetchone()
-        if version not in (0, VERSION):
+        if version == 1:  # changes had no marks
+            with self._transaction() as cursor:
+                cursor.execute("ALTER TABLE changes ADD COLUMN mark TEXT")
+                cursor.execute(f"PRAGMA user_version={VERSION}")
+        elif version not in (0, VERSION):
             raise UsageError(f"{printable(str(self._database.path))} is of another version of cfetch")
         if version == 0:
             with self._transaction() as cursor:
@@ -128,10 +138,12 @@ class FeedStore:
             extent = self._ranges.find_extent(cursor, of, via)
         return extent and Span(extent.first, None if extent.live else extent.next - 1)
 
-    def read_window(self, of: str, via: str, next_lsn: int, keys: KeyRange, limit: int) -> Window | None:
+    def read_window(
+        self, of: str, via: str, next_lsn: int, keys: KeyRange, limit: int, mark: str = ""
+    ) -> Window | None:
         """Read at most ``limit`` changes of a range from ``next_lsn`` on.
 
-        None and errors: as ``find_span``.
+        ``mark``: of the change before, as the reader knows it. None and errors: as ``find_span``.
         """
         with self._database.snapshot() as cursor:
             extent = self._ranges.find_extent(cursor, of, via)
@@ -141,6 +153,9 @@ class FeedStore:
                 return Window(ahead=extent.next)
             if 0 < next_lsn < extent.kept_from:
                 return Window(expired=extent.kept_from)
+            known = _read_change_mark(cursor, of, next_lsn - 1) if mark else None
+            if known is not None and known != mark:
+                return Window(other=known)
             next_lsn = max(next_lsn, extent.kept_from)  # 0 is the oldest that is kept
             end = min(extent.next, next_lsn + SCAN_LSNS)
             matches = cursor.execute(
@@ -156,7 +171,8 @@ class FeedStore:
                     break
             if len(rows) == limit or size_bytes > PAGE_BYTES:
                 end = rows[-1].lsn + 1
-        return Window(tuple(rows), max(end, next_lsn))
+            next_lsn = max(end, next_lsn)
+            return Window(tuple(rows), next_lsn, _read_change_mark(cursor, of, next_lsn - 1))
 
     def read_mark(self, name: str) -> str | None:
         """Read the text that was noted under a name."""
@@ -228,6 +244,7 @@ class FeedStore:
         """First and next LSN of each range that has grown."""
         keys = [key_of(change.path) if change.key is None else change.key for change in changes]
         grown: dict[int, tuple[int, int]] = {}
+        mark = secrets.token_hex(MARK_BYTES)  # all of one transaction stay or go together
         rows = []
         for change, key, number in zip(changes, keys, self._ranges.owners_of(keys), strict=True):
             if number not in grown:
@@ -236,8 +253,8 @@ class FeedStore:
             first, lsn = grown[number]
             grown[number] = (first, lsn + 1)
             path, size_bytes, sha256, more, _ = change
-            rows.append((number, lsn, encode_key(key), at_s, path, size_bytes, sha256, more))
-        cursor.executemany("INSERT INTO changes VALUES(?,?,?,?,?,?,?,?)", rows)
+            rows.append((number, lsn, encode_key(key), at_s, path, size_bytes, sha256, more, mark))
+        cursor.executemany("INSERT INTO changes VALUES(?,?,?,?,?,?,?,?,?)", rows)
         heads = ((next_lsn, number) for number, (_, next_lsn) in grown.items())
         cursor.executemany("UPDATE ranges SET next=? WHERE number=?", heads)
         return grown
@@ -285,6 +302,13 @@ class FeedStore:
     def close(self) -> None:
         """Let go of the files."""
         self._database.close()
+
+
+def _read_change_mark(cursor: sqlite3.Cursor, of: str, lsn: int) -> str | None:
+    """The mark of a change; None if it has none, or is not kept."""
+    query = "SELECT mark FROM changes WHERE range=? AND lsn=?"
+    row = cursor.execute(query, (number_of(of), lsn)).fetchone()
+    return row[0] if row else None
 
 
 def _set_marks(cursor: sqlite3.Cursor, marks: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from unittest.mock import ANY
 
 import pytest
 
@@ -9,7 +10,7 @@ from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Span, key_of
 from cfetch.feed.server import range_table
 from cfetch.feed.server import store as module
-from cfetch.feed.server.store import FeedStore, File, NewChange
+from cfetch.feed.server.store import FeedStore, File, NewChange, Window
 
 NAMES = [f"f{number}" for number in range(40)]
 
@@ -267,7 +268,38 @@ def test_a_reader_that_is_ahead_of_a_live_range(store):
     add(store, ["a"])
     assert store.read_window("0", "0", 2, ALL_KEYS, 1).ahead == 1
     store.split("0")
-    assert store.read_window("0", "1", 2, ALL_KEYS, 1) == ((), 2, None, None)
+    assert store.read_window("0", "1", 2, ALL_KEYS, 1) == Window((), 2)
+
+
+def test_an_lsn_that_is_given_again_has_another_mark(store):
+    """As after the database was replaced by an old copy. A reader without a mark is not asked for one."""
+    add(store, ["a"])
+    add(store, ["b", "c"])
+    first, second = (store.read_window("0", "0", lsn, ALL_KEYS, 1).mark for lsn in (0, 1))
+    assert first != second == store.read_window("0", "0", 2, ALL_KEYS, 1).mark
+    assert store.read_window("0", "0", 2, ALL_KEYS, 9, second).other is None
+    assert store.read_window("0", "0", 1, ALL_KEYS, 9, second).other == first
+    assert store.read_window("0", "0", 3, ALL_KEYS, 9, first).other == second
+    assert store.read_window("0", "0", 3, ALL_KEYS, 9).other is None
+
+
+def test_a_database_of_before_marks_is_read_on(tmp_path):
+    """Its changes have none; new ones do."""
+    store = FeedStore(tmp_path)
+    add(store, ["a"])
+    store.close()
+    old = sqlite3.connect(tmp_path / "feed.sqlite")
+    old.execute("ALTER TABLE changes DROP COLUMN mark")
+    old.execute("PRAGMA user_version=1")
+    old.close()
+    store = FeedStore(tmp_path)
+    assert store.read_window("0", "0", 0, ALL_KEYS, 1) == Window(ANY, 1, None)
+    assert store.read_window("0", "0", 1, ALL_KEYS, 9, "x") == Window((), 1)
+    add(store, ["b"])
+    window = store.read_window("0", "0", 1, ALL_KEYS, 9)
+    assert window is not None
+    assert window.mark
+    store.close()
 
 
 def test_what_is_older_than_it_is_kept_is_dropped(store):

@@ -1,4 +1,4 @@
-"""Which engine brings a plan: a pool in this process, several processes, or a job on Spark."""
+"""Chooses the engine that brings a plan: a pool in this process, several processes, or a job on Spark."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -210,7 +210,7 @@ class Prepared:
         try:
             with ExitStack() as stack:
                 stack.callback(self._tidy_unless_scheduled, table)
-                self._lay_down(directory / self._instant)  # first: who finds the plan finds its manifest
+                self._lay_down(directory / self._instant)  # first: a scheduled plan has its manifest
                 instant = schedule(table, self._instant, record)
                 if instant != self._instant:
                     self._lay_down_anew(table, instant)

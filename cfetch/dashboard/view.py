@@ -320,12 +320,12 @@ def rescue_text(event: RescueGivenUp) -> str:
 
 
 def share_text(share: float | None) -> str:
-    """How slow an executor is."""
+    """The speed of a slow executor, compared with the others."""
     return f"{percent(share or 0.0)} of the others' speed"
 
 
 def width_text(event: WidthChanged) -> str:
-    """How many downloads a host gets, and whether that is more or fewer than before."""
+    """The new and the former limit of a host."""
     return f"{event.places} downloads at a time instead of {event.before}"
 
 

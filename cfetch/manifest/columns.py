@@ -66,7 +66,7 @@ class Columns:
     """The columns of one manifest; ``known`` are the native keys."""
 
     def __init__(self, options: ReadingOptions, known: Iterable[str]) -> None:
-        """Raises: UsageError: an option names a hash that cfetch does not know, or a column twice."""
+        """Raise UsageError if an option names a hash that cfetch does not know, or a column twice."""
         self.options = options
         self.left_out: dict[str, None] = {}
         self.read_as: dict[str, str] = {}

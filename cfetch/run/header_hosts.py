@@ -1,4 +1,4 @@
-"""Which hosts get the user's own headers and token: those that the user names, else the files' only host.
+"""Decides which hosts get the user's own headers and token: hosts that the user names, or the only host.
 
 The list of a Hugging Face repository may need the token itself, so its hub is named before the list is read.
 """

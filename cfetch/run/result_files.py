@@ -1,4 +1,4 @@
-"""Where a run writes its metrics and the manifest of failed entries, and where it must not."""
+"""Decides where a run writes its metrics and the manifest of failed entries, and where it must not."""
 
 from pathlib import Path
 

@@ -74,7 +74,7 @@ class RetryBudget:
 
 
 class Matter(Enum):
-    """What a refusal is about; ``UNCLEAR``: it is the file if another download of the host gets bytes."""
+    """The subject of a refusal; ``UNCLEAR``: the file, if another download of the host gets bytes."""
 
     FILE = auto()
     HOST = auto()

@@ -31,7 +31,7 @@ def directories_for(limit: int) -> int:
 
 
 def most_downloads(limit: int, volumes: int = 1) -> int:
-    """For how many downloads at a time ``limit`` descriptors are enough; may be 0."""
+    """The number of downloads at a time for which ``limit`` descriptors are enough; may be 0."""
     return max(0, (limit - OTHERS - PER_VOLUME * (volumes - 1) - directories_for(limit)) // PER_DOWNLOAD)
 
 
@@ -137,7 +137,7 @@ class HeldDirectories:
 
     @contextmanager
     def one_look(self) -> Iterator[None]:
-        """In the ``with`` block, check only once for each directory that it is still at its place.
+        """Check only once in the ``with`` block, for each directory, that it is still at its place.
 
         The block must end within milliseconds: files that go into a directory that was moved meanwhile move
         with it, as if it had been moved a moment later.

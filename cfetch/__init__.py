@@ -10,7 +10,7 @@ What all rooms share lies beside them:
     events.py     facts that the engine emits              records.py   the documents made of them
     clock.py      the port for time; virtual time for tests
     secret.py     URLs and tokens that cannot be printed by accident
-    breaker.py    keeps work away from what fails (a value)
+    breaker.py    keeps work away from a failing host or volume (a value)
 """
 
 __version__ = "0.1.0"

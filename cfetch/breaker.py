@@ -14,7 +14,7 @@ from enum import Enum
 
 import msgspec
 
-THRESHOLD = 8  # failures in a row: half of the usual 16 connections may break together and be luck
+THRESHOLD = 8  # failures in a row: half of the usual 16 connections may break together by chance
 FIRST_PAUSE_S = 0.5  # a proxy that restarts is back in about a second
 LONGEST_PAUSE_S = 30.0  # after a long outage, two probes a minute
 
@@ -28,7 +28,7 @@ class Position(Enum):
 
 
 class Breaker(msgspec.Struct, frozen=True, gc=False):
-    """``until_s``: when the pause is over, on the clock of the caller's ``now_s``."""
+    """A breaker's state; ``until_s`` is the end of the pause, on the clock of the caller's ``now_s``."""
 
     position: Position = Position.CLOSED
     failures: int = 0
@@ -46,7 +46,7 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
         return Breaker(Position.OPEN, self.failures + 1, self.opened + 1, now_s + pause_s)
 
     def opens_s(self, now_s: float) -> float:
-        """When work may start: ``now_s``, the end of the pause, or never while a probe is under way."""
+        """The time when work may start: ``now_s``, the end of the pause, or never while a probe runs."""
         match self.position:
             case Position.OPEN:
                 return max(now_s, self.until_s)
@@ -55,7 +55,7 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
         return now_s
 
     def admit(self) -> "Breaker":
-        """Let work through: after a pause it is the probe."""
+        """Let work through; the first work after a pause is the probe."""
         if self.position is not Position.OPEN:
             return self
         return msgspec.structs.replace(self, position=Position.HALF_OPEN)

@@ -1,8 +1,8 @@
-"""The port for time. Nothing else in cfetch asks the machine what time it is.
+"""The port for time. All code that runs in virtual time asks only this port for the time.
 
-Durations are measured on ``monotonic`` only; ``wall`` is for people and for dates that others wrote
-(``expires_at``, ``Retry-After``). ``VirtualClock`` and ``run_virtual`` are public so that users' tests need
-not sleep either.
+Durations are measured only on ``monotonic``; ``wall`` is for people and for dates from outside
+(``expires_at``, ``Retry-After``). ``VirtualClock`` and ``run_virtual`` are public, so that users' tests do
+not need to sleep either.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ class SystemClock:
 
 
 class RunClock:
-    """The clock of one run: ``now`` is 0 where it is made. All parts of the run share it.
+    """The clock of one run: ``now`` is 0 when the clock is made. All parts of the run share it.
 
-    ``elapsed_s``: the age of the run, where another process has begun it.
+    ``elapsed_s``: the age of the run, if another process has begun it.
     """
 
     __slots__ = ("_clock", "_monotonic", "_start_s")
@@ -88,7 +88,7 @@ class VirtualClock:
         return self._epoch + self.monotonic()
 
     def cpu(self) -> float:
-        """Zero: on virtual time nothing takes any."""
+        """Zero: in virtual time, work takes no processor time."""
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
@@ -110,7 +110,7 @@ class _JumpingSelector(selectors.SelectSelector):
             return ready
         if self.threads_at_work:  # a thread's work takes no virtual time, and its end wakes the selector
             return super().select(None)
-        if timeout is None:  # no timer will help; only a thread that is just ending could
+        if timeout is None:  # there is no timer; only a thread that is just ending could wake the loop
             ready = super().select(THREAD_END_S)
             if not ready:
                 raise RuntimeError("deadlock: nothing is scheduled and virtual time cannot pass")

@@ -67,7 +67,7 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
     """One executor of a run on a cluster: tasks under way, files ended, bytes a second now.
 
-    ``share``: its speed as a share of the others', where it is slow as a whole; else None.
+    ``share``: its speed as a share of the others' speed, if the executor is slow as a whole; else None.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Progress(Event, frozen=True, kw_only=True):
     """The run's numbers, a few times a second.
 
     ``bytes_adopted`` come from parts of an earlier run; the other byte counts include them. ``volumes`` is
-    empty for a single volume without batches. ``executors``: those of a run on a cluster that report. With
+    empty for a single volume without batches. ``executors`` are the executors of a cluster that report. With
     many executors, ``active`` has the attempts worth showing, and ``unshown`` counts the others.
     """
 
@@ -133,7 +133,7 @@ class StragglerCheck(Event, frozen=True, kw_only=True):
 class StragglerCancelling(Event, frozen=True, kw_only=True):
     """An attempt has taken longer than ``expected_s`` and is about to be cancelled.
 
-    ``is_probe``: all are slow, and a fresh connection is to show whether it could be faster.
+    ``is_probe``: all attempts are slow, and a fresh connection is to show whether it is faster.
     """
 
     id: int
@@ -195,7 +195,7 @@ class WidthChanged(Event, frozen=True, kw_only=True):
 
 
 class SlowdownSeen(Event, frozen=True, kw_only=True):
-    """All downloads are far too slow, so the cause is elsewhere, and none is cancelled; once an episode."""
+    """All downloads are far too slow, so the cause is elsewhere, and none is cancelled; once per slowdown."""
 
     active: int
     reason: str
@@ -239,7 +239,7 @@ class PlanWaiting(Event, frozen=True, kw_only=True):
 class HostPaused(Event, frozen=True, kw_only=True):
     """Nothing starts at ``host`` for ``pause_s`` seconds: it throttles, or fails again and again.
 
-    ``is_failing``: the latter; its breaker has opened.
+    ``is_failing``: the host fails again and again, and its breaker has opened.
     """
 
     host: str
@@ -323,7 +323,7 @@ class RunStopping(Event, frozen=True, kw_only=True):
 
 
 class RunExplained(Event, frozen=True, kw_only=True):
-    """Nothing is under way any more; ``record`` says how the run has ended, and what set its end."""
+    """All attempts have ended; ``record`` says how the run has ended, and which cause decided its end."""
 
     record: EndRecord
 

@@ -1,7 +1,7 @@
-"""The documents about what happened: an attempt, a file, a run. Metrics files and ``--json`` hold them.
+"""The documents about attempts, files and runs. Metrics files and ``--json`` hold them.
 
 Times ``…_s`` are seconds since the run's start on the monotonic clock, sizes are bytes, rates bytes a second.
-No record carries a header or a token, nor a URL, but for the redacted one of a failed entry. ``id`` is the
+No record carries a header, a token or a URL, except for the redacted URL of a failed entry. ``id`` is the
 entry's index in its manifest.
 """
 
@@ -14,22 +14,22 @@ Outcome = Literal["done", "straggler", "stalled", "error", "expired", "lost", "m
 
 
 def round_s(seconds: float) -> float:
-    """Seconds, rounded to microseconds, in a fifth of the time that ``round`` takes. Not below 0."""
+    """Round seconds to microseconds, in a fifth of the time that ``round`` takes; not for values below 0."""
     return int(seconds * 1e6 + 0.5) / 1e6
 
 
 NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no document: of another shape, not UTF-8, nested thousands deep."""
+"""The errors of msgspec for bytes that are no document: another shape, not UTF-8, nested thousands deep."""
 
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""An integer of a document. One of hundreds of digits is damage, and no float can be made of it."""
+"""An integer of a document. Hundreds of digits are damage, and cannot be converted to a float."""
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
 
-    ``helper``: an attempt at a further segment, beside the entry's own. ``to_byte``: the end of its range,
+    ``helper``: an attempt that brings a further segment of the entry. ``to_byte``: the end of its range;
     None: the end of the file. ``held_s``: for how long a rate limit or the volume kept it from reading.
     ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt (``report.saved_time``).
     """
@@ -47,8 +47,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     median_bps: float | None
     expected_s: float | None
     samples: list[tuple[float, Int64]]
-    mirror: str | None = None  # the host, where it was not the entry's own
-    projected_s: float | None = None  # when it would have ended, had it not been cancelled
+    mirror: str | None = None  # the host, if it was not the entry's own
+    projected_s: float | None = None  # the time at which it would have ended without the cancellation
     to_byte: Int64 | None = None
     helper: bool = False
     content_type: str | None = None
@@ -60,8 +60,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The whole history of one entry: a line of the metrics file (``cfetch.file/1``).
 
-    ``url``, without query and login, and ``line``, in its manifest, are of a failed entry. ``columns`` are
-    those of its row in the manifest that were to be kept.
+    Only a failed entry has ``url``, without query and login, and ``line``, its line in the manifest.
+    ``columns`` are the kept columns of its row in the manifest.
     """
 
     schema: str = "cfetch.file/1"
@@ -90,23 +90,23 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def http_status(self) -> int | None:
-        """The last answer that its server has given."""
+        """The last status that a server has sent for the entry."""
         statuses = (attempt.http_status for attempt in reversed(self.attempts))
         return next((status for status in statuses if status is not None), None)
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file stands under its final name."""
+        """Whether the file is published."""
         return self.status in ("done", "skipped")
 
 
 class EventRecord(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag="cfetch.event/1"
 ):
-    """Something that bore on how fast the run was: a line of the metrics file (``cfetch.event/1``).
+    """An event that affected the speed of the run: a line of the metrics file (``cfetch.event/1``).
 
-    ``kind``: see ``report.event_records``; a later version may have others. ``places``, where there were
-    ``before``: a host's new width. ``seconds``: of a pause or of a slowdown. ``reason`` is for a person.
+    ``kind``: see ``report.event_records``; a later version may have others. ``places``: a host's new limit,
+    instead of ``before``. ``seconds``: the length of a pause or of a slowdown. ``reason`` is for a person.
     """
 
     kind: str
@@ -122,12 +122,12 @@ class EventRecord(
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What set the end of a run: ``bound`` in a word (``report.ending``), for the last ``seconds``.
+    """The cause that decided the end of a run: ``bound`` is its name (``report.ending``).
 
-    ``idle_places`` had nothing to do then, on average, and ``files`` were under way. ``id``, ``path``,
-    ``host`` and ``volume`` are of the entry that ended last. ``rate_bps``: its rate in these seconds, where
-    ``usual_bps`` is usual for its host; ``fresh``: so many fresh connections were no faster; ``helpers``
-    brought segments of it. ``limit``: the limit that was reached. ``reason`` is for a person.
+    In the last ``seconds``, ``idle_places`` had no work, on average, and ``files`` were under way. ``id``,
+    ``path``, ``host`` and ``volume`` are of the entry that ended last. ``rate_bps`` was its rate in these
+    seconds, and ``usual_bps`` is the usual rate of its host; ``fresh`` connections were no faster;
+    ``helpers`` brought segments of it. ``limit``: the limit that was reached. ``reason`` is for a person.
     """
 
     bound: str = "nothing"
@@ -150,8 +150,8 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="cfetch.end/1"):
     """How a run ended: the last line of its metrics (``cfetch.end/1``), written once the plan is settled.
 
-    ``policy``: adaptive, cloudfetch or none; ``places``: attempts at a time at first; ``most``: how far the
-    run might raise that by itself, 0: not at all; ``widths``: of hosts whose number of places has changed.
+    ``policy``: adaptive, cloudfetch or none; ``places``: attempts at a time at the start; ``most``: the run
+    might raise ``places`` up to this, 0: not at all; ``widths``: places of hosts, if they have changed.
     ``saved_s``: how much shorter mitigation has made the run.
     """
 
@@ -176,10 +176,10 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", t
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch download --json`` prints (``cfetch.summary/1``); ``volumes`` where there are several.
+    """The document that ``cfetch download --json`` prints (``cfetch.summary/1``).
 
-    ``failures_left_out``: so many failures are not listed, as the list is cut. ``failures_allowed``: with up
-    to so many the exit code is 0.
+    It has ``volumes`` if there are several. ``failures_left_out``: the number of failures that are not
+    listed. ``failures_allowed``: with up to so many failures, the exit code is 0.
     """
 
     class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,10 +194,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         wasted: int
 
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
-        """``saved_s``: how much shorter mitigation has made the run, below 0: longer (``report.makespan``).
+        """``saved_s``: how much shorter mitigation has made the run; below 0: longer (``report.makespan``).
 
-        ``wasted_bytes`` were received in vain by cancelled attempts. ``hedged`` files were asked for
-        a second time while the first request went on.
+        Cancelled attempts received ``wasted_bytes`` in vain. ``hedged`` files were requested a second time
+        while the first request went on.
         """
 
         detected: int
@@ -211,7 +211,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         restored: bool
 
     class Failure(msgspec.Struct, frozen=True, kw_only=True):
-        """``url`` is redacted; ``line`` is in the manifest; ``http_status`` was the server's last."""
+        """A failed entry; ``url`` is redacted, ``line`` is in the manifest, ``http_status`` is the last."""
 
         id: int
         path: str
@@ -241,9 +241,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         info_requests_saved: int
 
     class Sync(msgspec.Struct, frozen=True, kw_only=True):
-        """What ``cfetch sync`` found: files of another version, and those that the source has no longer.
+        """The result of ``cfetch sync``: ``changed`` files of another version, ``gone`` from the source.
 
-        ``kept``: not deleted, as they were changed here.
+        ``kept`` files were not deleted, as they were changed here.
         """
 
         changed: int

@@ -1,7 +1,7 @@
 """URLs and tokens that cannot be printed by accident.
 
-A presigned URL is a password with a path in front. ``str``, ``repr`` and ``format`` of these types show only
-the safe parts; only ``reveal`` gives the text, and only the wire and the plan file call it.
+A presigned URL is a password with a path before it. ``str``, ``repr`` and ``format`` of these types show only
+the safe parts; only ``reveal`` gives the text, and its callers never show it.
 """
 
 import json
@@ -17,7 +17,7 @@ _PLAIN_HOST = re.compile(r"[A-Za-z]+://([A-Za-z0-9._-]+(?::[0-9]+)?)(?=[/?#]|\Z)
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """``text`` for a person's screen: controls and bidi overrides spelled out, shortened to ``limit``."""
+    """``text`` for a person's screen: controls and bidi overrides are escaped, length is up to ``limit``."""
     if len(text) > limit:
         keep = limit - 1
         text = f"{text[: keep // 2]}…{text[len(text) - (keep - keep // 2) :]}"
@@ -27,7 +27,7 @@ def printable(text: str, limit: int = 200) -> str:
 
 
 def encode_json(document: object) -> str:
-    """JSON for a screen or a pipe: the characters that a terminal would obey are escaped, as JSON allows."""
+    """JSON for a screen or a pipe: characters that would control a terminal are escaped, as JSON allows."""
     text = msgspec.json.encode(document).decode()
     return _UNPRINTABLE.sub(lambda m: json.dumps(m.group())[1:-1], text)
 
@@ -67,7 +67,7 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def host(self) -> str:
         """``host`` or ``host:port``, without userinfo; the unit of per-host limits."""
-        plain = _PLAIN_HOST.match(self.value)  # nearly all have one, and it is asked of each file
+        plain = _PLAIN_HOST.match(self.value)  # fast path: nearly all URLs match, and each file needs it
         return plain[1].lower() if plain else urlsplit(self.value).netloc.rpartition("@")[2].lower()
 
     def __str__(self) -> str:

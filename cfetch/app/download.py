@@ -1,8 +1,8 @@
 """The main use case, and the one place where the rooms are wired together.
 
 ``prepare`` reads and validates the manifest and freezes it into a plan, ``prepare_entries`` does so with
-entries of a feed, and ``prepare_planned`` finds a plan that stands on the timeline already. What they yield
-is run by ``Prepared.run``. Everything that happens is told to one listener as events; the summary is made
+entries of a feed, and ``prepare_planned`` finds a plan that is on the timeline already. Each yields a
+``Prepared``, which has ``run``. One listener gets everything that happens as events; the summary is made
 from the same events.
 """
 
@@ -54,11 +54,11 @@ def prepare(
     clock: Clock | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Prepared]:
-    """Validate everything that can be validated before the first byte is asked for.
+    """Validate everything that can be validated before the first request for a file.
 
     ``manifest`` is a path, an http(s) URL, ``-`` for standard input, a directory of manifests or a pattern;
-    ``more`` are further ones. With ``engine`` spark, a directory or a large one is prepared by Spark. ``env``
-    may hold DATABRICKS_TOKEN; ``progress`` is told how many entries have been read.
+    ``more`` are further manifests. With ``engine`` spark, Spark prepares a directory or a large manifest.
+    ``env`` may hold DATABRICKS_TOKEN; ``progress`` gets the number of entries that have been read.
 
     Raises:
         UsageError: the manifest or a setting is wrong.
@@ -107,7 +107,7 @@ def prepare(
 def _open_lists(
     stack: ExitStack, manifests: Sequence[str], settings: Settings, env: Mapping[str, str], clock: Clock
 ) -> tuple[list[Part], str | None]:
-    """The manifests for ``freeze_lists``; one that is alone is opened now, for its SQL statement's name."""
+    """The manifests for ``freeze_lists``; a single one is opened now, to find its SQL statement's id."""
     network = make_network(settings.network, env)
     if len(manifests) > 1:
         return [make_part(each, clock, network) for each in manifests], None
@@ -128,7 +128,7 @@ def _make_prepared(
     *,
     is_scheduled: bool = False,
 ) -> Prepared:
-    """What all ways of preparing end with. Raises ConfigError, LocalFault."""
+    """Do the last steps, which all ways of preparing share. Raises ConfigError, LocalFault."""
     _check_room(plan.frozen, volumes)
     if plan.here is not None and not plan.frozen.more_hosts:
         plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
@@ -169,7 +169,7 @@ def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
 def prepare_entries(
     entries: Iterable[ManifestEntry], name: str, settings: Settings, *, env: Mapping[str, str], clock: Clock
 ) -> Iterator[Prepared]:
-    """The same for entries that a feed has checked. The plan bears ``name``. Raises as ``prepare``."""
+    """Prepare a plan, called ``name``, of entries that are checked already. Raises as ``prepare``."""
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = places(settings)
     with ExitStack() as stack:
@@ -189,7 +189,7 @@ def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
 
 
 def _is_for_spark(manifest: str, settings: Settings) -> bool:
-    """Whether Spark prepares it. Raises UsageError: nobody can as ``settings`` are."""
+    """Whether Spark prepares the manifest. Raises UsageError: with these settings, no engine can."""
     if manifest == "-" or is_elsewhere(manifest):
         return False
     path, is_spark = Path(manifest), settings.engine == "spark"
@@ -209,7 +209,7 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
 def prepare_planned(
     instant: str, settings: Settings, *, env: Mapping[str, str], clock: Clock | None = None
 ) -> Iterator[Prepared | None]:
-    """The same for a plan that stands on the destination's timeline; None if it is completed.
+    """Prepare a plan that is on the destination's timeline already; None if it is completed.
 
     Raises:
         UsageError: there is no such plan, or it is for another destination.
@@ -255,7 +255,7 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
 
     A timeline moves with its destination.
     """
-    with suppress(FileNotFoundError):  # it has moved on, so it is in somebody's hands
+    with suppress(FileNotFoundError):  # the plan has changed its state, so another run has it
         record = table.store.read_plan(entry)
         if record is None or not (is_shared(settings) or " " in record.fingerprint):
             return ""
@@ -265,7 +265,7 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
 
 
 def _check_room(plan: Frozen, volumes: Volumes) -> None:
-    """Raise LocalFault unless what is not in place yet fits; looks at the files only where it must."""
+    """Raise LocalFault unless the missing files fit; look at the files in place only if that can matter."""
     free = volumes.free_bytes()
     if free is None or plan.total_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
         return

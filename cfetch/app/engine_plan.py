@@ -1,4 +1,4 @@
-"""A frozen manifest as each engine takes it. It says so itself: nobody asks which kind of plan it is."""
+"""A frozen manifest in the form that each engine takes. No caller has to ask which kind of plan it is."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class EnginePlan(NamedTuple):
-    """``frozen`` for everybody, ``shares`` for Spark, ``here`` for this machine: None if only Spark can.
+    """``frozen`` for all, ``shares`` for Spark, ``here`` for this machine (None if only Spark can bring it).
 
-    ``shares`` makes them: what only Spark needs is not imported without it.
+    ``shares`` is a function, so that the modules for Spark are imported only if Spark is used.
 
-    ``file_name`` marks a directory in which it was saved.
+    A file called ``file_name`` marks a directory in which a plan of this kind was saved.
     """
 
     frozen: Frozen
@@ -28,7 +28,7 @@ class EnginePlan(NamedTuple):
     shares: "Callable[[], ShareSource]"
 
     def forget_other_kind(self, directory: Path) -> None:
-        """Remove the mark of the other kind of plan; whoever reads that plan has it open. Raises OSError."""
+        """Remove the mark of the other kind of plan; a run that reads it has it open. Raises OSError."""
         for name in {ABOUT, FILE_NAME} - {self.file_name}:
             (directory / name).unlink(missing_ok=True)
 

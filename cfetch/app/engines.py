@@ -1,4 +1,4 @@
-"""Which engine brings a plan: a pool in this process, several processes, or a job on Spark."""
+"""Chooses the engine that brings a plan: a pool in this process, several processes, or a job on Spark."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from cfetch.wire.network import Network
 
 
 class Surroundings(NamedTuple):
-    """What a run has opened before its engine is chosen."""
+    """The things that a run has opened before its engine is chosen."""
 
     volumes: Volumes
     state: Path
@@ -30,10 +30,10 @@ class Surroundings(NamedTuple):
 
 
 def choose_engine(plan: EnginePlan, outside: Surroundings, knowledge: Knowledge) -> tuple[Engine, str | None]:
-    """Make the engine that the settings ask for; a note for a person, if it is not all that they ask for.
+    """Make the engine that the settings ask for; with a note for the user if it differs from them.
 
     Raises:
-        UsageError: none can bring this plan as the settings are.
+        UsageError: with these settings, no engine can bring this plan.
     """
     if outside.settings.engine == "spark":
         return _spark_engine(plan, outside), None
@@ -55,7 +55,7 @@ def choose_engine(plan: EnginePlan, outside: Surroundings, knowledge: Knowledge)
 
 
 def _count_processes(plan: Plan, outside: Surroundings) -> tuple[int, str | None]:
-    """How many processes; and why fewer than the settings say."""
+    """Return the number of processes, and a note if the settings ask for more."""
     settings, volumes = outside.settings, outside.volumes
     why = None
     if len(volumes.roots) > 1 or not volumes.local:

@@ -1,9 +1,9 @@
-"""Keep a directory in step with a feed: read, download, delete, and remember how far that went.
+"""Keep a directory in step with a feed: read, download, delete, and remember the position that was reached.
 
-A step reads pages until there is enough to do, or nothing new. Its changes become rounds (``feed/steps``),
-each a removable plan on the destination's timeline, run as any other. A change whose file cannot be had is
-*pending*: it is tried again later, until it arrives or a later change of its path overtakes it. The journal
-(``feed/journal``) is written in an order that lets a follower die at any moment.
+A step reads pages until there is enough to do, or nothing new. Its changes become rounds (``feed/steps``);
+each round is a removable plan on the destination's timeline, and runs as any other. If a file cannot be had,
+its change is *pending*: it is tried again later, until the file arrives or a later change of its path
+replaces it. The journal (``feed/journal``) is written in an order that lets a follower die at any moment.
 """
 
 import asyncio
@@ -53,20 +53,20 @@ from cfetch.wire.network import Network, make_network
 STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hundred bytes of memory
 STEP_BYTES = 4 << 30  # a checkpoint every minute or so
 STEP_ROW_BYTES = 32 << 20  # rows with many long mirrors or headers
-MOST_PLANS = 100  # completed ones of a follower that stand on the timeline; each run reads their names
+MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
 ENCODE = msgspec.msgpack.Encoder().encode
-PENDING_S = 60.0  # what could not be had is tried again so often while nothing new comes
-LAG_S = 300.0  # how long an archive may lag behind at the end of what there is
+PENDING_S = 60.0  # pause after which pending changes are tried again
+LAG_S = 300.0  # at the end of the feed, an archive may lag behind by this much
 
 T = TypeVar("T")
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """``versions``: every one in its order, or of each path the last that a step meets.
+    """``versions``: every version in its order, or for each path the last version in a step.
 
-    ``delete``: do as the source did, with at most ``max_delete`` files within an hour (as a float a share of
-    those in place). ``once``: end when nothing is new. ``route_cache`` off asks for the lineage with each
-    read.
+    ``delete``: delete files that the source has deleted, at most ``max_delete`` of them within an hour (a
+    float is a share of the files in place). ``once``: end when nothing is new. Without ``route_cache``, each
+    read asks for the lineage.
     """
 
     versions: Literal["all", "latest"] = "latest"
@@ -78,7 +78,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Followed(NamedTuple):
-    """``error``: what ended it early, if anything but a plan's own end did."""
+    """The result of a follower; ``error`` ended it early, and is None if only a plan's own end did."""
 
     summary: Summary
     error: CfetchError | None
@@ -94,7 +94,7 @@ def follow(
     emit_line: Callable[[str], None],
     clock: Clock | None = None,
 ) -> Followed:
-    """Follow a feed until nothing is new (``once``) or a signal comes. ``dashboard`` is opened for each plan.
+    """Follow a feed until nothing is new (``once``) or a signal comes; open ``dashboard`` for each plan.
 
     Raises:
         UsageError: the feed's name or a setting is wrong.
@@ -145,13 +145,13 @@ class _Follower:
         self._pending: dict[SafePath, Change] = {}
         self._tally = FollowTally()
         self._began_s = clock.monotonic()
-        self._tried_s = self._began_s  # when what is pending was tried last
+        self._tried_s = self._began_s  # when the pending changes were tried last
         self._is_last_word = False
         self._kept: Checkpoint | None = None
         self._stop = _Stop(runner)
 
     def run(self) -> Followed:
-        """Follow the feed to its end, or until something ends the follower; then sum up."""
+        """Follow the feed to its end, or until an error ends the follower; then sum up."""
         error: CfetchError | None = None
         with listen(self._stop.end):
             try:
@@ -189,7 +189,7 @@ class _Follower:
             self._stop.run(self._wait)
 
     def _begin(self) -> bool:
-        """Finish the step of a follower that died, then read the checkpoint. Returns whether to go on."""
+        """Finish the step of a follower that died, then read the checkpoint. Return whether to go on."""
         step = self._journal.read_unfinished()
         if step is not None:
             self._pending = {change.path: change for change in step.checkpoint.pending}
@@ -210,7 +210,7 @@ class _Follower:
         return True
 
     def _retry_until_reachable(self, work: Callable[[], Awaitable[T]]) -> T:
-        """A follower that goes on for ever outlives a source that cannot be had for a while."""
+        """Do ``work``, again and again while the source cannot be reached; with ``once``, raise instead."""
         while True:
             try:
                 return self._stop.run(work)
@@ -221,9 +221,9 @@ class _Follower:
             self._stop.run(self._wait)
 
     async def _gather(self) -> tuple[list[Change], bool]:
-        """What is new, as far as it fits one step; whether nothing more will come, and nobody waits for it.
+        """Read new changes, as many as fit one step; with ``once``, also tell whether the feed is at its end.
 
-        A token whose range cannot be had now does not keep the others from being read.
+        If the range of one token cannot be read now, the others are read all the same.
         """
         assert self._reader is not None
         changes: list[Change] = []
@@ -257,7 +257,7 @@ class _Follower:
         await self._clock.sleep(self._options.poll_s)
 
     def _take_due(self, *, is_last: bool) -> list[Change]:
-        """What is pending and to be tried again now: after a while, and once at the end."""
+        """Return the pending changes if they are to be tried again now: after a pause, once at the end."""
         now_s = self._clock.monotonic()
         is_late = now_s - self._tried_s >= PENDING_S
         if not self._pending or not (is_late or (is_last and not self._is_last_word)):
@@ -267,7 +267,7 @@ class _Follower:
         return list(self._pending.values())
 
     def _plan_rounds(self, again: Iterable[Change], changes: Sequence[Change]) -> list[Round]:
-        """A change that waits gives way to a later one of its path."""
+        """Make rounds of the changes; a pending change gives way to a later change of its path."""
         overtaken = {change.path for change in changes}
         for path in overtaken:
             self._pending.pop(path, None)
@@ -276,7 +276,7 @@ class _Follower:
         return plan_rounds(keep_latest(wanted) if self._options.versions == "latest" else wanted)
 
     def _apply(self, step: Step) -> bool:
-        """The rounds that are left of it, in order; False where a run ended early and the step stays."""
+        """Apply the step's remaining rounds in order; False if a run ended early, so that the step stays."""
         while step.rounds:
             this = step.rounds[0]
             self._stop.check()
@@ -328,7 +328,7 @@ class _Plans:
         self.metrics = str(self._found.state / "metrics")
 
     def clear_up(self) -> None:
-        """Roll back what is left of a round that did not come to its end. Raises Held, LocalFault."""
+        """Roll back the plans of rounds that were not completed. Raises Held, LocalFault."""
         with suppress(UsageError):  # there is no timeline yet
             plans = [plan for plan in list_plans(self._settings).plans if plan.manifest == self._name]
             dead = {plan.instant for plan in plans if plan.action == "download" and plan.state != "completed"}
@@ -339,7 +339,7 @@ class _Plans:
                 self._completed += [rollback.instant for rollback in rollbacks]
 
     def bring(self, upserts: Sequence[Change], listener: Listener) -> tuple[set[str], Summary | None]:
-        """The paths that could not be had, and the run's summary. Raises as ``Prepared.run``."""
+        """Download one round; return the paths that failed, and the summary. Raises as ``Prepared.run``."""
         entries = [change.entry for change in upserts if change.entry is not None]
         if not entries:
             return set(), None
@@ -362,22 +362,22 @@ class _Plans:
             if len(self._completed) >= MOST_PLANS:
                 self.archive()
         if failed:
-            self.clear_up()  # the plan is pending, and so are its changes: they go their own way
+            self.clear_up()  # the failed changes become pending, so nobody needs the plan any more
         return failed, summary
 
     def archive(self) -> None:
-        """A follower for years would fill the timeline with its plans."""
+        """Archive completed plans: a follower that runs for years would fill the timeline with them."""
         if self._completed:
             with suppress(LocalFault):  # a later run tidies up
                 archive_plans(self._settings, self._completed)
             self._completed = []
 
     def delete(self, deletes: Sequence[Change]) -> None:
-        """Delete files. A directory in a file's place is not the file.
+        """Delete files; a directory in a file's place is left alone.
 
         Raises:
             LocalFault: a file cannot be deleted.
-            Refused: more would be deleted than may be; none of these was.
+            Refused: more files would be deleted than may be; none of these was deleted.
         """
         with closing(self._open_volumes()) as volumes:
             standing = sum(
@@ -401,7 +401,7 @@ class _Plans:
         return files
 
     def _supersede(self, entries: Sequence[Entry]) -> None:
-        """Mark older versions as such.
+        """Mark the files in place as older versions.
 
         Without a hash, a new version may have the size and link of the old one.
         """
@@ -417,7 +417,7 @@ class _Plans:
 
 
 class _Stop:
-    """Ends what a follower reads or waits for in good order; a plan that runs ends by itself first."""
+    """Ends a follower's read or wait in good order at a signal; a run of a plan ends itself before that."""
 
     def __init__(self, runner: asyncio.Runner) -> None:
         self._runner = runner
@@ -425,13 +425,13 @@ class _Stop:
         self._cancel: Callable[[], object] | None = None
 
     def end(self, interrupted: Interrupted) -> None:
-        """Take a signal."""
+        """Take note of a signal, and cancel the work that runs now."""
         self._by = interrupted
         if self._cancel is not None:
             self._cancel()
 
     def check(self) -> None:
-        """Raises Interrupted if a signal has come."""
+        """Raise Interrupted if a signal has come."""
         if self._by is not None:
             raise self._by
 

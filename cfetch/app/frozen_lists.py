@@ -1,4 +1,4 @@
-"""The lists that a download is for, frozen into one plan, with what its settings leave out or add."""
+"""Freezes the lists of a download into one plan, as its settings select and name the entries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.server_names import name_by_servers
 from cfetch.storage.files import make_private
 
-UNNAMED = "unnamed"  # below the plan's directory: the plan before servers were asked for names
+UNNAMED = "unnamed"  # a directory below the plan's: the plan before servers were asked for names
 
 
 def freeze_lists(
@@ -37,9 +37,9 @@ def freeze_lists(
     env: Mapping[str, str],
     clock: Clock,
 ) -> Plan:
-    """Freeze ``parts`` in ``directory``; ``stack`` closes the plan. ``notes`` are of the lists themselves.
+    """Freeze ``parts`` in ``directory``; ``stack`` closes the plan. ``notes`` are about the lists themselves.
 
-    Raises as ``freeze_parts``, and UsageError: nothing is to be done.
+    Raises as ``freeze_parts``, and UsageError: there is nothing to do.
     """
     left = read_unfinished(Path(settings.failed_from)) if settings.failed_from else None
     rejected = stack.enter_context(
@@ -84,7 +84,7 @@ def freeze_lists(
 
 
 def _note_useless_headers(plan: Plan, settings: Settings) -> Sequence[str]:
-    """What a person should know who gives headers for files that are asked for without them."""
+    """Return a note if the user gives headers, and files are objects of a store, which do not get them."""
     has_headers = settings.header or settings.bearer_env
     first = islice(plan.entries(), LOOKED_AT)
     if not has_headers or not any(is_object_url(entry.url.value) for entry in first):

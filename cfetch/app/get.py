@@ -1,7 +1,7 @@
 """One or a few files, named by their URLs: the same engine, guard and summary as a manifest's.
 
-The URLs become entries of a plan that is called «the command line». A hash is stated (``--sha256 HEX``) or
-stands beside the file on the server, as ``URL.sha256``.
+The URLs become entries of a plan that is called «the command line». A hash is stated (``--sha256 HEX``), or
+lies beside the file on the server, as ``URL.sha256``.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from cfetch.wire.network import Network, make_network
 NAME = "the command line"
 BESIDE = "beside"
 _HEX = re.compile(r"[0-9A-Fa-f]{64}\Z")
-_LONGEST_SIDECAR = 1 << 20  # bytes; the hashes of ten thousand files
+_LONGEST_SIDECAR = 1 << 20  # bytes: enough for the hashes of ten thousand files
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def prepare_get(
     env: Mapping[str, str],
     clock: Clock | None = None,
 ) -> Iterator[Prepared]:
-    """Make a plan of ``urls``; what it yields is run as ``download``'s.
+    """Make a plan of ``urls``, which is run in the same way as the plan of a download.
 
     ``output`` names the file of a single URL. ``sha256`` is 64 hexadecimal digits, or ``BESIDE``: each hash
     is read from the URL with ``.sha256`` behind its path.
@@ -88,7 +88,7 @@ def prepare_get(
 
 
 def _require_scheme(url: str) -> None:
-    """Raises UsageError: it is no URL, but a file's name or a host's."""
+    """Raise UsageError if ``url`` is no URL, but the name of a file or of a host."""
     if "://" not in url:
         shown = printable(url.partition("?")[0])
         remedy = (
@@ -100,7 +100,7 @@ def _require_scheme(url: str) -> None:
 
 
 def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str | None]:
-    """The settings with the directory of ``output``, and the name within."""
+    """The settings with the directory of ``output``, and the file's name within it."""
     if output is None:
         return settings, None
     if len(settings.to) > 1:
@@ -150,7 +150,7 @@ def _list_files(urls: Sequence[str], clock: Clock, network: Network) -> Iterator
 
 
 def _ask_names(entries: list[Entry], network: Network, clock: Clock) -> list[Entry]:
-    """The entries with the names that their servers state, where they are to be asked. Raises UsageError."""
+    """Give entries without a name the name that their servers state. Raises UsageError."""
     if not any(entry.is_unnamed for entry in entries):
         return entries
     named = []

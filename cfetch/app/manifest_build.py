@@ -53,11 +53,11 @@ def build_from_list(
     advance: Advance,
     emit_line: EmitLine,
 ) -> int:
-    """Write the list, in any format, as JSON with the sizes that it lacks; the number of files that failed.
+    """Write a list of any format as JSON, with the sizes that it lacks; return how many files failed.
 
-    A file that cannot be had stays in without a size, and ``emit_line`` gets a line about it, as about what
-    was left out of the list. ``advance`` gets the files and bytes that are done. ``network`` is for the list,
-    and ``file_network`` for its files, if that is another.
+    A file that cannot be had stays in the list without a size. ``emit_line`` gets a line about each such
+    file, and notes about the list. ``advance`` gets the files and bytes that are done. ``network`` is for the
+    list, and ``file_network`` for its files, if that is another network.
 
     Raises:
         UsageError: the list cannot be had or has faults.
@@ -108,7 +108,7 @@ async def probe(
     advance: Advance,
     emit_line: EmitLine,
 ) -> int:
-    """Fill in the sizes that are -1, ``PROBES`` at once; the number of files that failed."""
+    """Fill in the sizes that are -1, ``PROBES`` at once; return how many files failed."""
     prober = Prober(transport, clock, random.random)
     indexes = iter(range(len(plan)))
     headers = {name: value.reveal() for name, value in plan.headers}
@@ -137,11 +137,11 @@ async def probe(
 def build_from_tree(
     root: Path, output: Path | None, *, base_url: str | None = None, advance: Advance, emit_line: EmitLine
 ) -> None:
-    """Write all regular files below ``root`` as JSON with relative URLs; the rest is told of and left out.
+    """Write all regular files below ``root`` as JSON with relative URLs; other files are reported, left out.
 
     Raises:
-        UsageError: there is no such directory, or it has names that a manifest cannot hold (all of them).
-        LocalFault: a file cannot be read, or ``output`` not be written.
+        UsageError: there is no such directory, or it has names that a manifest cannot hold (all are named).
+        LocalFault: a file cannot be read, or ``output`` cannot be written.
     """
     base_url = None if base_url is None else check_base_url(base_url)
     with ReadOnlyTree(root) as tree:
@@ -152,7 +152,7 @@ def build_from_tree(
 
 
 def _check_names(tree: ReadOnlyTree, emit_line: EmitLine) -> None:
-    """Names that no manifest can hold are told before the first file is hashed."""
+    """Report all names that no manifest can hold, before the first file is hashed."""
     faults = Faults()
     for path, is_file in tree.walk():
         if not is_file:
@@ -166,7 +166,7 @@ def _check_names(tree: ReadOnlyTree, emit_line: EmitLine) -> None:
 
 
 def _hash_tree(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None]:
-    """An entry for each file, in the order of the walk, hashed a few files ahead in threads."""
+    """Yield an entry for each file, in the order of the walk; threads hash a few files ahead."""
     threads = min(32, (os.cpu_count() or 1) + 4)
     waiting: deque[Future[Entry]] = deque()
     executor = ThreadPoolExecutor(threads)

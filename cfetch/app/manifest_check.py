@@ -1,4 +1,4 @@
-"""``cfetch manifest check`` and ``convert``: what a manifest holds, and the same in another format."""
+"""``cfetch manifest check`` and ``convert``: tell what a manifest holds, write it in another format."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -31,10 +31,10 @@ class FirstFile(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a manifest without faults holds (``cfetch.manifest/1``).
+    """The contents of a manifest without faults (``cfetch.manifest/1``).
 
-    ``expires_at`` is when the first link ends; ``digest`` is the same for manifests that state the same.
-    ``skipped`` counts the faults of rows that were left out, and ``notes`` are for a person. ``first`` shows
+    At ``expires_at`` the first link expires; manifests with equal contents have the same ``digest``.
+    ``skipped`` counts the faults of rows that were left out, and ``notes`` are for the user. ``first`` shows
     how rows were read.
     """
 
@@ -63,8 +63,8 @@ def check(
     """Validate manifests as a download would. Each is a path, an http(s) URL, ``-``, or a directory of them.
 
     Raises:
-        ManifestError: with all faults.
-        UsageError: it cannot be had.
+        ManifestError: a manifest has faults; the error names all of them.
+        UsageError: a manifest cannot be had.
     """
     with freeze_manifest(
         *manifests,
@@ -108,10 +108,10 @@ def convert(
     emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
 ) -> list[str]:
-    """Write ``manifest`` in another format to ``output``, or to stdout; what the format has no place for.
+    """Write ``manifest`` in another format to ``output``, or to stdout; return what the format cannot hold.
 
-    Nothing is written when the manifest has faults. URLs come out absolute. ``emit_line`` is told what was
-    left out of the manifest.
+    Nothing is written when the manifest has faults. URLs come out absolute. ``emit_line`` gets notes about
+    the manifest, and how many rows were skipped.
 
     Raises:
         UsageError: the manifest has faults, there is no such format, or it cannot name a file.

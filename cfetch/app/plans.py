@@ -1,4 +1,4 @@
-"""The timeline for people and scripts: what stands on it, and how to tidy it up. Nothing is downloaded."""
+"""The timeline for people and scripts: which plans are on it, and how to tidy it up; no download here."""
 
 import shutil
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from cfetch.timeline.table import Table, find, on_this_machine, open_existing
 
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
-    """What stands on the timeline, and with ``also_archived`` what has left it."""
+    """List the plans and rollbacks on the timeline, and with ``also_archived`` those in its archive."""
     with open_existing(*timeline(settings)) as table:
         plans = (
             [_describe_completed(entry, record) for entry, record in read_archive(table)]
@@ -30,7 +30,7 @@ def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:
             if (entry.instant, entry.action.value) not in seen:
-                with suppress(FileNotFoundError):  # it moves on while we look
+                with suppress(FileNotFoundError):  # its state may change while we read
                     plans.append(_describe_plan(table, entry, now_s))
     return Plans(plans=sorted(plans, key=lambda plan: (plan.instant, plan.action)))
 
@@ -48,7 +48,7 @@ def show_plan(settings: Settings, instant: str) -> Plans:
 
 
 def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
-    """Undo what dead attempts have left; ``remove``: and the plan. Raises Held, UsageError, LocalFault."""
+    """Roll back dead runs of a plan, and with ``remove`` the plan. Raises Held, UsageError, LocalFault."""
     with open_existing(*timeline(settings)) as table:
         roll_back(table, instant, remove=remove)
         if find(table.store.entries(), instant) is None:
@@ -58,13 +58,13 @@ def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
 
 
 def archive_plans(settings: Settings, instants: Collection[str]) -> None:
-    """Completed plans that nobody has to see any more leave the timeline. Raises LocalFault."""
+    """Move completed plans from the timeline to its archive. Raises LocalFault."""
     with open_existing(*timeline(settings)) as table:
         archive(table, 0.0, only=frozenset(instants))
 
 
 def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:
-    """Roll back what died, archive what is old; every instant explained."""
+    """Roll back plans whose run died, archive old plans; give a reason for every instant."""
     with open_existing(*timeline(settings)) as table:
         verdicts = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
     instants = [

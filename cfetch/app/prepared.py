@@ -1,4 +1,4 @@
-"""A plan with its destination, ready to run: put on the timeline, and brought to its end under its guard."""
+"""A plan with its destination: ready to be put on the timeline, and to be run under a heartbeat."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -79,12 +79,12 @@ class Prepared:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a person should know of the manifest that was read just now."""
+        """Notes for the user about the manifest that was read just now."""
         here = self._for_engines.here
         return () if here is None else here.notes
 
     def preview(self) -> Preview:
-        """What a run would do."""
+        """Tell what a run would do."""
         return Preview(
             files=len(self.plan),
             in_place=0
@@ -115,14 +115,14 @@ class Prepared:
         )
 
     def run(self, listener: Listener, *, removable: bool = False) -> Summary | None:
-        """Download. What happens to entries is told by the summary, with the exit code.
+        """Download; the summary tells what happened to entries, and the exit code.
 
-        None: the plan was scheduled before, and another run has completed it meanwhile. ``removable``: the
-        plan is of no use to anybody else, as its caller knows how to make it again.
+        None: the plan was scheduled before, and another run has completed it meanwhile. ``removable``: only
+        the caller needs the plan, and knows how to make it again.
 
         Raises:
             Held: another live run has this plan.
-            UsageError: it is removable and had its one attempt.
+            UsageError: the plan is removable, and its only run has already been made.
             LocalFault: the timeline, the metrics or the parts cannot be written.
             ConfigError: the system does not permit what a run needs.
         """
@@ -160,7 +160,7 @@ class Prepared:
                 if failures:
                     failed.write(failures, self.plan)
                 keep_baseline(self._state, engine.learned, self._clock.wall())
-            if summary.exit_code == 0:  # it is completed, though a few files may have failed
+            if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
                 shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
                 with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
                     tidy_up(table, KEEP_S)
@@ -202,7 +202,7 @@ class Prepared:
             self._instant = table.new_instant()  # another run was faster: see what it has left to do
 
     def _put(self, table: Table, kind: Kind) -> str:
-        """The instant of this plan on the timeline, with its frozen manifest beside it."""
+        """Put the plan on the timeline, with its frozen manifest beside it; return its instant."""
         roots = tuple(map(str, self._volumes.roots))
         where = f" {' '.join(sorted(roots))}" if is_shared(self._settings) else ""
         record = PlanRecord(
@@ -217,7 +217,7 @@ class Prepared:
         try:
             with ExitStack() as stack:
                 stack.callback(self._tidy_unless_scheduled, table)
-                self._lay_down(directory / self._instant)  # first: whoever finds the plan finds its manifest
+                self._lay_down(directory / self._instant)  # first: a scheduled plan has its manifest
                 instant = schedule(table, self._instant, record)
                 if instant != self._instant:
                     self._lay_down_anew(table, instant)
@@ -232,7 +232,7 @@ class Prepared:
                 shutil.rmtree(self._state / "plans" / self._instant, ignore_errors=True)
 
     def _lay_down_anew(self, table: Table, instant: str) -> None:
-        """The same plan with links that were signed anew; none if it is being completed and tidied up now."""
+        """Save the same plan with newly signed links, unless another run has just completed it."""
         try:
             self._lay_down(self._state / "plans" / instant)
         except (OSError, LocalFault):
@@ -261,12 +261,12 @@ class Prepared:
 
 
 def join_roots(roots: Sequence[str | Path]) -> str:
-    """The destinations, for messages."""
+    """Join the destinations, for messages."""
     return ", ".join(map(str, roots))
 
 
 def read_origin(path: Path) -> Origin:
-    """What was laid down beside a plan. Raises LocalFault."""
+    """Read the origin that was saved beside a plan. Raises LocalFault."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Origin)
     except (OSError, *NOT_DECODED):

@@ -1,9 +1,9 @@
 """Keep directories like a source that has a list but no feed: a prefix, a repository, an index, a manifest.
 
-The list becomes a plan as that of a download, and the engine skips what is in place. What is new here is the
-catalogue (``run/catalogue.py``): it tells which files have another version by the list, which are fetched
-again, and which the source has no longer. Those are deleted on demand, in number bounded, after the run has
-brought everything else.
+The list becomes a plan, as for a download, and the engine skips files that are in place. A sync needs one
+thing more, the catalogue (``run/catalogue.py``): it tells which files have another version in the list, and
+which files the source no longer has. The former are fetched again. The latter are deleted on demand, up to a
+limit, after the run has brought everything else.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ from cfetch.wire.network import Network, make_network
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
 LISTED_DELETES = 1000  # in JSON
 
-# What says where the names of buckets and containers belong to.
+# Environment variables that state the server to which the names of buckets and containers belong.
 _ADDRESSES = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
@@ -60,7 +60,7 @@ Versioned = tuple[Entry, str | None]
 
 
 class SyncOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """``max_delete``: a number of files, or as a float a share of those that the sync has put there."""
+    """``max_delete``: a number of files; or, as a float, a share of the files that the sync has put there."""
 
     delete: bool = False
     max_delete: float = 0.1
@@ -79,8 +79,8 @@ def prepare_sync(
     """Read the list, and compare it with what stands here. Nothing is changed yet.
 
     Raises:
-        UsageError: the source or a setting is wrong, or more files have gone than may be deleted.
-        Held: another sync of the source to here is at work.
+        UsageError: the source or a setting is wrong, or the list is empty and that is not allowed.
+        Held: another sync of this source to this destination is at work.
         LocalFault: as ``prepare_entries``.
     """
     clock = clock or SystemClock()
@@ -101,7 +101,7 @@ def prepare_sync(
     with ExitStack() as stack:
         is_look = settings.dry_run and not path.exists()
         catalogue = stack.enter_context(Catalogue(None if is_look else path))
-        trusts = states_versions and not catalogue.is_empty()  # else nobody knows which version stands here
+        trusts = states_versions and not catalogue.is_empty()  # else the versions in place are unknown
         settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)
         listed = (
@@ -120,7 +120,7 @@ def prepare_sync(
 
 
 def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
-    """What of the environment says where the source is. Raises UsageError."""
+    """Return the addresses in the environment that say where the source is. Raises UsageError."""
     if is_repository_url(source):
         return [find_endpoint()]
     return [env.get(name) for name in _ADDRESSES.get(source.partition("://")[0].lower(), ())]
@@ -147,7 +147,7 @@ def _list_prefix(source: str, clock: Clock, network: Network) -> Iterator[Versio
 def _list_manifest(
     source: str, settings: Settings, options: SyncOptions, network: Network, emit_line: EmitLine
 ) -> Iterator[Versioned]:
-    """The entries of a manifest, whose versions are its hashes; servers are asked for the others."""
+    """Yield a manifest's entries, each with its hash as version; without one, the server is asked later."""
     with freeze_manifest(
         source,
         base_url=settings.base_url,
@@ -199,11 +199,11 @@ class PreparedSync:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a person should know of the list."""
+        """Notes for the user about the list."""
         return self._prepared.notes
 
     def preview(self) -> SyncPreview:
-        """What a run would do."""
+        """Tell what a run would do."""
         preview = self._prepared.preview()
         most = LISTED_DELETES if self._deletes else 0
         deletes: list[str] = [file.path for file in islice(self._catalogue.find_gone(), most)]
@@ -216,7 +216,7 @@ class PreparedSync:
         )
 
     def run(self, listener: Listener) -> Summary:
-        """Fetch what is new or has changed.
+        """Fetch files that are new or have changed.
 
         Raises:
             UsageError: more files would be deleted than may be; nothing was changed.
@@ -240,7 +240,7 @@ class PreparedSync:
         return summary
 
     def settle(self, summary: Summary) -> Summary:
-        """Delete what the source has no longer, if that is wanted and the run has brought all else.
+        """Delete files that the source no longer has, if that is wanted and the run has brought all others.
 
         Raises LocalFault.
         """
@@ -257,7 +257,7 @@ class PreparedSync:
         return msgspec.structs.replace(summary, sync=sync)
 
     def _drop_older_plans(self) -> None:
-        """Nobody needs a plan of an older list; years of nights would fill the timeline with them."""
+        """Remove plans of older lists: nobody needs them, and they would fill the timeline in time."""
         scheduled = self._prepared.schedule()
         name, roots = printable(self._prepared.plan.source, 1000), set(map(str, places(self._settings).roots))
         for plan in list_plans(self._settings).plans:
@@ -283,7 +283,7 @@ class PreparedSync:
             self._catalogue.enter(path, self._find_own(path, event.record))
 
     def _find_own(self, path: SafePath, record: FileRecord) -> Own | None:
-        """The file in place, if the run has brought it, or an earlier one has and it is still that file."""
+        """Return the file in place, if this run or an earlier one brought it and it has not changed."""
         former = None if record.status == "done" else self._catalogue.find_own(path)
         volume = record.volume if record.status == "done" else "" if former is None else former.volume
         directory = self._directories.get(volume)
@@ -293,7 +293,7 @@ class PreparedSync:
         return Own(path, volume, identity)
 
     def _clear_the_way(self) -> None:
-        """Delete first where the source has made a directory of a file, or a file of a directory."""
+        """Delete before the run: files where the source has a directory now, or a file above them."""
         for own in list(self._catalogue.find_in_the_way()):
             self._emit_line(f"to be deleted first, as it is in the way: {printable(own.path)}")
             self._delete(own)
@@ -312,7 +312,7 @@ class PreparedSync:
             self._delete(own)
 
     def _delete(self, own: Own) -> None:
-        """Delete a file, if it is still the one that was put there, and count what has become of it."""
+        """Delete a file, if it is still the file that a sync has put there; count it as deleted or kept."""
         directory = self._directories.get(own.volume)
         if directory is None:
             self._emit_line(f"not deleted, as {own.volume} is out of use: {printable(own.path)}")
@@ -328,7 +328,7 @@ class PreparedSync:
 
 
 def _supersede(directory: Directory, path: SafePath) -> None:
-    if directory.identify(path) is not None:  # a pipe in its place would be waited for
+    if directory.identify(path) is not None:  # if a pipe were in its place, opening it would wait
         directory.supersede(path)
 
 

@@ -1,4 +1,4 @@
-"""`cfetch tune` as one call: metrics of past runs in, the best straggler options for such runs out."""
+"""``cfetch tune`` as one call: it takes metrics of past runs, and gives the best options for such runs."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,9 +20,9 @@ SAY_EVERY_S = 2.0
 
 
 class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs, grid, policy and engine. ``grid`` None is the usual one; the default setting always takes part.
+    """Runs, grid, policy and engine. ``grid`` None is the usual grid; the default setting always takes part.
 
-    ``policy`` None is the one that the first run was recorded under, or the default where nobody judged it.
+    ``policy`` None is the policy of the first recorded run that had one, or else the default.
     """
 
     metrics: tuple[Path, ...]
@@ -41,8 +41,8 @@ def tune(
 
     Raises:
         ConfigError: the grid is wrong.
-        UsageError: metrics cannot be read, there are too few, or nothing in them was slow; says which.
-        LocalFault: Spark could not carry it out.
+        UsageError: metrics cannot be read, there are too few, or nothing in them was slow (it says which).
+        LocalFault: Spark failed.
     """
     policy = options.policy or _find_recorded_policy(options.metrics)
     usual = ADAPTIVE_GRID if policy == "adaptive" else DEFAULT_GRID
@@ -67,7 +67,7 @@ def _find_recorded_policy(metrics: Sequence[Path]) -> Policy:
 
 
 class _Progress:
-    """Says how many files have been read, not more often than a person reads."""
+    """Says how many files have been read, at most every two seconds."""
 
     def __init__(self, clock: Clock, say: Callable[[str], None]) -> None:
         self._clock, self._say = clock, say

@@ -1,7 +1,7 @@
-"""``cfetch verify``: trees hashed again and compared with their manifest, file by file and both ways.
+"""``cfetch verify``: hash trees again and compare them with their manifest, file by file and both ways.
 
-Only reading: nothing is created, no symlink followed. Several threads hash, for hashing and reading both let
-others run. What is wrong comes as it is found, so that memory does not grow with it.
+This only reads: it creates nothing, and follows no symlink. Several threads hash, as hashing and reading both
+release the GIL. Each difference is reported when it is found, so that memory does not grow with their number.
 """
 
 import errno
@@ -25,17 +25,17 @@ from cfetch.run.open_manifest import expand_manifests, freeze_manifest, is_elsew
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.network import DIRECT, Network
 
-NOWHERE = "https://nowhere.invalid/"  # where a list was had that is a file: only its URLs' paths matter here
+NOWHERE = "https://nowhere.invalid/"  # base URL of a list in a file: only the paths of its URLs matter here
 CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small file
 CHUNK_BYTES = 16 << 20  # but a thread must not be left alone with several large ones
-UNKNOWN_BYTES = 1 << 20  # what a file counts for whose size the manifest does not state
+UNKNOWN_BYTES = 1 << 20  # assumed for a file whose size the manifest does not state
 AHEAD_PER_THREAD = 4
 
 Kind = Literal["missing", "wrong size", "wrong hash", "not regular", "unreadable", "excess"]
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is not as the manifest says; ``volume`` is told where several were looked at."""
+    """One thing that is not as the manifest says; ``volume`` is set if several volumes are compared."""
 
     kind: Kind
     path: str
@@ -44,14 +44,14 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that stands on several volumes, with the same content."""
+    """A file that is on several volumes, with the same content."""
 
     path: str
     volumes: tuple[str, ...]
 
 
 class _Verdict(NamedTuple):
-    """What was found of one entry: by what it is vouched for on the volumes ``right``, and what is wrong."""
+    """The result for one entry: ``vouched`` is the proof for the file on the volumes ``right``."""
 
     vouched: str
     right: tuple[int, ...]
@@ -61,8 +61,8 @@ class _Verdict(NamedTuple):
 class Verification:
     """One comparison. Iterate ``differences`` to its end; the counts and ``duplicates`` are complete then.
 
-    ``good`` counts files by what vouches for them: a hash's name, ``size`` or ``none``. ``found`` counts
-    differences by kind.
+    ``good`` counts files by the proof that they are right: a hash's name, ``size`` or ``none``. ``found``
+    counts differences by kind.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class Verification:
         self._ignored = ignored
         self._names = tuple(_show_path(str(tree.root)) for tree in trees)
         self._twice = array("I")  # entries, by index: there may be millions
-        self._twice_on = array("I")  # the position in ``_sets`` of the volumes on which each of them stands
+        self._twice_on = array("I")  # for each of them, the position of its volumes in ``_sets``
         self._sets: dict[tuple[int, ...], int] = {}
         self._stop = threading.Event()
 
     def differences(self, advance: Callable[[int, int], None]) -> Generator[Difference, None, None]:
-        """First the entries in their order, then what the manifest does not name.
+        """Yield differences of entries, in their order, then files that the manifest does not name.
 
-        ``advance`` is told the files and bytes that are done, from any thread. Closing the generator ends the
-        threads.
+        ``advance`` is called with the files and bytes that are done, from any thread. Closing the generator
+        ends the threads.
 
         Raises:
             LocalFault: a directory cannot be read.
@@ -113,7 +113,7 @@ class Verification:
 
     @property
     def duplicates(self) -> Iterator[Duplicate]:
-        """The files that stand on several volumes, in the manifest's order."""
+        """The files that are on several volumes, in the manifest's order."""
         sets = [tuple(self._names[volume_index] for volume_index in right) for right in self._sets]
         for index, on in zip(self._twice, self._twice_on, strict=True):
             yield Duplicate(path=self._plan.entry(index).path, volumes=sets[on])
@@ -152,7 +152,7 @@ class Verification:
             nonlocal hashed
             if self._stop.is_set():
                 raise Stopped
-            if entry.size_bytes is not None:  # further copies have no share in the total
+            if entry.size_bytes is not None:  # further copies do not count in the total
                 size_bytes = min(size_bytes, entry.size_bytes - hashed)
             hashed += size_bytes
             advance(0, size_bytes)
@@ -224,7 +224,7 @@ class Verification:
 
 
 def _show_path(path: str) -> str:
-    """A name found on disk as valid Unicode: bytes that are not UTF-8 are spelled out."""
+    """Show a name found on disk as valid Unicode; bytes that are not UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -241,11 +241,11 @@ def open_verification(
     emit_line: Callable[[str], None] | None = None,
     network: Network = DIRECT,
 ) -> Iterator[Verification]:
-    """A comparison of the trees at ``to`` with ``manifest``, and ``more`` of them: paths, URLs, or ``-``.
+    """Compare the trees at ``to`` with ``manifest`` and ``more`` manifests: paths, URLs, or ``-``.
 
-    Each file must stand in one of the trees; in several of them it is a duplicate, which is no difference. A
-    manifest that lies in the tree is not in excess there. ``quick`` compares sizes alone. ``progress`` is
-    told how many entries of the manifest have been read, and ``emit_line`` what was left out of it.
+    Each file must be in one of the trees; a file in several trees is a duplicate, not a difference. A
+    manifest that lies in a tree does not count as excess. ``quick`` compares only sizes. ``progress`` gets
+    the number of entries that have been read, and ``emit_line`` notes about the manifest.
 
     Raises:
         UsageError: the manifest has faults, or there is no such directory.

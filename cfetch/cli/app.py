@@ -68,12 +68,12 @@ def root(
 
 class _Command(TyperCommand):
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """``[OPTIONS] MANIFEST``: the manuals' way, where Typer writes ``{MANIFEST}``."""
+        """Write ``[OPTIONS] MANIFEST`` as manuals do; Typer alone writes ``{MANIFEST}``."""
         arguments = [param for param in self.get_params(ctx) if isinstance(param, TyperArgument)]
         return ["[OPTIONS]", *(argument.make_metavar(ctx) for argument in arguments)]
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401 - Typer keeps the class to itself
-        """``--[no-]color`` in one column: in two, 80 columns are too few for the long names."""
+        """Write ``--[no-]color`` in one column, as the names in two columns are too long for a terminal."""
         for param in self.get_params(ctx):
             if param.secondary_opts:
                 param.opts, param.secondary_opts = [f"--[no-]{param.opts[0].removeprefix('--')}"], []
@@ -86,9 +86,9 @@ _GROUPS = ("manifest", "plan", "feed", "metrics")
 
 
 def _verbs(word: str | None = None) -> None:
-    """Add the verb that is asked for, and none of the others; all of them if ``word`` is none of them.
+    """Add only the verb ``word``; all verbs if ``word`` is no verb.
 
-    Typer looks at every parameter of every verb that it has, which takes longer than to run one.
+    Typer inspects every parameter of every verb that it has; that takes longer than running one verb.
     """
     known = word in _VERBS or word in _GROUPS
     for name in _GROUPS:
@@ -122,9 +122,9 @@ def main() -> None:
         sys.exit(UsageError.exit_code)
     _verbs(word)
     try:
-        with collect_seldom():  # imports alone would make Python look a hundred times
+        with collect_seldom():  # imports alone would make Python collect garbage a hundred times
             code = _run_verb()
-    except KeyboardInterrupt:  # it came while the last words were written
+    except KeyboardInterrupt:  # it came while the last lines were written
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on Python would answer with a traceback
@@ -132,17 +132,17 @@ def main() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process; without the interpreter's own end where that could change the exit code.
+    """End the process; skip the interpreter's own shutdown if that could change the exit code.
 
-    A thread of obstore wakes the event loop, and then takes the interpreter's lock once more. Before Python
-    3.14 a thread that asks for it while the interpreter ends is ended too, which Rust answers with an abort.
+    A thread of obstore wakes the event loop, and then takes the GIL once more. Before Python 3.14, a thread
+    that asks for the GIL during shutdown is ended, and then Rust aborts the process.
     """
     if "obstore" not in sys.modules:
         sys.exit(code)
     with suppress(LocalFault, ReaderGone):
         settle()
     sys.stderr.flush()
-    atexit._run_exitfuncs()  # what other programs have registered, such as a tracer
+    atexit._run_exitfuncs()  # functions that other programs have registered, such as a tracer
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""``cfetch bench``: what mitigation is worth, measured on this machine."""
+"""``cfetch bench``: measure on this machine how much mitigation gains."""
 
 import sys
 from collections.abc import Mapping
@@ -129,7 +129,7 @@ def bench(
         _compare(BenchOptions(scenario=chosen, policy=policy, quick=quick, peers=peers, must=must), json)
 
 
-_USELESS = {  # options that have no use in a mode, and the reason
+_USELESS = {  # by mode: options that have no effect, and the reason
     "clean": (
         ("--simulate", "--simulate-stragglers", "--seeds", "--policy", "--must"),
         "--clean has no stragglers",
@@ -146,7 +146,7 @@ _USELESS = {  # options that have no use in a mode, and the reason
 
 
 def _refuse_useless(mode: str, given: Mapping[str, object]) -> None:
-    """Raise UsageError if an option is given that has no use in this mode."""
+    """Raise UsageError if an option is given that has no effect in this mode."""
     from cfetch.errors import UsageError
 
     options, reason = _USELESS[mode]

@@ -65,7 +65,7 @@ def download(
 
 
 def bring(prepared: "Prepared", resolved: Resolved) -> None:
-    """Run what is prepared, or preview it, print what ``--json`` asks for, and exit by the summary's code."""
+    """Run or preview the prepared plan, print its document for ``--json``, exit with the summary's code."""
     from cfetch.report.plan_view import held_document
 
     settings = resolved.settings

@@ -1,4 +1,4 @@
-"""``cfetch get``: one or a few files, here and now."""
+"""``cfetch get``: download one or a few files, without a manifest."""
 
 import os
 from typing import Annotated

@@ -84,7 +84,7 @@ _PANELS = {
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
 }
 READING = _PANELS["Manifest"]
-"""The options that only count where a manifest is read."""
+"""The options that have an effect only where a manifest is read."""
 
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
@@ -147,7 +147,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_timeline(command: Callable[..., None]) -> Callable[..., None]:
-    """Append the flags of a timeline's place and guard, and --config, to ``command(…, settings)``."""
+    """Append the flags of a timeline's place and heartbeats, and --config, to ``command(…, settings)``."""
     return _with_settings_of(command, ("to", "state", *_PANELS["Guard"]))
 
 
@@ -174,7 +174,7 @@ def with_sync(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def seconds(name: str, text: str, kind: Kind) -> float:
-    """Parse a duration, or another number, that is not one of the settings. Raises ConfigError."""
+    """Parse a duration, or another number, of an option that is not in the settings. Raises ConfigError."""
     try:
         number: float = kind.parse(text)
     except ValueError as error:
@@ -203,7 +203,7 @@ def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> C
 def _extend(
     command: Callable[..., None], call: Callable[[dict[str, Any]], None], more: list[inspect.Parameter]
 ) -> Callable[..., None]:
-    """Show Typer ``command`` with the flags ``more`` for the parameters that ``call`` makes of them."""
+    """Give Typer ``command`` with the flags ``more``; ``call`` makes the command's parameters of them."""
     made = ("resolved", "show_config", "network", "settings")
     own = [p for p in inspect.signature(command).parameters.values() if p.name not in made]
 
@@ -218,7 +218,7 @@ def _extend(
 
 
 def _resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
-    """Take flags and --config out of ``given``, and overlay them on file and environment."""
+    """Take flags and --config out of ``given``, and lay them over file and environment."""
     config: Path | None = given.pop("config")
     flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)

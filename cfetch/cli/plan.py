@@ -1,4 +1,4 @@
-"""``cfetch plan``: what stands on a destination's timeline, and running, undoing and tidying it up."""
+"""``cfetch plan``: schedule, run, list, roll back and clean the plans on a destination's timeline."""
 
 import os
 import sys
@@ -176,7 +176,7 @@ def _preview(instants: list[str], settings: Settings) -> None:
 
 
 def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary | None, int]":
-    """The summary and the exit code; unless ``alone``, a plan that cannot be run is passed over."""
+    """Run a plan; return summary and exit code. Unless ``alone``, skip a plan that cannot be run."""
     from cfetch.app.download import prepare_planned
 
     try:

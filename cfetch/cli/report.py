@@ -1,4 +1,4 @@
-"""``cfetch report``: what the metrics of past runs say."""
+"""``cfetch report``: analyse the metrics of past runs."""
 
 import sys
 from pathlib import Path

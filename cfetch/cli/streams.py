@@ -1,7 +1,7 @@
-"""The three standard streams, made safe before anything uses them.
+"""Makes the three standard streams safe before anything uses them.
 
-A result that cannot be written is an error with a name, whatever library was writing it; a reader of stderr
-that has gone never ends a run; a stream that was closed by the caller is not taken by the next file opened.
+If a result cannot be written, the error says so, whichever library was writing. If the reader of stderr has
+gone, the run goes on. If the caller has closed a stream, the next opened file does not get its number.
 """
 
 import codecs
@@ -27,14 +27,14 @@ ERRORS = "cfetch.plain"
 
 
 def _write_plainly(error: UnicodeError) -> tuple[str, int]:
-    """What stands for characters that a terminal lacks: ASCII pictures, and for letters JSON's escapes."""
+    """Replace characters that the encoding lacks: drawings by ASCII, letters by JSON's escapes."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(_PLAIN.get(char) or json.dumps(char)[1:-1] for char in lacking), error.end
 
 
 class ReaderGone(Exception):
-    """The reader of stdout has gone, as behind ``| head -1``: no message is needed."""
+    """The reader of stdout has gone, as with ``| head -1``: no message is needed."""
 
 
 class _Result(io.FileIO):
@@ -68,10 +68,10 @@ class _Messages(io.FileIO):
 
 
 def guard() -> None:
-    """Replace this process's streams; those that a test or an embedding program has set stay."""
+    """Replace this process's streams, except streams that a test or an embedding program has set."""
     codecs.register_error(ERRORS, _write_plainly)
     for fd, wrong_way in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
-        _occupy(fd, wrong_way)  # a closed stream stays one: using it says "Bad file descriptor"
+        _occupy(fd, wrong_way)  # a closed stream stays closed: to use it says "Bad file descriptor"
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
     if sys.stdout is sys.__stdout__:
@@ -81,7 +81,7 @@ def guard() -> None:
 
 
 def settle() -> None:
-    """Write what stdout still holds: the interpreter's own last flush could only complain.
+    """Flush stdout now: the interpreter's own last flush could only print a warning.
 
     Raises:
         LocalFault: it cannot be written.

@@ -11,7 +11,7 @@ from cfetch.cli.options import JsonOption
 
 
 class Policy(StrEnum):
-    """Whose options are tuned."""
+    """The policy whose options are tuned."""
 
     adaptive = "adaptive"
     cloudfetch = "cloudfetch"

@@ -1,4 +1,4 @@
-"""``cfetch verify``: whether a tree is what its manifest says."""
+"""``cfetch verify``: check that a tree has the files that its manifest states."""
 
 import os
 import sys
@@ -104,7 +104,7 @@ def _directories(to: list[str]) -> list[Path]:
 
 
 def _print_json(comparison: "Verification", differences: Iterator["Difference"]) -> None:
-    """One document, written as it is found: a million differences are not kept in memory."""
+    """Write one document while differences are found, so that a million of them are not kept in memory."""
     sys.stdout.write('{"schema":"cfetch.verification/1","differences":[')
     for position, difference in enumerate(differences):
         sys.stdout.write(("," if position else "") + "\n" + encode_json(difference))

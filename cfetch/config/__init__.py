@@ -1,7 +1,7 @@
-"""Options: one table of them, five layers that give values, and the reasons for each default.
+"""Options: one table of all options, five layers of values, and the reasons for each default.
 
     settings.py     every option: type, default, range, help and why; ``Settings`` is the checked value
-    kinds.py        what a value may be: how its text is read, its range, how it is shown
+    kinds.py        the kinds of values: how the text is read, the range, how the value is shown
     units.py        sizes, rates and durations as people write them
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
     document.py     a YAML file as plain text values: no types are guessed
@@ -15,18 +15,18 @@ header of the metrics are all made from the table::
 
     for layer in (preset, file, environment, flags):
         for key, text in layer:
-            values[key] = KINDS[key].parse(text)        a fault is kept, and reading goes on
+            values[key] = KINDS[key].parse(text)        a fault is noted, and reading goes on
     all faults at once, or Settings(**values)
 
-A policy follows from an option: one that only the formula reads (``FORMULA``) chooses ``cloudfetch`` where
-no policy is named. ``Resolved.notes`` says so, and the command line prints it at the start of a run.
+An option may choose the policy: if no policy is named, an option that only the formula reads (``FORMULA``)
+chooses ``cloudfetch``. ``Resolved.notes`` says so, and the command line prints it at the start of a run.
 
 Only use cases, and the pool with its monitor and its fetcher, see ``Settings`` as a whole. Other rooms and
 parts of the engine take frozen values of their own, which ``Settings`` composes (``Settings.straggler``,
 ``reading``, ``network``, ``rates``, ``widths``, ``placing``); an import contract keeps it so.
 
-When it fails: ``ConfigError`` before anything is asked for or written; it names key, value and range, and
-nothing of a value that may hold a secret.
+When it fails: ``ConfigError``, before any request or write. The error names key, value and range; it does not
+quote a value that may hold a secret.
 
 To add an option: a field of ``Settings``, its panel in ``cli/options.py``, and a line with the reason in
 configs/default.yaml. Tests compare the three.

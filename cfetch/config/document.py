@@ -15,7 +15,7 @@ MAX_DOCUMENT_BYTES = 1 << 20  # a configuration is written by hand; a larger fil
 
 
 class _StrictLoader(yaml.BaseLoader):
-    """Strings only; refuses duplicate keys, and aliases, with which a few bytes can expand without end."""
+    """Reads only strings; refuses duplicate keys, and aliases, which let a few bytes expand without limit."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -40,7 +40,7 @@ def load(path: Path) -> dict[str, object]:
     """The document's top-level mapping; every scalar is a ``str``, an empty document an empty mapping.
 
     Raises:
-        ConfigError: unreadable, too large, not YAML, or not a mapping with text keys; names file and line.
+        ConfigError: the file is unreadable, too large, not YAML, or not a mapping with text keys.
     """
     try:
         with path.open("rb") as file:

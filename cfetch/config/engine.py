@@ -1,4 +1,4 @@
-"""The options of the engine's parts, as values of their own: each part gets those that it reads.
+"""The options of the engine's parts: each part gets a value with only the options that it reads.
 
 ``Settings`` composes them (``Settings.widths``, ``Settings.placing``).
 """
@@ -9,9 +9,9 @@ import msgspec
 class Widths(msgspec.Struct, frozen=True, kw_only=True):
     """How many downloads may run at the same time.
 
-    A run begins with ``concurrency`` of them, ``most`` is how far it may search upwards, and ``per_host`` is
-    never exceeded. ``requests_per_s``: how often each host may be asked. ``adaptive``: a host's places follow
-    from how it fares.
+    A run begins with ``concurrency`` downloads, and may search upwards to ``most``; ``per_host`` is never
+    exceeded. ``requests_per_s`` is the limit of requests to each host. ``adaptive``: a host's limit also
+    follows from its throughput and stragglers.
     """
 
     concurrency: int
@@ -22,7 +22,7 @@ class Widths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacementOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How entries are placed on volumes in batches, and for how long a volume is waited for.
+    """How batches of entries are placed on volumes, and how long they may wait for a volume.
 
     ``mode`` is a ``placement.Mode``; ``batch_share`` bounds the batches that cfetch makes itself, as a share
     of the plan's bytes. ``write_timeout_s`` is for one write, ``deadline_s`` for a batch that waits for a

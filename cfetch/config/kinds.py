@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from cfetch.config.units import duration_text, parse_duration, parse_rate, size_text
 
-CHOICES_WIDTH = 16  # more is broken in the middle of a word on a terminal of 80 columns
-_OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # nothing that could hold a password
+CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
+_OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Kind:
 
     @property
     def is_list(self) -> bool:
-        """Whether it may be given several times."""
+        """Whether the option may be given several times."""
         return self.item is not None
 
     def range_text(self) -> str:
@@ -55,13 +55,13 @@ class Kind:
         return f"from {self.show(self.low)} to {self.show(self.high)}"
 
     def parse(self, text: str) -> Any:  # noqa: ANN401 - each option has its own type
-        """Raises ValueError whose text says what is allowed."""
+        """Read and check a value. Raises ValueError, whose text says what is allowed."""
         value = self.read(text)
         self.check(value)
         return value
 
     def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
-        """Raises ValueError if ``value`` is out of range."""
+        """Raise ValueError if ``value`` is out of range."""
         if self.item is not None and value is not None:
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
@@ -128,7 +128,7 @@ def count_or_auto(low: int, high: int, help_: str, why: str = "") -> Kind:
 
 
 def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
-    """A whole number, or as a float a share, which is written in per cent."""
+    """A whole number (int), or a share (float), which is written in per cent."""
 
     def read(raw: str) -> float:
         share = raw.strip().removesuffix("%")
@@ -197,7 +197,7 @@ def flag(help_: str, why: str = "") -> Kind:
 
 
 def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
-    """One of a few words. Words that are too long to stand beside the flag are named in ``help_``."""
+    """One of a few words. If they are too long for the flag's metavar, ``help_`` names them."""
     joined = "|".join(choices)
     return Kind(
         metavar=joined if len(joined) <= CHOICES_WIDTH else "HOW",
@@ -220,7 +220,7 @@ def destinations(help_: str, why: str = "") -> Kind:
 
 
 def headers(help_: str, why: str = "") -> Kind:
-    """Headers of a request. In one text, such as an environment variable, each has a line of its own."""
+    """Headers of a request. In one text, such as an environment variable, each is on its own line."""
     return Kind(
         metavar="'NAME: VALUE'",
         read=lambda raw: tuple(raw.splitlines()),
@@ -238,7 +238,7 @@ def _check_header(text: str) -> None:
 
 
 def header_value(metavar: str, help_: str, why: str = "") -> Kind:
-    """The value of one header, which is no secret."""
+    """The value of one header that holds no secret."""
 
     def read(raw: str) -> str:
         if not raw.strip() or not raw.isascii() or not raw.isprintable():
@@ -310,7 +310,7 @@ def proxy_url(help_: str, why: str = "") -> Kind:
 
 
 def read_proxy(raw: str) -> str:
-    """Check the URL of a proxy. Raises ValueError, whose text holds nothing of it."""
+    """Check the URL of a proxy. Raises ValueError, whose text does not quote the URL."""
     stripped = raw.strip()
     try:
         parts = urlsplit(stripped)

@@ -17,16 +17,16 @@ from cfetch.errors import ConfigError
 from cfetch.secret import printable
 
 ENV_PREFIX = "CFETCH_"
-_BY_PROPERTY = f", {PROPERTY_PREFIX}*"  # ends the origin of a value that has the drivers' name
-_FOLDERS = (Path(__file__).parent / "presets", Path(__file__).parents[2] / "configs")  # installed, or not
+_BY_PROPERTY = f", {PROPERTY_PREFIX}*"  # suffix of the origin if a value has its name of the drivers
+_FOLDERS = (Path(__file__).parent / "presets", Path(__file__).parents[2] / "configs")  # installed, checkout
 _ENV_OF_THE_COMMAND_LINE = {"CFETCH_CONFIG"}
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The settings, and for each name where its value came from.
+    """The settings, and for each name the origin of its value.
 
-    ``notes`` are for the start of a run: which policy an option has chosen, and which options nobody reads.
+    ``notes`` are for the start of a run: the policy that an option has chosen, and options without effect.
     """
 
     settings: Settings
@@ -37,13 +37,13 @@ class Resolved:
 def resolve(
     *, flags: Mapping[str, str | list[str]], env: Mapping[str, str], file: Path | None = None
 ) -> Resolved:
-    """Lay the layers over each other. ``flags`` and ``env`` hold text; absent means not given.
+    """Lay the layers over each other. ``flags`` and ``env`` hold text; a missing key means not given.
 
     A list comes from a repeated flag, from a list or a single value in the file, or from an environment
     variable with commas. It replaces the list of the layer below.
 
     Raises:
-        ConfigError: an unknown key, or a value that cannot be read or is out of range; all of them named.
+        ConfigError: keys are unknown, or values cannot be read or are out of range; it names all of them.
     """
     values: dict[str, Any] = {}
     origins = {field.name: "default" for field in fields(Settings)}
@@ -63,7 +63,7 @@ def resolve(
 
 
 class _Layer(NamedTuple):
-    """Values as they are written, by key; ``origin`` says where a key of them stands."""
+    """Values as they are written, by key; ``origin`` says where a key was found."""
 
     origin: Callable[[str], str]
     values: Mapping[str, object]
@@ -107,7 +107,7 @@ def _lay_over(layer: _Layer, values: dict[str, Any], origins: dict[str, str], pr
 
 
 def _find_preset(layers: Sequence[_Layer]) -> list[_Layer]:
-    """The layer of the preset that the uppermost layer names; none where that names none or a wrong one."""
+    """The layer of the preset that the highest layer names; none if it names no known preset."""
     named = [layer.values["preset"] for layer in layers if "preset" in layer.values]
     name = str(named[-1]).strip() if named else ""
     if name not in PRESETS:
@@ -119,7 +119,7 @@ def _find_preset(layers: Sequence[_Layer]) -> list[_Layer]:
 
 
 def _explain_mitigation_off(origin: str) -> str:
-    """A note where the drivers' names have switched mitigation off, which is on by default here."""
+    """A note if the drivers' properties have switched mitigation off, as here it is on by default."""
     if not origin.endswith(_BY_PROPERTY):
         return ""
     name = f"{PROPERTY_PREFIX}straggler_mitigation_enabled"
@@ -127,7 +127,7 @@ def _explain_mitigation_off(origin: str) -> str:
 
 
 def _choose_policy(values: dict[str, Any], origins: dict[str, str]) -> str:
-    """Let an option of the formula choose the formula where no policy is named; a note that says so."""
+    """If no policy is named, let an option of the formula choose it; return a note that says so."""
     by_property = (name for name in KINDS if origins[name].endswith(_BY_PROPERTY))
     option = next((name for name in FORMULA if origins[name] != "default"), next(by_property, None))
     if option is None or origins["policy"] != "default":
@@ -145,7 +145,7 @@ def _choose_policy(values: dict[str, Any], origins: dict[str, str]) -> str:
 
 
 def _unread(settings: Settings, origins: Mapping[str, str]) -> str:
-    """A note on options that were given for this run alone, and which the named policy does not read."""
+    """A note on flags and variables that the named policy does not read."""
     if settings.policy == "cloudfetch":
         return ""
     given = [f"{name} ({origins[name]})" for name in FORMULA if origins[name].startswith(("--", ENV_PREFIX))]
@@ -155,7 +155,7 @@ def _unread(settings: Settings, origins: Mapping[str, str]) -> str:
 
 
 def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its own type
-    """Raises ValueError whose text says what is allowed."""
+    """Read a value of a layer. Raises ValueError, whose text says what is allowed."""
     if isinstance(raw, str):
         return kind.parse(raw)
     if not kind.is_list:
@@ -167,7 +167,7 @@ def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its
 
 
 def _name_value(name: str, raw: object) -> str:
-    """The value as an error quotes it. A value that may hold a secret, as a URL or a login may, is not."""
+    """The value for an error message. A value that may hold a secret, such as a URL, is not quoted."""
     if KINDS[name].secret or not isinstance(raw, str) or "://" in raw or "@" in raw:
         return name
     return f"{name} is {printable(raw, 60)!r} but"
@@ -227,5 +227,5 @@ def _as_yaml(kind: Kind, value: Any) -> str:  # noqa: ANN401 - each option has i
     if kind.is_list and len(value) == 1:
         (value,) = value
     if isinstance(value, tuple):
-        return "[" + ", ".join(json.dumps(item) for item in value) + "]"  # YAML that no comma takes apart
+        return "[" + ", ".join(json.dumps(item) for item in value) + "]"  # no comma splits an item
     return quote(value) if isinstance(value, str) else kind.show(value)

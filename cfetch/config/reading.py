@@ -1,4 +1,4 @@
-"""How a manifest is read, as a value of its own: the room of manifests never sees other rooms' options.
+"""The options for reading a manifest: the room of manifests never sees other rooms' options.
 
 ``Settings.reading`` makes it; a caller without settings takes the default.
 """
@@ -6,13 +6,13 @@
 import msgspec
 
 NAMES = ("last", "url-path", "row", "hash", "header")
-"""How a file is named whose path the manifest does not state: see ``manifest/names.py``."""
+"""The ways to name a file if the manifest does not state its path: see ``manifest/names.py``."""
 
 BAD_ROWS = ("fail", "skip")
 
 
 class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which columns of a table are what, how files are named, and whether a faulty row ends everything.
+    """The columns of a table, the way to name files, and whether a faulty row ends everything.
 
     A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
     ``keep_columns`` are for the metrics.

@@ -33,10 +33,10 @@ from cfetch.config.straggler import StragglerConfig
 from cfetch.config.wire import NetworkOptions, RateLimits
 from cfetch.errors import ConfigError
 
-# Only `policy: cloudfetch` reads these. Somebody who gives one and names no policy means that policy; the run
-# says so at its start, since a single option then changes how every straggler is recognised.
+# Only `policy: cloudfetch` reads these. A user who gives one and names no policy gets that policy; the run
+# says so at its start, as a single option then changes how every straggler is recognised.
 FORMULA = ("quantile", "percentile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
-PLACES, GROWN = 16, 64  # downloads at a time at first, and as far as that grows where nobody has set a number
+PLACES, GROWN = 16, 64  # downloads at a time: at the start, and at most if the user sets no number
 SLOWEST_PER_S = 0.0001  # requests: one in three hours
 PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
@@ -451,7 +451,7 @@ class Settings:
 
     @property
     def most_at_once(self) -> int:
-        """The most downloads at a time, however fast it becomes; whoever sets ``concurrency`` means it."""
+        """The most downloads at a time; a ``concurrency`` that the user sets is also the maximum."""
         if not self.is_adaptive:
             return self.concurrency
         return self.max_concurrency or (GROWN if self.concurrency == PLACES else self.concurrency)
@@ -487,12 +487,12 @@ class Settings:
 
     @property
     def limits_rate(self) -> bool:
-        """Whether the bytes of a second are limited."""
+        """Whether bytes per second are limited."""
         return self.limit_rate is not None or self.limit_rate_per_host is not None
 
     @property
     def most_segments(self) -> int:
-        """How many connections one file may have: one where a limit makes one as fast as many."""
+        """How many connections one file may have: one, if a rate limit makes one as fast as many."""
         is_limited = self.limits_rate or self.rate is not None
         return self.segments if self.is_adaptive and not is_limited else 1
 

@@ -1,8 +1,8 @@
-"""The options of straggler mitigation, checked when they are made: a bad value never reaches a run.
+"""The options of straggler mitigation. They are checked at once, so a bad value never reaches a run.
 
 ``StragglerConfig(...)`` takes cfetch's own names and is on by default. ``StragglerConfig.parse`` reads the
-six property names of the Databricks drivers and is off by default, as they are; unlike them it refuses a
-value that it cannot read instead of quietly using the default.
+six property names of the Databricks drivers and is off by default, as in the drivers. Unlike the drivers, it
+refuses a value that it cannot read, instead of quietly using the default.
 """
 
 import math
@@ -18,18 +18,18 @@ PROPERTY_PREFIX = "adbc.databricks.cloudfetch."
 
 
 class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """When an attempt counts as a straggler, and when so many do that entries run one at a time.
+    """When an attempt counts as a straggler, and how many stragglers make entries run one at a time.
 
-    ``multiplier``: how many times the normal duration is too long; above 1, or half of all entries would be.
-    ``quantile``: the share of known entries that must have finished first; above 0: a median needs some.
-    ``percentile``: so many per cent of the finished entries were at least as fast as what counts as normal;
-    50 is the median. ``padding_s``: seconds of grace on top; they keep small files from being judged by
-    jitter.
+    ``multiplier``: the limit, in normal durations; above 1, as else half of all entries would be stragglers.
+    ``quantile``: the share of known entries that must have finished first; above 0, as a median needs some.
+    ``percentile``: normal is the speed that this many per cent of the finished entries reach; 50 is the
+    median. ``padding_s``: extra seconds for every entry, so that jitter does not make small files
+    stragglers.
     ``max_stragglers_before_fallback``: with ``sequential_fallback``, this many stragglers end parallel
     downloads for the run; 0 means sequential from the start.
 
     Raises:
-        ConfigError: a value is out of range or not a finite number; names the key, the value and the range.
+        ConfigError: a value is out of range or not finite; the error names key, value and range.
     """
 
     DISABLED: ClassVar["StragglerConfig"]
@@ -50,15 +50,15 @@ class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def slower_share(self) -> float:
-        """The share of finished entries that were slower than what counts as normal."""
+        """The share of finished entries that are slower than normal."""
         return 1 - self.percentile / 100
 
     @classmethod
     def parse(cls, properties: Mapping[str, str] | None) -> "StragglerConfig":
-        """Read the drivers' properties. Unless they enable mitigation, ``DISABLED``; other keys are not read.
+        """Read the drivers' properties; ``DISABLED`` unless they enable mitigation. Ignore other keys.
 
         Raises:
-            ConfigError: a value cannot be read or is out of range; names the full property key.
+            ConfigError: a value cannot be read or is out of range; the error names the full property key.
         """
         given = properties or {}
         if not _read(given, "enabled"):
@@ -68,7 +68,7 @@ class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Limit(NamedTuple):
-    """The values that an option may have, as a test and in words."""
+    """The allowed values of an option, as a test and in words."""
 
     holds: Callable[[float], bool]
     words: str
@@ -133,7 +133,7 @@ _SETTINGS = {
 
 
 def find_properties(variables: Mapping[str, object]) -> dict[str, tuple[str, object]]:
-    """The drivers' properties among keys of a file or variables: name -> (as it was written, value).
+    """Find the drivers' properties among keys of a file or variables: name -> (name as written, value).
 
     A shell cannot export a name with dots, so a variable may also be written in capitals with underscores.
     """
@@ -143,17 +143,17 @@ def find_properties(variables: Mapping[str, object]) -> dict[str, tuple[str, obj
 
 
 def name_property(setting: str) -> str:
-    """The drivers' name for one of the options that ``read_properties`` gives."""
+    """The drivers' name for one of the options that ``read_properties`` returns."""
     return next(
         PROPERTY_PREFIX + _PROPERTIES[field].name for field, name in _SETTINGS.items() if name == setting
     )
 
 
 def read_properties(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Values of ``Settings`` that the drivers' properties ask for; only ``mitigation`` where it is off.
+    """Values of ``Settings`` from the drivers' properties; only ``mitigation`` if they leave it off.
 
     Raises:
-        ConfigError: see ``StragglerConfig.parse``.
+        ConfigError: as ``StragglerConfig.parse``.
     """
     config = StragglerConfig.parse(properties)
     if not config.enabled:

@@ -1,13 +1,13 @@
-"""Text to numbers and back: sizes, rates and durations as people write them.
+"""Converts sizes, rates and durations, as people write them, to numbers and back.
 
-``16MiB`` and ``16M`` are 16 x 1024^2 bytes, ``16MB`` is 16 x 1000^2; ``1m30s`` is 90 seconds, a bare number
-of a duration is seconds. A rate is a size per second, with or without ``/s``.
+``16MiB`` and ``16M`` are 16 x 1024^2 bytes, ``16MB`` is 16 x 1000^2. ``1m30s`` is 90 seconds; a duration
+without a unit is in seconds. A rate is a size per second, with or without ``/s``.
 """
 
 import re
 from decimal import Decimal
 
-_DIGITS = r"(\d{1,18}(?:\.\d+)?)"  # below 2^63; more is a slip of the finger
+_DIGITS = r"(\d{1,18}(?:\.\d+)?)"  # below 2^63; a larger number is a typing error
 _SIZE = re.compile(_DIGITS + r"\s*(?:([kmgtp])(i?b?)|b?)", re.IGNORECASE | re.ASCII)
 _DURATION = re.compile(rf"(?:{_DIGITS}h)?(?:{_DIGITS}m)?(?:{_DIGITS}s)?(?:{_DIGITS}ms)?", re.ASCII)
 _NUMBER = re.compile(_DIGITS, re.ASCII)

@@ -1,4 +1,4 @@
-"""The options of the wire, as values of its own: it never sees those of other rooms.
+"""The options of the wire, which never sees the options of other rooms.
 
 ``Settings`` composes them (``Settings.network``, ``Settings.rates``); a caller without settings makes them.
 """
@@ -23,9 +23,9 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
-    ``proxy`` may hold a password, and ``headers`` (``Name: value``) logins, so no text shows a value of this
-    type: ``wire.network`` reads it once. ``header_hosts`` may have the headers, and the token in the
-    environment variable ``bearer_env``.
+    ``proxy`` may hold a password, and ``headers`` (``Name: value``) may hold logins, so ``repr`` shows no
+    value; ``wire.network`` reads the options once. Only ``header_hosts`` get the headers, and the token in
+    the environment variable ``bearer_env``.
     """
 
     proxy: str | None = None

@@ -1,19 +1,19 @@
-"""A run while it goes on: a listener of events that draws a live view, or writes lines, or stays quiet.
+"""The display of a run under way: a listener of events that draws a live view, writes lines, or is quiet.
 
-The engine does not know this room. Everything that is shown follows from events, so the tests replay recorded
-events and compare frames.
+The engine does not know this room. All that is shown follows from events, so the tests replay recorded events
+and compare frames.
 
-    open.py         which kind of view: a terminal that is watched gets the live one
-    view.py         events reduced to what there is to show (pure)
+    open.py         chooses the kind of view: a terminal that a person watches gets the live view
+    view.py         reduces events to the values that are shown (pure)
     live.py         a frame for each Progress event; no thread and no timer of its own
     paint.py        one frame for a given width and height
     rows.py  volumes.py  executors.py      its tables: attempts, volumes, a cluster's executors
-    hosts.py        the hosts that are slow just now (pure); host_rows.py: their table
-    terminal.py     a terminal that is never waited for
-    facts.py        events reduced to what a log says: trouble at once, but never a flood
+    hosts.py        the hosts that are slow now (pure); host_rows.py: their table
+    terminal.py     a terminal for which no download waits
+    facts.py        reduces events to facts for a log: trouble at once, but not too many lines
     lines.py        facts as plain lines, JSON lines, or errors only
-    closing.py      the last words of a run           preview.py  what ``--dry-run`` says
-    bar.py          how far a walk over many files has come
+    closing.py      the last lines of a run           preview.py  the lines of ``--dry-run``
+    bar.py          a progress bar for a walk over many files
 
 ::
 
@@ -21,9 +21,9 @@ events and compare frames.
     event -> Facts.reduce -> text or JSON -> stderr   plain, json, quiet
 
 When it fails: nothing here ends a run. A terminal that stops reading misses frames, and no download waits
-for it; nothing more is written to a closed stderr. Names of files are printed without controls and bidi
-overrides.
+for it; nothing more is written to a closed stderr. Names of files are printed without control characters and
+bidi overrides.
 
-Where to change: a new event needs a line in ``facts.py`` (its table of events) and, if it is to be seen
-live, in ``view.py``.
+Where to change: a new event needs a line in ``facts.py`` (in a table of events) and, if the live view is to
+show it, in ``view.py``.
 """

@@ -1,4 +1,4 @@
-"""How far a walk over many files has come: a bar on a terminal, elsewhere a line now and then.
+"""The progress of a walk over many files: a bar on a terminal, elsewhere a line now and then.
 
 Work that takes less than two seconds gets no line.
 """
@@ -32,7 +32,7 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """Show progress on ``stream`` (stderr) inside the ``with``; ``files`` and ``size_bytes`` are the totals.
 
-    The bar counts bytes where ``size_bytes`` is given, else files.
+    The bar counts bytes if ``size_bytes`` is given, else files.
     """
     stream = sys.stderr if stream is None else stream
     mode = choose_mode(quiet=quiet, log_format="text", terminal=stream.isatty(), environ=os.environ)

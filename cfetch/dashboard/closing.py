@@ -1,4 +1,4 @@
-"""The last words of a run: what was done, what went wrong and why, where to look, what to run next."""
+"""The last lines of a run: its results, its failures and their reasons, the metrics, the next command."""
 
 from shlex import quote
 from signal import Signals
@@ -10,8 +10,8 @@ from cfetch.report.format import cells, duration, fit, plural, rate, saving_text
 from cfetch.secret import printable
 
 SHOWN_FAILURES = 10  # the rest is in the metrics file
-LASTING = {Refused.kind, Corrupt.kind, Blocked.kind}  # failures that no repetition mends
-LEAST_TWICE = 0.0005  # less rounds to nothing
+LASTING = {Refused.kind, Corrupt.kind, Blocked.kind}  # failures that a repetition does not repair
+LEAST_TWICE = 0.0005  # a smaller share is shown as zero
 SHOWN_VOLUMES = 16  # --json has all of them
 
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
@@ -28,7 +28,7 @@ def closing_lines(
     """The summary as printable lines for a person, the verdict first.
 
     ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
-    ``end`` what set the run's end, ``refetches`` whether it fetched what was in place too.
+    ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again.
     """
     if summary.status == "completed" and not summary.files.total:
         return ["done: there was nothing to download"]
@@ -50,7 +50,7 @@ def closing_lines(
 
 
 def _choose_headline(summary: Summary, stopping: str | None) -> str:
-    """The verdict. Of all that stops a run only its deadline leaves the exit code of an unfinished one."""
+    """The verdict. A run that stopped early with exit code 1 has passed its deadline."""
     is_late = summary.status == "failed" and stopping is not None and summary.exit_code == 1
     if summary.status == "partial" and not summary.exit_code:
         return _HEADLINES["completed"]
@@ -74,7 +74,7 @@ def _count_in_place(summary: Summary) -> str:
 
 
 def _stop_reason(summary: Summary, stopping: str | None) -> str:
-    """What ended the run early."""
+    """The reason why the run ended early."""
     if summary.status == "interrupted":
         return f"stopped by {Signals(summary.exit_code - 128).name}"
     return f"stopped: {printable(stopping, 1000)}" if stopping else ""
@@ -98,13 +98,13 @@ def _event_lines(summary: Summary) -> list[str]:
 
 
 def _end_lines(end: EndRecord | None) -> list[str]:
-    """What set the end, and what to change about it."""
+    """The cause that decided the end, and advice."""
     lines = [] if end is None else explain_tail(end.tail, Setup(end.policy, end.widths, end.most))
     return [f"  {line}" for line in lines]
 
 
 def _mitigation_text(summary: Summary) -> str:
-    """How much shorter the run has become, and the share of the bytes that it cost."""
+    """How much shorter mitigation made the run, and the share of bytes that it fetched twice."""
     twice = summary.stragglers.wasted_bytes / max(summary.bytes.fetched, 1)
     parts = [
         saving_text(summary.stragglers.saved_s),
@@ -114,7 +114,7 @@ def _mitigation_text(summary: Summary) -> str:
 
 
 def _volume_lines(summary: Summary) -> list[str]:
-    """One line for each volume of several: what is in place there; why it was out of use, if it was."""
+    """One line for each volume, if there are several: the files in place, and why it was out of use."""
     volumes = summary.volumes or []
     shown = volumes
     if len(volumes) > SHOWN_VOLUMES:
@@ -158,12 +158,12 @@ def _allowance(summary: Summary) -> str:
 
 
 def failed_where(url: str | None, line: int | None) -> str:
-    """Which link it was, and where it stands in the manifest, as far as that is known."""
+    """The link of a failure, and its line in the manifest, if they are known."""
     return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")
 
 
 def _find_remedy(kinds: set[str]) -> str:
-    """The step that is needed first; empty where repeating may be enough."""
+    """The step that is needed first; empty if a repetition may be enough."""
     if not kinds or not kinds <= LASTING:
         return ""
     at_source = "correct the links, sizes or hashes of what failed" if kinds != {Blocked.kind} else ""

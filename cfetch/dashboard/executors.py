@@ -11,7 +11,7 @@ _TASKS, _FILES, _RATE, _STATE = 6, 10, 10, 23  # "9999", "10,000,000", "1023 MiB
 
 
 def executors_panel(executors: list[ExecutorView], width: int, lines: int) -> list[Text]:
-    """At most ``lines`` lines, at least three: a header, rows, and what did not fit in one line."""
+    """At most ``lines`` lines, at least three: a header, rows, and one line for the rest."""
     shown = _sort_by_trouble(executors)
     rest = shown[lines - 2 :] if len(shown) > lines - 1 else []
     longest = max(cells(printable(executor.name)) for executor in executors)

@@ -1,8 +1,8 @@
-"""What a log says about a run: the start, a line now and then, trouble at once but never a flood, the end.
+"""The facts that a log has about a run: the start, progress now and then, trouble at once, the end.
 
-Plain lines, JSON lines and quiet mode share this reduction: they differ in how a fact is written, not in
-which facts there are. Three tables at the end of the file turn an event into a fact: at most ``MAX_LINES``
-of its kind (``_PACED``), only with ``explain`` (``_EXPLAINED``), or always (``_AT_ONCE``).
+Plain lines, JSON lines and quiet mode share these facts; they only write them in different ways. Three tables
+at the end of the file turn an event into a fact: at most ``MAX_LINES`` of its kind (``_PACED``), only with
+``explain`` (``_EXPLAINED``), or always (``_AT_ONCE``).
 """
 
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ _COUNTED = (
     "rescue_given_up",
     "min_rate_waived",
 )
-MAX_LINES = 20  # of each kind; ten thousand equal lines help nobody, and the metrics have them all
+MAX_LINES = 20  # lines of each kind; ten thousand equal lines help nobody, and the metrics have all
 
 
 class Fact(NamedTuple):
@@ -76,7 +76,7 @@ class Fact(NamedTuple):
 
 
 class Facts:
-    """Turns events into facts, at the pace of a log; with ``explain``, also the fate of each batch."""
+    """Turns events into facts, not more than a log needs; with ``explain``, also facts about each batch."""
 
     def __init__(self, *, explain: bool = False) -> None:
         self.view = View()

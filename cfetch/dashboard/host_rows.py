@@ -1,4 +1,4 @@
-"""The panel of slow hosts: a row for each; it is there only while there are some."""
+"""The panel of slow hosts: a row for each; without slow hosts there is no panel."""
 
 from rich.text import Text
 
@@ -6,7 +6,7 @@ from cfetch.dashboard.hosts import SlowHost, State
 from cfetch.report.format import fit, rate, shorten
 from cfetch.secret import printable
 
-# sign, style: as with attempts, sign and word each say it alone
+# sign, style: as with attempts, the sign or the word alone is enough to understand the state
 _STATES: dict[State, tuple[str, str]] = {
     "out of use": ("×", "bold red"),
     "paused": ("‖", "magenta"),
@@ -16,7 +16,7 @@ _STATES: dict[State, tuple[str, str]] = {
 
 
 def hosts_panel(hosts: list[SlowHost], width: int, lines: int) -> list[Text]:
-    """At most ``lines`` lines, at least two: a header, rows, and a row for those that did not fit."""
+    """At most ``lines`` lines, at least two: a header, rows, and a row for the rest."""
     name = max(12, min(40, width // 3))
     shown = hosts[: lines - 1] if len(hosts) < lines else hosts[: max(1, lines - 2)]
     header = f"{fit('slow hosts', name)} {'active':>6} {'rate':>10} state"

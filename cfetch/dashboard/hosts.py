@@ -1,4 +1,4 @@
-"""The hosts that are slow just now, and how many downloads there are at a time. Pure."""
+"""The hosts that are slow now, and how many downloads run at a time. Pure."""
 
 from typing import Literal, NamedTuple
 
@@ -12,7 +12,7 @@ _WORST_FIRST: tuple[State, ...] = ("out of use", "paused", "narrow", "slow")
 
 
 class SlowHost(NamedTuple):
-    """A host with ``active`` downloads at ``rate_bps`` together, and what is wrong with it."""
+    """A host with ``active`` downloads at ``rate_bps`` together, and its trouble as state and text."""
 
     name: str
     active: int
@@ -41,7 +41,7 @@ class SlowHosts:
             self._usual = event.concurrency
 
     def count_places(self, active: list[ActiveAttempt]) -> int:
-        """Downloads at a time: of the host, where all are from one; else as the run was set up."""
+        """Downloads at a time: the host's limit, if all are from one host; else the run's setting."""
         hosts = {attempt.host for attempt in active}
         return self.widths.get(hosts.pop(), self._usual) if len(hosts) == 1 else self._usual
 

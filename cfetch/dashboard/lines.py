@@ -1,6 +1,6 @@
-"""Facts as lines on stderr where no terminal is: for people (plain), machines (JSON), or errors only (quiet).
+"""Facts as lines on stderr without a terminal: for people (plain), machines (JSON), or errors only (quiet).
 
-No escape sequences, no colours, no cursor: what a CI log or a journal can keep.
+The lines have no escape sequences and no colours, so that a CI log or a journal can keep them.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,19 +16,19 @@ from cfetch.secret import encode_json
 
 @contextmanager
 def plain_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
-    """One line per fact, the run's age in front."""
+    """One line per fact, after the run's age."""
     yield _write_lines(stream, _as_plain, explain=explain)
 
 
 @contextmanager
 def json_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
-    """One JSON object per fact: ``t_s``, ``event``, ``level`` and what belongs to the event."""
+    """One JSON object per fact: ``t_s``, ``event``, ``level`` and the event's own values."""
     yield _write_lines(stream, _as_json, explain=explain)
 
 
 @contextmanager
 def quiet_lines(stream: TextIO) -> Iterator[Listener]:
-    """Errors only, with the place to look for more; nothing when all goes well."""
+    """Errors only, with the path of the metrics; nothing if there is no error."""
     yield _write_lines(stream, _as_error)
 
 

@@ -22,9 +22,9 @@ from cfetch.events import BatchPlaced, Event, Listener, Progress
 from cfetch.records import Summary
 from cfetch.report.format import duration
 
-MAX_WAITING = 1000  # lines kept for a terminal that does not read; then the oldest are left out
+MAX_WAITING = 1000  # lines kept for a terminal that does not read; the oldest are dropped
 ECHO = (
-    3  # columns behind the last line for the ^C that a terminal echoes there: wrapped, it moves the picture
+    3  # columns after the last line for the ^C that a terminal echoes there: a wrapped line moves the picture
 )
 
 _VERDICT_STYLES = {
@@ -97,11 +97,11 @@ class _Shown:
         if not self._terminal.ready():
             return
         width = self._console.width
-        if width < self._width:  # a narrower terminal has wrapped the last frame, nobody knows how often
+        if width < self._width:  # a narrower terminal has wrapped lines of the last frame
             self._console.clear()
         self._width = width
         if self._lines:
-            self.print_lines()  # which draws the picture anew
+            self.print_lines()  # this also draws the picture anew
         else:
             self.live.refresh()
 

@@ -11,13 +11,13 @@ from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.events import Listener
 from cfetch.secret import printable
 
-READING_EVERY_S = 2.0  # a manifest that is read in less needs no word
+READING_EVERY_S = 2.0  # a manifest that is read in less time needs no line
 
 Mode = Literal["live", "plain", "json", "quiet"]
 
 
 def choose_mode(*, quiet: bool, log_format: str, terminal: bool, environ: Mapping[str, str]) -> Mode:
-    """``live`` only where a person watches: a terminal that can move its cursor and is not a CI job's."""
+    """``live`` only if a person watches: on a terminal that can move its cursor, and not in a CI job."""
     if quiet:
         return "quiet"
     if log_format == "json":
@@ -46,7 +46,7 @@ def open_dashboard(
     """A context manager that yields the listener for the engine, and tidies the terminal at its end.
 
     ``stream`` is stderr unless given. ``NO_COLOR`` and ``no_color`` keep the layout and drop the colours.
-    ``explain``: a line for each batch says why it goes to its volume; it stands above the live view.
+    ``explain``: a line for each batch, above the live view, says why the batch goes to its volume.
     """
     stream = sys.stderr if stream is None else stream
     environ = os.environ if environ is None else environ

@@ -1,9 +1,9 @@
 """One frame of the live view, as lines of styled text for a given width and height.
 
-From the top: what runs, the overall bar, the numbers, the rate of the last minute, the baseline, what was
-done about stragglers, the volumes where there are several, a cluster's executors, the attempts by risk, the
-latest trouble. Small terminals lose the least useful first.
-Every state has a colour, a sign and a word, so that none of the three is needed.
+From the top: the title, the overall bar, the numbers, the rate of the last minute, the baseline, mitigation,
+the volumes if there are several, a cluster's executors, the slow hosts, the attempts by risk, the latest
+trouble. On small terminals the least useful lines are left out.
+Every state has a colour, a sign and a word, and each of the three alone is enough.
 """
 
 from rich.text import Text
@@ -17,7 +17,7 @@ from cfetch.report.ending import Limits
 from cfetch.report.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.secret import printable
 
-TALL = 18  # lines from which on the title and the sparkline are worth their place
+TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23
 
 _NOTES = {

@@ -26,7 +26,7 @@ def preview_lines(
     batches: int | None = None,
     floors: Mapping[str, float] = MappingProxyType({}),
     notes: Sequence[str] = (),
-    schema: str = "",  # noqa: ARG001 - the document's, and nothing for a person
+    schema: str = "",  # noqa: ARG001 - a field of the document that is not shown
 ) -> list[str]:
     """The preview as printable lines; the parameters are the fields of its document."""
     merging = f" ({plural(merged, 'repeated entry')} merged)" if merged else ""
@@ -43,7 +43,7 @@ def preview_lines(
 
 
 def sync_lines(changed: int, gone: int, deletes: Sequence[str], refusal: str | None) -> list[str]:
-    """What a sync would do besides, as printable lines."""
+    """The changes that a sync would make besides new files, as printable lines."""
     lines = [f"{'changed':>10}  {count(changed)}"] if changed else []
     if gone and not deletes:
         lines.append(
@@ -74,7 +74,7 @@ def _host_rows(hosts: Mapping[str, int], files: int, more_hosts: int) -> list[tu
 
 
 def _floor_rows(floors: Mapping[str, float]) -> list[tuple[str, str]]:
-    """How long the slowest hosts take, whatever the number of executors."""
+    """The time that the slowest hosts take with any number of executors."""
     longest = sorted(floors.items(), key=lambda item: -item[1])[:SHOWN_FLOORS]
     named = [f"{printable(host)} takes {duration(s)}" for host, s in longest if s >= SHOWN_FLOOR_S]
     return [("" if position else "at least", words) for position, words in enumerate(named)]

@@ -7,7 +7,7 @@ from rich.text import Text
 from cfetch.events import ActiveAttempt
 from cfetch.report.format import cells, duration, fit, rate, shorten, size
 
-# sign, style: readable without colour, and without knowing the signs, since the word stands beside them
+# sign, style: readable without colour, and without knowing the signs, since the word is beside them
 _STATES = {
     "ok": ("●", "green"),
     "slow": ("▲", "yellow"),
@@ -17,7 +17,7 @@ _STATES = {
     "segment": ("┄", "green"),
 }
 _RATE, _TIME, _STATE, _SIZE = 10, 13, 11, 8  # "1023 KiB/s", "1m 05s/1m 30s", "× straggler", "1023 KiB"
-_TRY, _HOST = 3, 20  # the latter is as wide for an executor
+_TRY, _HOST = 3, 20  # an executor's column is as wide as a host's
 
 
 class _Columns(NamedTuple):
@@ -32,7 +32,7 @@ class _Columns(NamedTuple):
 def _columns(width: int, cluster: bool) -> _Columns:
     """Wide terminals add host, try and longer bars; narrow ones drop the size.
 
-    On a cluster an executor says more than a host, and goes before it.
+    On a cluster the executor is more useful than the host, and comes before it.
     """
     wide, wider = _HOST * (width >= 110), _HOST * (width >= 110 + _HOST)
     executor, host = (wide, wider) if cluster else (0, wide)
@@ -46,7 +46,7 @@ def _columns(width: int, cluster: bool) -> _Columns:
 
 
 def header(title: str, more: str, width: int, cluster: bool) -> Text:
-    """The line above the rows; ``title`` stands where the names are, ``more`` with it where there is room."""
+    """The line above the rows; ``title`` is above the names, with ``more`` if there is room."""
     columns = _columns(width, cluster)
     title += more if len(title + more) <= columns.name else ""
     parts = [fit(title, columns.name)]
@@ -85,7 +85,7 @@ def row(attempt: ActiveAttempt, width: int, cluster: bool) -> Text:
 
 def _append_bar(text: Text, attempt: ActiveAttempt, width: int, style: str) -> None:
     if attempt.size_bytes is None:
-        text.append(fit(size(attempt.bytes), width), style)  # how much has come is all that is known
+        text.append(fit(size(attempt.bytes), width), style)  # only the received bytes are known
         return
     filled, empty = bar(attempt.bytes / attempt.size_bytes if attempt.size_bytes else 1.0, width)
     text.append(filled, style)
@@ -103,7 +103,7 @@ def _append_time(text: Text, attempt: ActiveAttempt) -> None:
 
 
 def bar(fraction: float, width: int) -> tuple[str, str]:
-    """A bar's filled and empty parts, to half a column."""
+    """A bar's filled and empty parts, in steps of half a column."""
     halves = round(max(0.0, min(fraction, 1.0)) * 2 * width)
     filled = "━" * (halves // 2) + ("╸" if halves % 2 else "")
     return filled, "─" * (width - len(filled))

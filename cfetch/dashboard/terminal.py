@@ -1,8 +1,8 @@
-"""A terminal that nothing waits for: text that it does not take at once is kept, and new frames are left out.
+"""A terminal that never blocks: text that it does not take at once is kept, and new frames are left out.
 
 A terminal stops reading when somebody presses Ctrl-S, when its connection hangs, when its program is stopped.
 A write would then block the event loop, and with it every download. So the terminal is opened a second time,
-non-blocking: setting that on the given stream would set it for the shell and everyone else who shares it.
+non-blocking: O_NONBLOCK on the given stream would also affect the shell and all others that share it.
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TextIO
 
-LAST_WORDS_S = 2.0  # for a slow terminal; one that has stopped does not keep a finished run from ending
+LAST_WORDS_S = 2.0  # wait for a slow terminal; a stopped one must not keep a finished run from ending
 LAST_TRIES = 100
 
 
@@ -24,11 +24,11 @@ class Terminal:
         self._given = stream.fileno()
         self._fd = self._given
         self._pending = bytearray()
-        with suppress(OSError):  # another user's terminal, as under su: then only ``ready`` helps
+        with suppress(OSError):  # another user's terminal, as under su: then only ``ready`` avoids blocking
             self._fd = os.open(os.ttyname(self._given), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
 
     def write(self, text: str) -> int:
-        """Keep it for ``flush``."""
+        """Keep the text for ``flush``."""
         self._pending += text.encode(errors="replace")
         return len(text)
 
@@ -41,11 +41,11 @@ class Terminal:
                 return
 
     def isatty(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
-        """The given stream's."""
+        """The given stream's descriptor."""
         return self._given
 
     def ready(self) -> bool:
@@ -54,7 +54,7 @@ class Terminal:
         return not self._pending and self._takes_more()
 
     def close(self) -> None:
-        """Give the last words a moment, then let go."""
+        """Wait a moment until the last text is written, then close."""
         try:
             self.flush()
             for _ in range(LAST_TRIES):

@@ -1,6 +1,6 @@
-"""Events reduced to what can be shown: totals, rate, time left, attempts by risk, recent trouble.
+"""Reduces events to the values that are shown: totals, rate, time left, attempts by risk, recent trouble.
 
-Pure: no terminal, no clock; time is the events' ``t_s``. The live view paints it, plain lines quote it.
+Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the plain lines show these values.
 """
 
 import math
@@ -63,7 +63,7 @@ NoteKind = Literal[
 
 
 class Note(NamedTuple):
-    """Something that went wrong, or was done about it."""
+    """A problem, or the reaction to a problem."""
 
     t_s: float
     kind: NoteKind
@@ -72,7 +72,7 @@ class Note(NamedTuple):
 
 
 class View:
-    """The state of one run. Feed it every event; read it when something is to be shown."""
+    """The state of one run: ``apply`` every event, and read the properties when a frame is drawn."""
 
     def __init__(self) -> None:
         self.run: RunStarted | None = None
@@ -93,7 +93,7 @@ class View:
     def apply(self, event: Event) -> None:
         """Update the state by one event."""
         if isinstance(event, EntryFinished):
-            if event.record.status != "done":  # those are nearly all, and Progress counts them
+            if event.record.status != "done":  # Progress counts done entries, which are nearly all
                 self._counts.add(event.record)
                 self._note_failure(event.t_s, event.record)
             return
@@ -147,14 +147,14 @@ class View:
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
     def _note_once(self, kind: NoteKind, t_s: float, path: str, text: str) -> None:
-        """Add a note, in place of the last if that has the same kind: a storm must not push failures out."""
+        """Add a note; it replaces a last note of the same kind, so that failures stay visible."""
         if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()
         self.notes.append(Note(t_s, kind, path, text))
 
     def _note_start(self, event: PlanWaiting | RunNoted) -> None:
         if isinstance(event, RunNoted):
-            self.notes.append(Note(event.t_s, "waiting", "", event.note))  # few, and each says another thing
+            self.notes.append(Note(event.t_s, "waiting", "", event.note))  # there are few, all different
         else:
             text = f"waiting to see whether it is alive: {event.reason}"
             self._note_once("waiting", event.t_s, "", text)
@@ -187,7 +187,7 @@ class View:
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)
         total = event.bytes_done + event.bytes_active + event.bytes_wasted
-        total -= self._counts.skipped_bytes + event.bytes_adopted  # they were not received
+        total -= self._counts.skipped_bytes + event.bytes_adopted  # bytes that were not received
         received = max(before[1], total)  # an entry that waits for its retry is not active
         self._recent.append((event.t_s, received))
         while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:
@@ -212,7 +212,7 @@ class View:
 
     @property
     def settled_files(self) -> int:
-        """Entries for which nothing remains to be done."""
+        """Entries that are in place or have failed."""
         return self.progress.done + self.progress.skipped + self.progress.failed if self.progress else 0
 
     @property
@@ -222,7 +222,7 @@ class View:
 
     @property
     def fraction(self) -> float:
-        """How much of the run is done: by bytes where all sizes are known, else by files."""
+        """How much of the run is done: by bytes if all sizes are known, else by files."""
         if self.run is None:
             return 0.0
         if self.run.bytes_known and not self.run.sizes_unknown:
@@ -251,9 +251,9 @@ class View:
 
     @property
     def eta(self) -> tuple[float, bool] | None:
-        """Seconds left and whether that is a rough guess; None when there is nothing to go by.
+        """Seconds left, and whether that is a rough guess; None if there is no data for an estimate.
 
-        With unknown sizes it goes by files so far. When nothing waits any more, the slowest attempt decides.
+        With unknown sizes, files done so far decide. When no entry waits any more, the slowest attempt does.
         """
         progress, run = self.progress, self.run
         if progress is None or run is None or not progress.t_s:
@@ -296,9 +296,9 @@ def _fresh_left_s(attempt: ActiveAttempt, size_bytes: int, median_bps: float | N
 
 
 def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
-    """The attempts, those nearest to or past their limit first.
+    """Sort the attempts: those nearest to or past their limit first.
 
-    Steps of a quarter of the limit, then age: rows keep their places from frame to frame.
+    The order is by quarters of the limit, then by age, so that rows keep their places between frames.
     """
     return sorted(active, key=_rank_risk)
 
@@ -320,12 +320,12 @@ def rescue_text(event: RescueGivenUp) -> str:
 
 
 def share_text(share: float | None) -> str:
-    """How slow an executor is."""
+    """The speed of a slow executor, compared with the others."""
     return f"{percent(share or 0.0)} of the others' speed"
 
 
 def width_text(event: WidthChanged) -> str:
-    """How many downloads a host gets, and whether that is more or fewer than before."""
+    """The new and the former limit of a host."""
     return f"{event.places} downloads at a time instead of {event.before}"
 
 
@@ -337,7 +337,7 @@ def min_rate_text(event: MinRateWaived) -> str:
 
 
 def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:
-    """The volumes, those out of use first, then those on trial; else in their order."""
+    """Sort the volumes: out of use first, then on trial, then the others in their order."""
     return sorted(volumes, key=lambda volume: _TROUBLE[volume.breaker])
 
 

@@ -1,4 +1,4 @@
-"""The panel of volumes: a row for each, those in trouble first; in a small terminal one line for all."""
+"""The panel of volumes: a row for each, troubled volumes first; in a small terminal one line for all."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from cfetch.events import VolumeView
 from cfetch.report.format import cells, fit, rate, size
 from cfetch.secret import printable
 
-# sign, word, style: as with attempts, each of the three says it alone
+# sign, word, style: as with attempts, each of the three alone is enough
 _STATES = {
     "closed": ("●", "in use", "green"),
     "half-open": ("?", "on trial", "bold yellow"),
@@ -26,7 +26,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(volumes: list[VolumeView], width: int) -> _Columns:
-    """Wide terminals have longer bars, narrow ones drop the batches; names take what they need."""
+    """Wide terminals have longer bars, narrow ones drop the batches; names are as wide as needed."""
     bars = 16 if width >= 110 else 8 if width >= 72 else 6
     batches = _BATCHES if width >= 72 else 0
     fixed = [bars, _FREE, _RATE, batches, _STATE]
@@ -36,7 +36,7 @@ def _columns(volumes: list[VolumeView], width: int) -> _Columns:
 
 
 def volumes_panel(volumes: list[VolumeView], width: int, lines: int) -> list[Text]:
-    """At most ``lines`` lines, at least three: a header, rows, and what did not fit in one line."""
+    """At most ``lines`` lines, at least three: a header, rows, and one line for the rest."""
     shown, columns = by_trouble(volumes), _columns(volumes, width)
     rest = shown[lines - 2 :] if len(shown) > lines - 1 else []
     rows = [_draw_row(volume, columns) for volume in shown[: len(shown) - len(rest)]]
@@ -44,7 +44,7 @@ def volumes_panel(volumes: list[VolumeView], width: int, lines: int) -> list[Tex
 
 
 def volumes_line(volumes: list[VolumeView], width: int) -> Text:
-    """The number of volumes in use, and what is wrong with the first that is not."""
+    """The number of volumes in use, and the reason for the first that is out of use."""
     worst = by_trouble(volumes)[0]
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("volumes     ", "dim")
@@ -79,7 +79,7 @@ def _draw_row(volume: VolumeView, columns: _Columns) -> Text:
     sign, word, style = _STATES[volume.breaker]
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f"{fit(_cut_left(volume.name, columns.name), columns.name)} ")
-    if volume.breaker == "open":  # nothing moves there: the reason has all the other columns' place
+    if volume.breaker == "open":  # the reason takes the place of all other columns
         text.append(f"{sign} {word}: {_reason_text(volume)}", style)
         return text
     whole = volume.bytes_done + volume.load_bytes
@@ -104,7 +104,7 @@ def _reason_text(volume: VolumeView) -> str:
 
 
 def _cut_left(name: str, width: int) -> str:
-    """The end of a name: it is the part that tells disks of one machine apart."""
+    """The end of a name: this part distinguishes the disks of one machine."""
     text = printable(name, 4096)  # the longest path there is
     if cells(text) <= width:
         return text

@@ -1,7 +1,7 @@
-"""Entries that are pieces of one file: where each of them goes, and that they make the file without a gap.
+"""Entries that are pieces of one file: finds the place of each piece, and checks that there is no gap.
 
-A piece states its place by ``offset``; without it, it follows the piece before it in the manifest. The pieces
-of a file are one batch, so nothing of the file is published before all of it is there. Pure.
+A piece states its place by ``offset``; without ``offset`` it follows the piece before it in the manifest. The
+pieces of a file are one batch, so the file is published only when all pieces are there. Pure.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _DIGEST_CHARS = 16
 
 
 def name_batch(path: str) -> str:
-    """The name of the batch that the pieces of the file at ``path`` are, if they state none."""
+    """The name of the batch for the pieces of the file at ``path``, if they state no batch."""
     if len(path) <= MAX_BATCH_CHARS:
         return path
     digits = hashlib.sha256(path.encode()).hexdigest()[:_DIGEST_CHARS]
@@ -27,7 +27,7 @@ def name_batch(path: str) -> str:
 
 
 def place_pieces(pieces: Sequence[Entry]) -> list[Piece] | Collision:
-    """The places of the pieces of one file, in the order of these; or what does not fit."""
+    """The places of the pieces of one file, in the order of ``pieces``; or the pieces that do not fit."""
     starts, end = [], 0
     for entry in pieces:
         assert entry.piece is not None
@@ -43,7 +43,7 @@ def place_pieces(pieces: Sequence[Entry]) -> list[Piece] | Collision:
 
 
 def put_in_place(entry: Entry, piece: Piece) -> Entry:
-    """The entry with its place in the file; the only piece of a file is a file like any other."""
+    """The entry with its place in the file; if a file has only one piece, the entry becomes a whole file."""
     if piece.source:
         return msgspec.structs.replace(entry, piece=piece, offset=piece.start_byte)
     batch = None if entry.batch == name_batch(entry.path) else entry.batch
@@ -51,7 +51,7 @@ def put_in_place(entry: Entry, piece: Piece) -> Entry:
 
 
 def _find_other_batch(pieces: Sequence[Entry]) -> Collision | None:
-    """Two pieces that are not of one batch."""
+    """Find two pieces with different batches."""
     first = pieces[0]
     for entry in pieces:
         if entry.batch != first.batch:
@@ -61,7 +61,7 @@ def _find_other_batch(pieces: Sequence[Entry]) -> Collision | None:
 
 
 def _find_gap(placed: Sequence[tuple[int, Entry]]) -> Collision | None:
-    """The first place at which pieces, with their first bytes and in this order, leave a gap or overlap."""
+    """Find the first gap or overlap; ``placed`` has each piece with its first byte, in order."""
     start, first = placed[0]
     shown = printable(first.path)
     if start:
@@ -86,7 +86,7 @@ def _find_gap(placed: Sequence[tuple[int, Entry]]) -> Collision | None:
 
 
 def _hash_sources(placed: Sequence[Entry]) -> str:
-    """The same for the same pieces from the same sources, however links are signed; 32 hex digits."""
+    """Hash the pieces and their sources without signatures of links; 32 hex digits."""
     running = hashlib.sha256()
     for entry in placed:
         stated = (strip_signature(entry.url.value), entry.range_start, entry.size_bytes, entry.digest)

@@ -1,10 +1,10 @@
-"""Which entries want one and the same place on disk, found with twelve bytes a path instead of a set of them.
+"""Finds entries that want the same path on disk, with twelve bytes a path instead of a set of all paths.
 
 Ten million paths in a set would take gigabytes. So every path, and every directory above one, is kept as a
 64-bit hash of its collision key, in one of 256 buckets, with a reference to its entry. A bucket that has
 grown is moved to a temporary file. Two equal hashes in a bucket may be two entries with one key, or a file
-where another entry needs a directory. Equal hashes are only candidates, since hashes may be equal by
-accident: the caller reads those few entries again and ``compare_entries`` decides.
+where another entry needs a directory. They are only candidates, since different keys may have equal hashes:
+the caller reads those few entries again and ``compare_entries`` decides.
 """
 
 import tempfile
@@ -19,13 +19,13 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Collision, Entry, collision_key
 from cfetch.secret import printable
 
-BUCKETS = 256  # sorting one of them needs a 256th of the memory that sorting all would
-MAX_REMEMBERED = 4096  # directories; forgetting one costs twelve bytes when it comes again
+BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
+MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes when it comes again
 MOST_IN_MEMORY = 4096  # hashes of a bucket: 12 MiB for all buckets, and 48 KiB a write
 
 
 class _Bucket:
-    """Hashes and references in the order in which they came; ``pieces`` of them are in the file."""
+    """Hashes and references in the order in which they came; ``pieces`` of the bucket are in the file."""
 
     __slots__ = ("hashes", "pieces", "references")
 
@@ -36,10 +36,10 @@ class _Bucket:
 
 
 class PathIndex:
-    """The paths of all entries by hash: ``add`` each, then ask for ``candidates``, or ``find`` one.
+    """The paths of all entries by hash: ``add`` each path, then ask for ``candidates``, or ``find`` one.
 
-    A reference is twice the entry's index, plus one where the entry lies *beneath* that path. Hashes that
-    are too many for the memory go to a file without a name in ``directory``.
+    A reference is twice the entry's index, plus one if the entry lies *beneath* that path. If a bucket has
+    too many hashes for the memory, they go to a file without a name in ``directory``.
 
     Raises:
         LocalFault: that file cannot be written or read.
@@ -75,7 +75,7 @@ class PathIndex:
         return [reference // 2 for reference in references[first:end]]
 
     def candidates(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Groups that may collide: indexes of entries with one key, and of entries beneath that key."""
+        """Groups that may collide: indexes of entries with the same key, and of entries beneath that key."""
         for number in range(BUCKETS):
             unsorted = self._read(number)
             if len(set(unsorted[0])) == len(unsorted[0]):  # nearly always, in a tenth of the time
@@ -90,7 +90,7 @@ class PathIndex:
                     yield files, beneath
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -136,7 +136,7 @@ class PathIndex:
 
 
 def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], array[int]]":
-    """Sort by hash, and equal ones by reference; by one number each, as pairs take three times the memory."""
+    """Sort by hash, then by reference; joined in one number, as pairs would take three times the memory."""
     joined = sorted(hashed << 32 | reference for hashed, reference in zip(hashes, references, strict=True))
     return (
         array("q", (number >> 32 for number in joined)),
@@ -145,11 +145,11 @@ def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], 
 
 
 def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:
-    """Entries that may want one place, in their order, and the first one that lies beneath it.
+    """Compare entries that may want the same path, in their order, with the first entry beneath that path.
 
     Pieces of one file do not collide with each other.
 
-    Yields the position of each that only repeats an earlier one, and the collisions.
+    Yields collisions, and the position of each entry that only repeats an earlier one.
     """
     by_path: dict[str, Entry] = {}
     for position, entry in enumerate(same_key):

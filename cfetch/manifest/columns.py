@@ -1,9 +1,8 @@
-"""Which column of somebody else's table is what: found by its name, or named by the user.
+"""Finds the meaning of each column in a foreign table, by its name or by an option of the user.
 
-A table of URLs has columns that cfetch does not know: they are left out, and a note says so, unless they are
-kept for the metrics. Nothing is
-guessed: where two columns may hold the URLs, or where a name looks like a slip of a known one, the table is
-refused and the message names the option that decides.
+A table of URLs may have columns that cfetch does not know: they are left out, and a note says so, unless they
+are kept for the metrics. Nothing is guessed: if two columns may hold the URLs, or if a name looks like a
+misspelled key, the table is refused, and the message names the option that decides.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ from cfetch.manifest.strict_json import quoted_key
 
 NO_COLUMN = "none"
 MAX_REMEMBERED = 1000  # sets of keys; rows of JSON may each have another
-MAX_NAME_CHARS = 10_000  # of one set of keys that is remembered
+MAX_NAME_CHARS = 10_000  # characters of one set of keys that is remembered
 MAX_COLUMNS = 1000
 SHOWN_COLUMNS = 12
 MAX_DIGITS = 20
@@ -40,9 +39,9 @@ _URL_NAMES = frozenset(
 _PATH_NAMES = frozenset(["filename", "file_name", "filepath", "file_path"])
 _HASH_NAMES = {f"{name}sum": name for name in ("md5", "sha1", "sha256", "sha512")}
 _WATCHED = ("path", "size", *HEX_DIGITS)
-"""The keys whose loss nobody would see: a file would be named or verified otherwise."""
+"""The keys whose loss nobody would notice: files would only be named or verified in another way."""
 
-_NO_SLIPS = frozenset({"site", "side", "bath", "math"})  # a letter from a key, and words of their own
+_NO_SLIPS = frozenset({"site", "side", "bath", "math"})  # one letter from a key, but common words
 _RANGE_NAMES = (
     ("warc_record_offset", "warc_record_length"),
     ("record_offset", "record_length"),
@@ -51,11 +50,11 @@ _RANGE_NAMES = (
 )
 _ARCHIVE_NAMES = ("warc_filename", "filename")
 _INDEX_NAMES = frozenset({"urlkey", "timestamp"})
-"""Columns of an index of web archives: there ``url`` is the page's, and ``filename`` the archive's."""
+"""Columns of an index of web archives: there ``url`` names the page, and ``filename`` the archive."""
 
 
 class ColumnError(ValueError):
-    """A table whose columns cannot be told; the message says which option decides."""
+    """The meaning of a table's columns is not clear; the message says which option decides."""
 
 
 def is_url_name(name: str) -> bool:
@@ -64,10 +63,10 @@ def is_url_name(name: str) -> bool:
 
 
 class Columns:
-    """The columns of one manifest. ``known``: the native keys."""
+    """The columns of one manifest; ``known`` are the native keys."""
 
     def __init__(self, options: ReadingOptions, known: Iterable[str]) -> None:
-        """Raises: UsageError: an option names a hash that cfetch does not know, or a column twice."""
+        """Raise UsageError if an option names a hash that cfetch does not know, or a column twice."""
         self.options = options
         self.left_out: dict[str, None] = {}
         self.read_as: dict[str, str] = {}
@@ -108,13 +107,13 @@ class Columns:
         return chosen
 
     def rename(self, fields: object) -> object:
-        """A row of JSON with the native keys; as it is where it has no others. A text is a URL.
+        """Return a row of JSON with native keys; unchanged if it has only these. A text is a URL.
 
         Raises:
             ColumnError: as ``choose``.
         """
         if type(fields) is not dict or len(fields) > MAX_COLUMNS:
-            return {"url": fields} if type(fields) is str else fields  # which no check accepts
+            return {"url": fields} if type(fields) is str else fields  # ``check_row`` refuses it
         names = tuple(fields)
         try:
             chosen = self._remembered[names]
@@ -131,13 +130,13 @@ class Columns:
         return renamed
 
     def _is_plain(self, names: Sequence[str]) -> bool:
-        """Whether all names are native keys; a length alone is none, it may be of seconds."""
+        """Whether all names are native keys; a length without offset is not, as it may be in seconds."""
         if self.options.names_columns or "url" not in names or not self._known.issuperset(names):
             return False
         return "length" not in names or "offset" in names
 
     def notes(self) -> list[str]:
-        """What a person should know of the columns; nothing where all are the native ones."""
+        """The notes for the user about the columns; none if all are native keys."""
         notes = [f"column {name} is read as {key}" for name, key in self.read_as.items()]
         if missing := [name for name in self.options.keep_columns if name not in self._kept]:
             notes.append(f"columns that are to be kept and are not there: {_list_names(missing)}")
@@ -167,7 +166,7 @@ class Columns:
         return chosen
 
     def _choose_range(self, names: Sequence[str], chosen: dict[str, str]) -> None:
-        """Add the columns of a byte range, and that of the files which the ranges are of."""
+        """Add the columns of a byte range, and the column of the files to which the ranges belong."""
         by_fold = {_fold(name): name for name in names if name not in chosen}
         pair = next((pair for pair in _RANGE_NAMES if by_fold.keys() >= set(pair)), None)
         if pair is None:

@@ -1,7 +1,6 @@
-"""gzip and zstd around a manifest of any format, known by their first bytes, undone into a temporary file.
+"""Decompresses a manifest in gzip or zstd, recognised by its first bytes, into a temporary file.
 
-A small file can claim to hold any number of bytes, so both their number and their ratio to what was read are
-limited.
+A small file can expand to any number of bytes, so their number and their ratio to the bytes read are limited.
 """
 
 import gzip
@@ -17,8 +16,8 @@ from cfetch.manifest.digests import missing_library
 ENDINGS = (".gz", ".zst", ".zstd")
 
 MAX_BYTES = 16 << 30  # 30 million presigned links, and as long as a manifest over http may be
-MAX_RATIO = 200  # lists of URLs that differ in a number alone come to 50
-FREE_BYTES = 64 << 20  # before the ratio counts: a short list may be one line a thousand times
+MAX_RATIO = 200  # lists of URLs that differ only in a number reach 50
+FREE_BYTES = 64 << 20  # below this the ratio does not count: a short list may repeat one line
 CHUNK_BYTES = 1 << 20
 
 _GZIP = b"\x1f\x8b"
@@ -26,18 +25,18 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def is_compressed(start: bytes) -> bool:
-    """Whether a file that begins so is."""
+    """Whether a file with these first bytes is compressed."""
     return start.startswith((_GZIP, _ZSTD))
 
 
 @contextmanager
 def open_decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    """``source`` itself, or a temporary file with what it holds; a seekable binary file either way.
+    """Yield ``source``, or a temporary file with the decompressed bytes; both are seekable binary files.
 
     Raises:
-        ManifestError: it is cut short, broken or grows beyond the limits.
+        ManifestError: the data is cut short, is broken or grows beyond the limits.
         UsageError: the library for zstd is not installed.
-        LocalFault: it cannot be read or the temporary file cannot be written.
+        LocalFault: ``source`` cannot be read or the temporary file cannot be written.
     """
     try:
         source.seek(0)
@@ -76,7 +75,7 @@ def _copy(source: BinaryIO, plain: BinaryIO, name: str, *, is_zstd: bool) -> Non
 
 
 def _open_decompressor(source: BinaryIO, *, is_zstd: bool) -> tuple[Any, tuple[type[Exception], ...]]:
-    """A file of the decompressed bytes, and the errors that tell of broken data."""
+    """A file of the decompressed bytes, and the errors that mean broken data."""
     if not is_zstd:
         return gzip.GzipFile(fileobj=source, mode="rb"), (gzip.BadGzipFile, zlib.error)
     zstd = _import_zstd()

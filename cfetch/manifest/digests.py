@@ -1,8 +1,8 @@
-"""The hashes that a manifest may state: their lengths, which one is trusted most, and how each is computed.
+"""The hashes that a manifest may state: their lengths, their order of trust, and how each is computed.
 
-sha512, sha256, sha1 and md5 come with Python. crc32c (as the clouds' object stores give it) and blake3 need a
-library each, which only a manifest that states them asks for: ``pip install 'cfetch[hashes]'``. crc32 and
-crc64nvme no manifest states: they are what a store may state of its object in a reply.
+sha512, sha256, sha1 and md5 come with Python. crc32c (used by object stores) and blake3 need a library each,
+and only for a manifest that states them: ``pip install 'cfetch[hashes]'``. A manifest cannot state crc32 or
+crc64nvme; a store may state them for its object in a reply.
 """
 
 import functools
@@ -20,9 +20,9 @@ HEX_DIGITS = {
 }  # fmt: skip
 """Algorithm -> hexadecimal digits, the most trusted first.
 
-What Python itself computes stands before blake3, so that it is asked for only where nothing else will do.
-sha1 and md5 can be forged, and crc32c sees accidents only. git_sha1 is the name that git gives to a file's
-content: the SHA-1 of ``blob SIZE``, a zero byte and the bytes.
+Hashes that Python itself computes come before blake3, so that its library is needed only if no other strong
+hash is stated. sha1 and md5 can be forged, and crc32c detects only accidents. git_sha1 is the name that git
+gives to a file's content: the SHA-1 of ``blob SIZE``, a zero byte and the bytes.
 """
 
 _RANK = {algorithm: rank for rank, algorithm in enumerate(HEX_DIGITS)}
@@ -37,17 +37,17 @@ class Hash(Protocol):
     """A running hash."""
 
     def update(self, data: bytes, /) -> object:
-        """Go on with ``data``."""
+        """Add ``data`` to the hash."""
 
     def hexdigest(self) -> str:
         """The hash of all data so far, in lower case."""
 
     def copy(self) -> "Hash":
-        """The same so far; each goes on by itself."""
+        """A copy of the state so far; both go on independently."""
 
 
 def new_hash(algorithm: str, size_bytes: int | None = None) -> Hash:
-    """A running hash of nothing yet, of a file of this size, which git_sha1 needs.
+    """A new hash for a file; only git_sha1 needs its size.
 
     Raises:
         UsageError: its library is not installed; the message says how to get it.
@@ -76,9 +76,9 @@ def new_hash(algorithm: str, size_bytes: int | None = None) -> Hash:
     return hashlib.new(algorithm, usedforsecurity=False)
 
 
-@functools.cache  # asked for every entry, and a look at the disk each time
+@functools.cache  # it is called for every entry, and looks at the disk
 def needs_library(algorithm: str) -> str | None:
-    """What to install before ``algorithm`` can be computed; None when it can."""
+    """A message about the library that ``algorithm`` still needs; None if it can be computed."""
     module, package, extra = _LIBRARIES.get(algorithm, ("", "", ""))
     if not module or find_spec(module) is not None:
         return None
@@ -86,19 +86,19 @@ def needs_library(algorithm: str) -> str | None:
 
 
 def missing_library(what: str, package: str, extra: str) -> str:
-    """The sentence for a library that is not there."""
+    """The message about a library that is not installed."""
     return f"{what} needs the library {package}, which is not installed: pip install 'cfetch[{extra}]'"
 
 
 def choose_stronger(digest: Digest | None, other: Digest) -> Digest:
-    """The hash to go by where a file has several."""
+    """Choose the hash to verify, if a file has several."""
     if digest is None or _RANK[digest.algorithm] >= _RANK[other.algorithm]:
         return other
     return digest
 
 
 class _Crc:
-    """A checksum that goes on with its last value: most significant byte first, as stores write it.
+    """A checksum that is updated from its last value; most significant byte first, as stores write it.
 
     CRC-32 (zlib's), CRC-32C (RFC 9260, appendix A) and CRC-64/NVME.
     """

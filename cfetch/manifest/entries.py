@@ -1,8 +1,8 @@
-"""Two ports: the entries that an engine brings, and a frozen manifest, whoever has frozen it.
+"""Two ports: the entries that an engine brings, and a frozen manifest, whether Spark has frozen it or not.
 
 An engine decides by sizes and hosts, which are in memory for all entries, and reads an entry only when its
-turn has come. A manifest may be frozen on this machine (``plan.Plan`` keeps both ports) or by Spark, which
-cuts it into the batches of tasks and never holds all of it in one place.
+turn has come. A manifest may be frozen on this machine (``plan.Plan`` implements both ports) or by Spark,
+which cuts it into shares of tasks and never holds all of it in one place.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from cfetch.manifest.fields import Headers
 
 
 class Entries(Protocol):
-    """What the worker pool asks about the entries of its run. They are numbered from 0."""
+    """The port for the worker pool: the entries of its run, numbered from 0."""
 
     @property
     def headers(self) -> Headers:
-        """They go with every request."""
+        """Headers that go with every request."""
 
     @property
     def hosts(self) -> Sequence[str]:
@@ -38,7 +38,7 @@ class Entries(Protocol):
 
     @property
     def names_mirrors(self) -> bool:
-        """Whether an entry has mirrors, so that its own host does not tell when it may start."""
+        """Whether an entry has mirrors; then its own host alone does not decide when it may start."""
 
     def __len__(self) -> int: ...
 
@@ -47,7 +47,7 @@ class Entries(Protocol):
 
 
 class Frozen(Protocol):
-    """What a use case asks about a frozen manifest."""
+    """The port for a use case: a frozen manifest."""
 
     @property
     def source(self) -> str:
@@ -55,7 +55,7 @@ class Frozen(Protocol):
 
     @property
     def headers(self) -> Headers:
-        """They go with every request."""
+        """Headers that go with every request."""
 
     @property
     def merged(self) -> int:
@@ -63,7 +63,7 @@ class Frozen(Protocol):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the entries state, as hex."""
+        """SHA-256 of the entries' contents, as hex."""
 
     @property
     def total_bytes(self) -> int:
@@ -79,7 +79,7 @@ class Frozen(Protocol):
 
     @property
     def host_files(self) -> Mapping[str, int]:
-        """Files by host; of very many hosts only those with most."""
+        """Files by host; if there are very many hosts, only the hosts with most files."""
 
     @property
     def more_hosts(self) -> int:
@@ -87,22 +87,22 @@ class Frozen(Protocol):
 
     @property
     def tasks(self) -> int | None:
-        """Into how many tasks it has been cut; None: it has not been cut."""
+        """The number of tasks into which it has been cut; None: it has not been cut."""
 
     @property
     def floors_s(self) -> Mapping[str, float]:
-        """Seconds that the slowest hosts take however many tasks there are, as far as anybody has asked."""
+        """Seconds that the slowest hosts take with any number of tasks; empty if not estimated."""
 
     def __len__(self) -> int: ...
 
     def entries(self) -> Iterator[Entry]:
-        """All of them, in any order. Raises LocalFault."""
+        """All entries, in any order. Raises LocalFault."""
 
     def find(self, path: str) -> int | None:
         """The number of the entry with exactly this path. Raises LocalFault."""
 
     def save(self, directory: Path) -> None:
-        """Put the plan into another directory of its file system as well. Raises OSError, LocalFault."""
+        """Save the plan in another directory of its file system too. Raises OSError, LocalFault."""
 
     def forget_others(self, directory: Path) -> None:
-        """Remove what earlier calls of ``save`` have left in ``directory``, but for the last."""
+        """Remove from ``directory`` the files of all calls of ``save`` before the last one."""

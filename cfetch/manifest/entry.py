@@ -1,4 +1,4 @@
-"""What a manifest is made of: entries, and safe relative paths as a type."""
+"""The parts of a manifest: entries, and safe relative paths as a type."""
 
 import unicodedata
 from typing import NamedTuple, NewType
@@ -11,19 +11,19 @@ SafePath = NewType("SafePath", str)
 """A relative path with forward slashes that ``safe_path`` has checked; no other function makes one."""
 
 MAX_COMPONENT_BYTES = 255  # NAME_MAX of ext4, xfs, btrfs, apfs
-MAX_PATH_BYTES = 4000  # PATH_MAX is 4096 with the NUL; the rest is for the destination's own name when shown
+MAX_PATH_BYTES = 4000  # PATH_MAX is 4096 with the NUL; the rest is for the destination's own path
 
 
 class UnsafePathError(ValueError):
-    """A path that a manifest may not name; the message says why."""
+    """A path that a manifest must not name; the message says why."""
 
 
 def safe_path(text: str) -> SafePath:
-    """Check a manifest's path. It is refused, never repaired: repaired names collide and surprise.
+    """Check a manifest's path. A bad path is refused, not repaired: repaired names collide and surprise.
 
     Raises:
-        UnsafePathError: absolute, climbing, empty or dotted components, a backslash, a drive, a tilde,
-            control or invisible characters, over-long names, or cfetch's own state directory.
+        UnsafePathError: the path is absolute, has an empty, ``.`` or ``..`` component, a backslash, a drive,
+            a tilde, control or invisible characters or over-long names, or is in cfetch's state directory.
     """
     if not text:
         raise UnsafePathError("the path is empty")
@@ -59,9 +59,9 @@ def _check_characters(text: str, shown: str) -> None:
 
 
 def collision_key(path: str) -> str:
-    """Two paths with one key would be one file on a case-folding or normalising file system.
+    """The key of a path; paths with equal keys are one file on case-folding or normalising file systems.
 
-    The canonical caseless match of the Unicode Standard, section 3.13, D145.
+    This is the canonical caseless match of the Unicode Standard, section 3.13, D145.
     """
     if path.isascii():
         return path.lower()
@@ -78,8 +78,8 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The place of an entry that is a piece of a file, from ``start_byte`` on.
 
-    The file has ``file_bytes``, and ``source`` is a hash of what all of its pieces are made of. Until all
-    entries of the manifest are known, ``start_byte`` is what the row states, and -1 where it states nothing.
+    The file has ``file_bytes``, and ``source`` is a hash of the sources of all its pieces. Until all entries
+    of the manifest are known, ``start_byte`` has the value in the row, or -1 if the row states none.
     """
 
     start_byte: int
@@ -88,13 +88,13 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """One file of a manifest, validated, or a piece of one.
+    """One file of a manifest, validated, or a piece of a file.
 
     ``id`` is its index in the manifest, the only identity; ``offset`` is its position in the result (bytes or
-    rows) and two entries may share one. ``size_bytes`` None is unknown. ``expires_at`` is seconds since 1970.
+    rows), which two entries may share. ``size_bytes`` None is unknown. ``expires_at`` is seconds since 1970.
 
-    ``range_start``: the file is a range of what its URL names, ``size_bytes`` (known then) from this byte on;
-    None: it is all of it. Two ranges of one URL are two files.
+    ``range_start``: the file is a range of the resource at its URL, ``size_bytes`` (known then) from this
+    byte on; None: the file is the whole resource. Two ranges of one URL are two files.
 
     ``is_unnamed``: its path is the hash of its URL until its server has been asked for a name.
 
@@ -121,19 +121,19 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 
     @property
     def file_bytes(self) -> int | None:
-        """The size of the file at ``path``; None: it is not known."""
+        """The size of the file at ``path``; None if unknown."""
         return self.size_bytes if self.piece is None else self.piece.file_bytes
 
     @property
     def position(self) -> int:
-        """``offset``, or the entry's number where the manifest states none."""
+        """``offset``, or the entry's number if the manifest states no offset."""
         return self.id if self.offset is None else self.offset
 
 
 class Collision(NamedTuple):
-    """Two entries that cannot both be had. ``second`` is the later one, but for a file and a directory.
+    """Two entries that cannot both be downloaded. ``second`` is the later one, except for file and directory.
 
-    Of pieces of one file that do not fit together, both are the same one if it does not fit by itself.
+    If a piece of a file does not fit by itself, ``first`` and ``second`` are the same entry.
     """
 
     first: Entry
@@ -142,5 +142,5 @@ class Collision(NamedTuple):
     remedy: str
 
     def message(self, places: str) -> str:
-        """What is wrong, with where the two stand."""
+        """The message about the collision; ``places`` says where the two entries are."""
         return f"{self.what}: {places}; {self.remedy}"

@@ -1,7 +1,7 @@
-"""The faults of a manifest, collected so that a person corrects them all in one go.
+"""Collects the faults of a manifest, so that the user can correct all of them at once.
 
-A fault of one row is added and reading goes on. A fault of the document's own grammar ends the reading: it is
-raised as ``BrokenDocumentError`` and becomes the last fault.
+A fault in one row is added, and reading goes on. A fault in the document's own grammar ends the reading: it
+is raised as ``BrokenDocumentError`` and becomes the last fault.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ class Faults:
     def __init__(self, report: Callable[[int, str], None] | None = None) -> None:
         self.total = 0
         self.skipped = 0
-        self.source: str | None = None  # which of several manifests is being read
+        self.source: str | None = None  # the manifest that is read now, if there are several
         self._kept: list[Problem] = []
         self._report = report
 
     def add(self, line: int, message: str) -> None:
-        """Note one fault; ``message`` holds no URL's query, no userinfo and no header value."""
+        """Note one fault; ``message`` must hold no query of a URL, no userinfo and no header value."""
         self.total += 1
         if self._report is not None:
             self._report(line, message if self.source is None else f"{self.source}: {message}")
@@ -40,18 +40,18 @@ class Faults:
             self._kept.append(Problem(line, message, self.source))
 
     def note_break(self, error: BrokenDocumentError) -> None:
-        """Note where reading ended; it is always kept, for the rest of the faults are unknown after it."""
+        """Note where reading ended; this fault is always kept, as later faults are unknown."""
         del self._kept[MAX_KEPT - 1 :]
         self.add(error.line, f"{error}; what follows was not read")
 
     def forgive(self, before: int) -> None:
-        """Let all but the first ``before`` faults pass: they are of rows that are skipped."""
+        """Drop all but the first ``before`` faults: they are in rows that are skipped."""
         self.skipped += self.total - before
         self.total = before
         del self._kept[before:]
 
     def raise_if_any(self, name: str) -> None:
-        """Raises: ManifestError: with all kept faults in the order of their lines."""
+        """Raise ManifestError with all kept faults in the order of their lines, if there are any."""
         if self.total:
             raise ManifestError(
                 name,

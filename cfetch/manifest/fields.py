@@ -1,6 +1,6 @@
-"""One check for each key that a manifest may give an entry: a JSON value in, what ``Entry`` holds out.
+"""One check for each key of an entry: it takes a JSON value, and returns the value for ``Entry``.
 
-No check repairs, and no message holds a value: a value in the wrong place may be a secret.
+No check repairs a value, and no message quotes one: a value in the wrong place may be a secret.
 """
 
 import math
@@ -16,7 +16,7 @@ from cfetch.secret import SecretText
 Headers = tuple[tuple[str, SecretText], ...]
 
 MAX_INT = 2**63 - 1  # off_t, and a file's size in every system call
-MAX_BATCH_CHARS = 200  # a batch's name stands in metrics and in one line of the dashboard
+MAX_BATCH_CHARS = 200  # a batch's name is in metrics and in one line of the dashboard
 MILLISECONDS_FROM = 100_000_000_000  # 1e11 s is the year 5138, 1e11 ms is 1973: no link's expiry is ambiguous
 
 RESERVED_HEADERS = frozenset(
@@ -30,7 +30,7 @@ RESERVED_HEADERS = frozenset(
         "transfer-encoding",
     }
 )
-"""The headers that resuming, framing and verification depend on: cfetch alone sets them."""
+"""The headers on which resuming, framing and verification depend: only cfetch sets them."""
 
 _HEX = re.compile(r"[0-9A-Fa-f]+\Z")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}\Z")  # RFC 9110 section 5.6.2
@@ -39,11 +39,11 @@ _NOT_IN_BATCH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class FieldError(ValueError):
-    """A value that its key does not take; the message says what it takes."""
+    """A value that is not allowed for its key; the message says what is allowed."""
 
 
 def check_size(value: object) -> int:
-    """Bytes or a position: 0 to 2**63-1, and an integer by its type, for ``true`` and ``1.0`` are slips."""
+    """Bytes or a position: 0 to 2**63-1, and of type integer, as ``true`` and ``1.0`` are mistakes."""
     if type(value) is int and 0 <= value <= MAX_INT:
         return value
     what = "one outside of it" if type(value) is int else kind_of(value)
@@ -51,7 +51,7 @@ def check_size(value: object) -> int:
 
 
 def check_path(value: object) -> SafePath:
-    """A relative path by ``safe_path``."""
+    """A relative path, checked by ``safe_path``."""
     try:
         return safe_path(_check_string(value))
     except UnsafePathError as error:
@@ -148,6 +148,6 @@ CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
 }
 """A manifest's key -> the entry's field, and its check. ``url`` and ``mirrors`` need the base too.
 
-Of several hashes the strongest stays. ``length`` and ``assemble`` are no fields: ``rows.py`` makes a range of
-the one with ``offset``, and a piece of the other.
+If a row has several hashes, the strongest stays. ``length`` and ``assemble`` are no fields: ``rows.py`` makes
+a range of ``length`` and ``offset``, and a piece because of ``assemble``.
 """

@@ -1,9 +1,9 @@
-"""Freezes manifests: they are validated as a whole and sealed in a file.
+"""Freezes manifests: validates them as a whole and seals their entries in a file.
 
-``freeze`` reads every row of a manifest once, ``freeze_parts`` those of several; ``freeze_entries`` takes
-entries that were checked where they came from. The rules that need all entries are checked at the end, in
-all three: no two entries for one file unless they are pieces of it and fit together, none that only case or
-Unicode form keeps apart, none that is a file where another needs a directory.
+``freeze`` reads every row of a manifest once, ``freeze_parts`` the rows of several manifests;
+``freeze_entries`` takes entries that are checked already. All three check at the end the rules that need all
+entries: no two entries for one file, unless they are pieces that fit together; no paths that differ only in
+case or Unicode form; no file where another entry needs a directory.
 """
 
 from array import array
@@ -49,22 +49,22 @@ def freeze(
 
     Args:
         source: a seekable binary file.
-        name: what messages call it; without secrets.
+        name: its name for messages, without secrets.
         format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
         directory: exists, and holds no other plan.
         fetch_chunk: asks for further links of a SQL statement.
-        progress: is told the number of entries read so far, every ``PROGRESS_ENTRIES``.
-        base_url: what relative URLs are joined to; outweighs the document's own.
-        own_url: where the manifest was had; what relative URLs are joined to if nothing else is stated.
-        options: which columns are what, how files are named, and whether faulty rows are skipped.
+        progress: gets the number of entries read so far, every ``PROGRESS_ENTRIES``.
+        base_url: the base of relative URLs; takes precedence over the document's own.
+        own_url: the address of the manifest; the base of relative URLs if no other base is stated.
+        options: the meaning of columns, the way to name files, and whether faulty rows are skipped.
         report: gets the line and the reason of each fault, if such rows are skipped.
         only: the paths of the entries that the plan is to have; they keep their ids. None is all.
-        partial: as in ``Document``, where how the manifest was had says so.
+        partial: as in ``Document``, if the way in which the manifest was fetched gives a reason.
 
     Raises:
-        ManifestError: with all faults; nothing is left in ``directory``.
-        UsageError: an unknown ``format``, an invalid ``base_url``, a library that the format needs.
-        LocalFault: ``source`` cannot be read or ``directory`` not be written.
+        ManifestError: the manifest has faults (all are named); nothing is left in ``directory``.
+        UsageError: ``format`` is unknown, ``base_url`` is invalid, or a library is missing.
+        LocalFault: ``source`` cannot be read or ``directory`` cannot be written.
     """
     with open_decompressed(source, name) as plain:
         manifest = Source(plain, name, fetch_chunk, own_url=own_url)
@@ -82,7 +82,7 @@ def freeze(
 
 
 class Opened(NamedTuple):
-    """A manifest as a seekable binary file; ``own_url`` is where it was had, if from a server.
+    """A manifest as a seekable binary file; ``own_url`` is its address, if it comes from a server.
 
     ``partial`` is as in ``Document``.
     """
@@ -93,7 +93,7 @@ class Opened(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One of several manifests, by its name for messages."""
+    """One of several manifests, with its name for messages."""
 
     name: str
     open: Callable[[], AbstractContextManager[Opened]]
@@ -111,9 +111,9 @@ def freeze_parts(
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
 ) -> Plan:
-    """Validate manifests as if they stood one behind the other. Arguments and errors as ``freeze``.
+    """Validate several manifests as one list. Arguments and errors as in ``freeze``.
 
-    ``fetch_chunk`` is for a manifest that is alone.
+    ``fetch_chunk`` is for a single manifest.
     """
     if len(parts) == 1:
         [part] = parts
@@ -145,7 +145,7 @@ def freeze_parts(
 
 
 class _Several:
-    """Manifests that are read one behind the other; ``faults`` and ``document`` are of all of them."""
+    """Manifests that are read one after the other; ``faults`` and ``document`` are shared by all."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Several:
         self.document = Document()
 
     def read(self) -> Iterator[Entry]:
-        """The entries of all; their ids go on from one manifest to the next."""
+        """Yield the entries of all manifests; their ids go on from one manifest to the next."""
         first, document = 0, self.document
         for part in self._parts:
             self.faults.source = part.name
@@ -182,7 +182,7 @@ class _Several:
         self.faults.source = None
 
     def find_place(self, entry: Entry) -> str:
-        """Find in which manifest the entry stands, and where."""
+        """Name the manifest of an entry, and its line or number there."""
         number = bisect_right(self._begins, entry.id) - 1
         where = (
             f":{entry.line}" if entry.line else f", entry {entry.id - self._begins[number]}, counted from 0"
@@ -191,12 +191,12 @@ class _Several:
 
 
 def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> Plan:
-    """Seal entries in ``directory`` that were checked one by one where they came from, as a feed's are.
+    """Seal entries in ``directory`` that have been checked one by one already, such as a feed's entries.
 
-    Their ids and line numbers count for nothing; ``name`` is what messages call them, without secrets.
+    Their ids and line numbers are replaced; ``name`` is their name for messages, without secrets.
 
     Raises:
-        ManifestError: two of them want one place; nothing is left in ``directory``.
+        ManifestError: two entries want the same path; nothing is left in ``directory``.
         LocalFault: ``directory`` cannot be written.
     """
     numbered = (msgspec.structs.replace(entry, id=index, line=0) for index, entry in enumerate(entries))
@@ -206,7 +206,7 @@ def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> P
 def freeze_again(
     plan: Plan, entries: Iterable[Entry], faults: Faults, *, directory: Path, only: Container[str] | None
 ) -> Plan:
-    """Seal entries of ``plan`` with other paths; ``faults`` are complete once they have been walked over.
+    """Seal entries of ``plan`` with other paths; ``faults`` are complete when all entries have been read.
 
     Raises as ``freeze``.
     """
@@ -225,9 +225,9 @@ def _freeze(
     only: Container[str] | None = None,
     find_place: Callable[[Entry], str] | None = None,
 ) -> Plan:
-    """``faults`` and ``document`` are complete once ``entries`` have been walked over.
+    """Seal ``entries``; ``faults`` and ``document`` are complete when all of them have been read.
 
-    ``find_place``: in which of several manifests an entry stands, and where.
+    ``find_place`` names the manifest of an entry, if there are several, and its place there.
     """
     files: list[PlanFile] = []
     try:
@@ -258,7 +258,7 @@ def _seal_entries(
     only: Container[str] | None,
     find_place: Callable[[Entry], str] | None,
 ) -> tuple[PlanFile, int]:
-    """The sealed file and how many entries were merged. ``files`` gets every file opened, for cleaning up."""
+    """Return the sealed file, and how many entries were merged. ``files`` gets every opened file."""
     file = PlanFile(directory / FILE_NAME)
     files.append(file)
     has_pieces = False
@@ -282,9 +282,9 @@ def _seal_entries(
 
 
 class _Comparison:
-    """Compares entries that want one place: what cannot be had becomes a fault.
+    """Compares entries that want the same path, and reports collisions as faults.
 
-    ``repeated``: the indexes of those that only repeat an earlier one. ``placed``: by index, the places of
+    ``repeated``: the indexes of entries that only repeat an earlier one. ``placed``: by index, the places of
     pieces in their files.
     """
 
@@ -296,7 +296,7 @@ class _Comparison:
         self.placed: dict[int, Piece] = {}
 
     def compare_all(self) -> None:
-        """Look at all entries of the file, which is sealed."""
+        """Compare all entries of the sealed file."""
         for same_key, beneath in self._file.paths.candidates():
             inner = self._file.entry(beneath[0]) if beneath else None
             for result in compare_entries(map(self._file.entry, same_key), inner):
@@ -313,8 +313,8 @@ class _Comparison:
                 self._place(indexes)
 
     def find_piece(self, index: int) -> Piece | None:
-        """The place of a piece; None if that is a fault."""
-        if index not in self.placed:  # nothing else has its path
+        """The place of a piece; None if the piece has a fault."""
+        if index not in self.placed:  # no other entry has its path
             self._place([index])
         return self.placed.get(index)
 
@@ -351,7 +351,7 @@ def _copy_wanted(
 
 
 def places(first: Entry, second: Entry) -> str:
-    """Where two entries stand: by line, or by number where the manifest has them all on one line."""
+    """The places of two entries: by line, or by number if they are on the same line."""
     if first.line != second.line:
         return f"lines {first.line} and {second.line}"
     if first is second:

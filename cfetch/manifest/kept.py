@@ -1,8 +1,8 @@
-"""Columns of somebody else's table that are kept for the metrics (``--keep-columns``): short, and redacted.
+"""Columns of a foreign table that are kept for the metrics (``--keep-columns``): short, and redacted.
 
-Metrics are read by others than the manifest. So a link in a value loses its query and its login, as
-everywhere, what looks like a signature or a password without a link goes too, and a long value is cut. A
-secret that looks like any other text cannot be known.
+People who must not see the manifest may read metrics. So a link in a value loses its query and its login, as
+everywhere; text that looks like a signature or a password is removed too, and a long value is cut. A secret
+that looks like any other text cannot be recognised.
 """
 
 import re
@@ -11,16 +11,16 @@ import msgspec
 
 from cfetch.secret import SecretUrl, printable
 
-KEPT = "keep "  # how the keys of such values begin in a row; no other key has a space
+KEPT = "keep "  # prefix of the keys of such values in a row; no other key has a space
 MOST_COLUMNS = 20
-MAX_CHARS = 200  # of a value: a caption or a path, and a line of the metrics is still a line
+MAX_CHARS = 200  # of a value: enough for a caption or a path, and lines of the metrics stay short
 LOOKED_AT = 1000  # characters of a value
 
 _LINK = re.compile(r"""(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+)(\S*)""")
 _ENCODED_LINK = re.compile(r"\S*%(?:25)*3A%(?:25)*2F\S*", re.IGNORECASE)
 _LOGIN = re.compile(r"//\S*@")
 _BARE_LOGIN = re.compile(r"(?<![\w.+-])[\w.+-]+:[^\s:@]+@(?=\w)")
-# Of GitHub, Hugging Face, GitLab and Slack.
+# Tokens of GitHub, Hugging Face, GitLab and Slack.
 _TOKEN = re.compile(r"\b(?:gh[a-z]|github_pat|hf|glpat|xox[a-z])[_-][\w-]{16,}")
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+\S{4,}", re.IGNORECASE)
 _QUERY = re.compile(r"\?[^\s?=]+=\S*")
@@ -34,7 +34,7 @@ _CLOSING = re.compile(r"""["'<>)\]},.;]*""")
 
 
 def take_kept(fields: object) -> tuple[tuple[str, str], ...]:
-    """Take the kept values out of a row, as the metrics show them; those that are not given are left out."""
+    """Take the kept values out of a row, in the form for metrics; values that are not given are left out."""
     if not isinstance(fields, dict):  # a fault of the row
         return ()
     kept = []
@@ -55,6 +55,6 @@ def _show(value: object) -> str:
 
 
 def _show_link(link: re.Match[str]) -> str:
-    """A link, and what follows a quotation mark in it: that may be the rest of its query."""
+    """Redact a link, and the text after a quotation mark in it, which may be the rest of its query."""
     url, rest = link.groups()
     return str(SecretUrl(url)) + (rest if _CLOSING.fullmatch(rest) else "<redacted>")

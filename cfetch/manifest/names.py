@@ -1,9 +1,10 @@
-"""The path of an entry whose manifest states none, by the rule that the user has chosen.
+"""Chooses the path of an entry, if the manifest states none, by the user's rule.
 
 ``last`` is the last segment of the URL's path. ``url-path`` keeps its directories too. ``row`` is the row's
 number, in directories of 10,000, and ``hash`` the SHA-256 of the URL without its signature, in 256
-directories; both keep the ending. ``header`` is what the server says (``run/server_names.py``): until it has
-been asked, the name is that of ``hash``. A byte range of a URL has its offset and length before the name.
+directories; both keep the ending. ``header`` is the name that the server states (``run/server_names.py``);
+until the server has been asked, the name is as for ``hash``. A byte range of a URL has its offset and length
+before the name.
 """
 
 import re
@@ -19,7 +20,7 @@ _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}(?:\.(?:gz|bz2|xz|zst))?\Z")
 
 
 def choose_path(url: str, index: int, name_by: str) -> str:
-    """The path, not yet checked, of entry ``index``; by all rules but ``last``, which ``urls.py`` knows.
+    """The path of entry ``index``, not checked yet, by all rules but ``last``, which is in ``urls.py``.
 
     Raises:
         UrlError: the URL has no such name.
@@ -37,7 +38,7 @@ def choose_path(url: str, index: int, name_by: str) -> str:
 
 
 def name_range(path: str, start: int, size_bytes: int) -> str:
-    """The path of a range of the file that ``path`` would be: in the same directory, with the same ending."""
+    """The path for a range of the file at ``path``: in the same directory, with the same ending."""
     directory, slash, name = path.rpartition("/")
     return f"{directory}{slash}{start}-{size_bytes}-{name}"
 
@@ -63,7 +64,7 @@ def decode_path(path: str) -> str:
 
 
 def refuse_server_names(name_by: str) -> None:
-    """Raise UsageError: a command that asks no server for files cannot know their names."""
+    """Raise UsageError for ``header``, for a command that asks no server for files."""
     if name_by == "header":
         raise UsageError(
             "--name-by header asks the servers of the files, which this command does not do; "

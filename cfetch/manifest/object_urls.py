@@ -1,7 +1,7 @@
 """URLs of objects: ``s3://bucket/key``, ``gs://bucket/key`` and ``az://container/key``.
 
-The key stands there as it is, as for the stores' own tools: nothing is percent-encoded, and a question mark
-is a question mark. The link that is asked for is made, and signed, when it is asked for.
+The key is written as it is, as for the stores' own tools: nothing is percent-encoded, and a question mark is
+part of the key. The http(s) link is made and signed just before its request.
 """
 
 import re
@@ -15,25 +15,25 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 class ObjectUrl(NamedTuple):
-    """``store`` is the bucket's or container's own URL, without a slash at its end."""
+    """An object's key; ``store`` is the URL of its bucket or container, without a slash at its end."""
 
     store: str
     key: str
 
 
 def is_object_url(text: str) -> bool:
-    """Whether it has the scheme of an object store; it may be wrong in all other ways."""
+    """Whether the text has the scheme of an object store; nothing else is checked."""
     return text.startswith(SCHEMES)
 
 
 def split_object_url(text: str) -> ObjectUrl | None:
-    """Take a URL apart; None if no bucket has this name or no key these characters."""
+    """Split a URL into store and key; None if the bucket's name or a character of the key is not allowed."""
     match = _OBJECT.match(text)
     return None if match is None else ObjectUrl(match["store"], match["key"] or "")
 
 
 def find_key_fault(key: str) -> str | None:
-    """What is wrong with the key of one object, as the end of a sentence that begins with «it»."""
+    """The fault of an object's key, as the end of a sentence that begins with «it»; None: no fault."""
     if not key:
         return "names no object in its bucket"
     if not {"", ".", ".."}.isdisjoint(key.split("/")):
@@ -42,7 +42,7 @@ def find_key_fault(key: str) -> str | None:
 
 
 class Listing(NamedTuple):
-    """Which objects are meant: those of ``store`` below ``prefix`` whose further key ``pattern`` matches."""
+    """The objects of ``store`` below ``prefix`` whose rest of the key matches ``pattern``."""
 
     store: str
     prefix: str
@@ -50,7 +50,7 @@ class Listing(NamedTuple):
 
 
 def parse_listing(text: str) -> Listing | None:
-    """Read a prefix (a URL that ends in a slash, or a bucket's own) or a pattern; None for a single object.
+    """Read a prefix (a URL that ends in a slash, or a bucket's URL) or a pattern; None for a single object.
 
     In a pattern ``*`` and ``?`` stay within one component, and ``**`` does not.
     """
@@ -59,7 +59,7 @@ def parse_listing(text: str) -> Listing | None:
 
 
 def make_listing(parts: ObjectUrl) -> Listing | None:
-    """The same of a URL that has been taken apart."""
+    """The same as ``parse_listing``, for a URL that is split already."""
     if not parts.key or parts.key.endswith("/"):
         return Listing(parts.store, parts.key, re.compile(r".+", re.DOTALL))
     magic = _MAGIC.search(parts.key)
@@ -70,7 +70,7 @@ def make_listing(parts: ObjectUrl) -> Listing | None:
 
 
 def _translate(pattern: str) -> re.Pattern[str]:
-    """A shell's pattern as a regular expression."""
+    """Translate a shell's pattern to a regular expression."""
     signs = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^]/]+\])", pattern)
     known = {"**/": r"(?:.+/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
     made = "".join(

@@ -18,7 +18,7 @@ FILE_NAME = "entries.msgpack"
 
 
 class About(msgspec.Struct, array_like=True):
-    """What a plan's file says about all entries."""
+    """The part of a plan's file that is about all entries."""
 
     source: str
     headers: Headers
@@ -29,9 +29,9 @@ class Plan:
     """A frozen manifest. ``plan.entry(i)`` is entry ``i``; sizes and hosts of all are in memory.
 
     ``headers`` go with every request, ``merged`` is how many repeated entries were dropped, ``source`` is the
-    manifest's name for messages. ``notes`` are for a person and ``skipped`` are faults of rows that were left
-    out, ``partial`` is as in ``Document``; all three are of a manifest that was read just now. Close it, or
-    use it in a ``with``.
+    manifest's name for messages. ``notes`` are for the user, ``skipped`` counts the faults of rows that were
+    left out, and ``partial`` is as in ``Document``; these three are set only if the manifest was read just
+    now. Close the plan, or use it in a ``with``.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Plan:
 
     @property
     def more_hosts(self) -> int:
-        """None: ``host_files`` has them all."""
+        """Zero: ``host_files`` has all hosts."""
         return 0
 
     @property
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def floors_s(self) -> Mapping[str, float]:
-        """Nobody has estimated how long its hosts take."""
+        """Empty: the time of its hosts is not estimated."""
         return {}
 
     def entry(self, index: int) -> Entry:
@@ -116,11 +116,11 @@ class Plan:
         return self._file.entry(index)
 
     def entries(self) -> Iterator[Entry]:
-        """All of them, in their order."""
+        """All entries, in their order."""
         return map(self.entry, range(len(self)))
 
     def find(self, path: str, start_byte: int | None = None) -> int | None:
-        """The index of the entry with exactly this path; ``start_byte``: of a piece, by its place."""
+        """The index of the entry with exactly this path; ``start_byte`` selects a piece by its place."""
         for index in self._file.paths.find(path):
             entry = self.entry(index)
             start = None if entry.piece is None else entry.piece.start_byte
@@ -129,15 +129,15 @@ class Plan:
         return None
 
     def add_notes(self, notes: Iterable[str]) -> None:
-        """Add what else a person should know of the manifest."""
+        """Add notes for the user about the manifest."""
         self.notes += tuple(notes)
 
     def save(self, directory: Path) -> None:
-        """Put the plan into another directory of its file system as well, for ``load_plan``."""
+        """Save the plan in another directory of its file system too, for ``load_plan``."""
         self._file.save(directory / FILE_NAME)
 
     def forget_others(self, directory: Path) -> None:
-        """Nothing is left to remove: ``save`` has replaced what it found there."""
+        """Do nothing: ``save`` has replaced the older file."""
 
     def close(self) -> None:
         """Close the plan's file, which stays."""

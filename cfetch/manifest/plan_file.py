@@ -1,9 +1,9 @@
-"""Entries sealed in a file, and in memory only what scheduling asks of all of them at once.
+"""Entries sealed in a file; memory has only the values of all entries that scheduling needs.
 
-The file is readable by its owner alone, for it holds signed URLs: msgpack records end to end, then where each
-begins (n + 1 times 8 bytes), what belongs to all of them (msgpack), and the numbers and the mark that end it.
-A file without that end was left by a crash and is none. In memory an entry takes 7 bytes, and a few more
-where sizes and hosts need them: its record's length, its size and its host.
+Only the owner can read the file, as it holds signed URLs. It has the msgpack records, then the position of
+each (n + 1 times 8 bytes), then the data about all entries (msgpack), then the counts and the mark that end
+it. A file without that end was left by a crash and is not valid. In memory an entry takes 7 bytes, or a few
+more if sizes and hosts need them: the length of its record, its size and its host.
 """
 
 import hashlib
@@ -26,26 +26,26 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of, strip_signature
 from cfetch.records import NOT_DECODED
 
-_END = struct.Struct("<QQ8s")  # entries, bytes of what belongs to all, the mark
+_END = struct.Struct("<QQ8s")  # entries, bytes of the data about all, the mark
 _MARK = b"cfetch-1"
 
 UNKNOWN_SIZE = -1
 NO_BATCH = -1
 BUFFER_BYTES = 1 << 20  # a thousand records a write
 
-STRIDE = 64  # records between two whose positions are known; those between follow from their lengths
+STRIDE = 64  # the position of every 64th record is kept; the others follow from the lengths
 POSITIONS_AT_ONCE = 1 << 13  # written or read: 64 KiB
 NARROWEST = {"lengths": "H", "sizes": "i", "host_of": "B"}
 WIDER = {"B": "H", "H": "I", "i": "q", "I": "Q"}
 
-AHEAD_BYTES = 64 << 10  # some 500 records, read at once while entries are asked for in their order
+AHEAD_BYTES = 64 << 10  # some 500 records, read at once while entries are read in order
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
 
 class _Places:
-    """Where records begin that stand end to end: two bytes a record, if it has less than 64 KiB."""
+    """The positions of consecutive records: two bytes a record, if records have less than 64 KiB."""
 
     __slots__ = ("_positions", "end", "lengths")
 
@@ -62,13 +62,13 @@ class _Places:
         self.lengths = append(self.lengths, size_bytes)
 
     def find_start(self, index: int) -> int:
-        """Where a record begins."""
+        """The position at which a record begins."""
         known = index // STRIDE
         return self._positions[known] + sum(self.lengths[known * STRIDE : index])
 
 
 class PlanFile:
-    """Append entries, ``seal``, then read any of them. Entry ``i`` is the ``i``-th appended.
+    """Append entries, ``seal``, then read any of them. Entry ``i`` is the ``i``-th that was appended.
 
     Raises:
         LocalFault: the file exists already or cannot be written.
@@ -82,7 +82,7 @@ class PlanFile:
         self._begin()
 
     def _begin(self) -> None:
-        # what was read last: the next index, where its record begins, and bytes with the place of the first
+        # the last read: the next index, the position of its record, the position of the first byte, the bytes
         self._ahead: tuple[int, int, int, bytes] = (0, 0, 0, b"")
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
@@ -90,7 +90,7 @@ class PlanFile:
         self.paths = PathIndex(self.path.parent)
         self.sizes = array(NARROWEST["sizes"])
         self.host_of = array(NARROWEST["host_of"])
-        self.batch_of: array[int] | None = None  # until an entry has one
+        self.batch_of: array[int] | None = None  # until an entry has a batch
         self._batch_numbers: dict[str, int] = {}
         self.names_mirrors = False
         self.total_bytes = 0
@@ -107,7 +107,7 @@ class PlanFile:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the entries state, as hex."""
+        """SHA-256 of the entries' contents, as hex."""
         return self._digest.hexdigest()
 
     def append(self, entry: Entry) -> None:
@@ -139,12 +139,12 @@ class PlanFile:
             self.expires_at = min(entry.expires_at, self.expires_at or entry.expires_at)
 
     def seal(self) -> None:
-        """Nothing is appended after this; entries can be read."""
+        """Flush the file, so that entries can be read; nothing may be appended after this."""
         with self._writing():
             self._file.flush()
 
     def end(self, about: bytes) -> None:
-        """Write down where the entries are, and ``about`` all of them: now the file can be loaded."""
+        """Write the positions of the entries, and ``about``: after this the file can be loaded."""
         with self._writing():
             self._file.seek(0, os.SEEK_END)
             every = accumulate(self._places.lengths, initial=0)
@@ -157,10 +157,10 @@ class PlanFile:
 
     @classmethod
     def load(cls, path: Path) -> "tuple[PlanFile, bytes]":
-        """A file that was ended, and what it says about all its entries.
+        """Load a file that was ended; return it with its data about all entries.
 
         Raises:
-            LocalFault: it cannot be read, or is not whole.
+            LocalFault: the file cannot be read, or is not complete.
         """
         file = cls.__new__(cls)
         file.path = path
@@ -233,20 +233,20 @@ class PlanFile:
         with self._writing():
             try:
                 temporary.hardlink_to(self.path)
-            except OSError:  # a file system without links
+            except OSError:  # a file system without hard links
                 shutil.copy(self.path, temporary)
             temporary.replace(path)
-            if temporary.exists():  # they were names of one file already, and then rename does nothing
+            if temporary.exists():  # both were hard links of one file, and then rename does nothing
                 temporary.unlink()
 
     def close(self) -> None:
-        """Let go of the file; it stays."""
+        """Close the file; it stays on disk."""
         self.paths.close()
         with suppress(OSError):  # all of it was written when it was sealed
             self._file.close()
 
     def discard(self) -> None:
-        """Let go of the file and remove it."""
+        """Close the file and remove it."""
         with suppress(OSError):  # a full disk refuses the last flush too
             self.close()
         self.path.unlink(missing_ok=True)
@@ -263,7 +263,7 @@ class PlanFile:
 
 
 def append(column: "array[int]", number: int) -> "array[int]":
-    """The column with one number more; it is made wider when a number comes for which it is too narrow."""
+    """Append a number; return the column, in a wider type if the number does not fit."""
     while True:
         try:
             column.append(number)
@@ -274,7 +274,7 @@ def append(column: "array[int]", number: int) -> "array[int]":
 
 
 def identity_of(entry: Entry) -> bytes:
-    """What makes manifests the same: not line numbers, credentials, signatures, or when links end."""
+    """The contents by which manifests are equal: no line numbers, credentials, signatures or expiry times."""
     stated = (
         strip_signature(entry.url.value),
         entry.path,

@@ -1,9 +1,9 @@
-"""Reading a manifest: detect the format, find rows, check them, collect faults. Constant memory.
+"""Reads a manifest in constant memory: detects the format, finds rows, checks them, collects faults.
 
-A reader of ``formats`` finds rows one by one and judges none of them. ``rows.check_row`` turns each into an
-entry, or into faults. A faulty row never ends the walk, so that a person sees all faults at once; only a
-document whose own grammar is broken does, for nobody can say where its next row begins. What needs all
-entries, as collisions of paths do, comes later: ``plan.freeze``.
+A reader of ``formats`` finds rows one by one and checks none of them. ``rows.check_row`` turns each row into
+an entry, or into faults. A faulty row never ends the walk, so that the user sees all faults at once. Only
+broken grammar of the document ends it, as the next row cannot be found then. Checks that need all entries,
+such as collisions of paths, come later: ``freezing.freeze``.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
 
 STANDARD = ReadingOptions()
-LOOKED_AT = 1000  # entries at the beginning, where byte ranges show themselves
+LOOKED_AT = 1000  # entries at the beginning that are searched for byte ranges
 
 
 class Reading:
-    """One walk over a manifest. Iterating yields the entries without faults; the rest is in ``faults``.
+    """One walk over a manifest. Iteration yields the entries without faults; all faults are in ``faults``.
 
     ``document`` is complete after the walk.
     """
@@ -42,12 +42,12 @@ class Reading:
         first: int = 0,
         faults: Faults | None = None,
     ) -> None:
-        """``report`` gets each fault where ``options`` skip faulty rows.
+        """``report`` gets each fault if ``options`` skip faulty rows.
 
-        Of several manifests, ``first`` is the number of its first row, and ``faults`` are those of all.
+        If there are several manifests, ``first`` is the number of this one's first row; all share ``faults``.
 
         Raises:
-            UsageError: an unknown format, an invalid ``base_url``, or options that contradict each other.
+            UsageError: ``format`` is unknown, or ``base_url`` is invalid.
         """
         self._source = source
         self._reader = reader_for(source, format, options)
@@ -83,7 +83,7 @@ class Reading:
 
 
 class RangeSigns:
-    """Entries that are parts of one file each, and those that only seem so: one URL with many offsets."""
+    """Counts entries that are byte ranges, and entries that only look so: one URL with many offsets."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, int] = {}
@@ -101,7 +101,7 @@ class RangeSigns:
             self._rows += first != entry.offset
 
     def notes(self) -> list[str]:
-        """What a person should know; nothing where no URL is asked for in parts."""
+        """The notes for the user; none if no entry is or looks like a byte range."""
         notes = []
         if self._has_ranges:
             notes.append(
@@ -135,15 +135,15 @@ def read_entries(
 
     Args:
         source: a seekable binary file.
-        name: what messages call it; without secrets.
+        name: its name for messages, without secrets.
         format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
         fetch_chunk: asks for further links of a SQL statement.
-        base_url: what relative URLs are joined to; outweighs the document's own.
-        options: which columns are what, and how files are named.
+        base_url: the base of relative URLs; takes precedence over the document's own.
+        options: the meaning of columns, and the way to name files.
 
     Raises:
-        ManifestError: after the last entry, with all faults.
-        UsageError: an unknown ``format``, an invalid ``base_url``, a library that the format needs.
+        ManifestError: the manifest has faults; raised after the last entry, with all of them.
+        UsageError: ``format`` is unknown, ``base_url`` is invalid, or a library is missing.
         LocalFault: ``source`` cannot be read.
     """
     with open_decompressed(source, name) as plain:
@@ -153,10 +153,10 @@ def read_entries(
 
 
 def check_base_url(text: str) -> str:
-    """Check a caller's base URL: absolute, and with a slash at its end, or joining would drop its last word.
+    """Check a caller's base URL: absolute, with a slash at its end, as else a join drops its last segment.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the URL is not so.
     """
     if (parts := split_object_url(text)) is not None and (not parts.key or text.endswith("/")):
         return text if text.endswith("/") else f"{text}/"

@@ -1,4 +1,4 @@
-"""Where Hugging Face repositories are: the variable ``HF_ENDPOINT``, as for Hugging Face's own tools."""
+"""The address of the Hugging Face hub: the variable ``HF_ENDPOINT``, as for Hugging Face's own tools."""
 
 import os
 import re
@@ -13,5 +13,5 @@ def find_endpoint() -> str:
     """The hub's address, without a slash at its end. Raises UsageError."""
     endpoint = (os.environ.get("HF_ENDPOINT") or HUGGING_FACE).rstrip("/")
     if not _ADDRESS.match(endpoint):
-        raise UsageError(f"HF_ENDPOINT is no address like {HUGGING_FACE}")  # unshown: it may hold a password
+        raise UsageError(f"HF_ENDPOINT is no address like {HUGGING_FACE}")  # it may hold a password
     return endpoint

@@ -1,8 +1,8 @@
 """URLs of files in Hugging Face repositories: ``hf://datasets/OWNER/NAME@REVISION/PATH``.
 
-They are as Hugging Face's own tools write them. A model's repository has no word before its owner, or
-``models/``. Without a revision it is ``main``. A path stands there as it is. An ``endpoint`` is a hub's
-address, without a slash at its end.
+Hugging Face's own tools write them in this form. A model's repository has no word before its owner, or
+``models/``. The default revision is ``main``. A path is written as it is, without percent-encoding. An
+``endpoint`` is a hub's address, without a slash at its end.
 """
 
 import re
@@ -24,12 +24,12 @@ _FILE = re.compile(
 
 
 def is_repository_url(text: str) -> bool:
-    """Whether it has the scheme; it may be wrong in all other ways."""
+    """Whether the text has the scheme; nothing else is checked."""
     return text.startswith(SCHEME)
 
 
 def split_repository_url(text: str) -> ObjectUrl | None:
-    """Take a URL apart, into the repository's own and a path; None if it is none."""
+    """Split a URL into the repository's URL and a path; None if it names no repository."""
     match = _FILE.match(text)
     return None if match is None else ObjectUrl(match["store"], match["key"] or "")
 
@@ -41,7 +41,7 @@ def parse_repository_listing(text: str) -> Listing | None:
 
 
 def make_link(url: ObjectUrl, endpoint: str) -> str:
-    """The address at which the file can be had."""
+    """The address of the file at the hub."""
     kind, name, revision = _take_apart(url.store)
     stem = name if kind == "models" else f"{kind}/{name}"
     return f"{endpoint}/{stem}/resolve/{revision}/{quote(url.key)}"
@@ -55,13 +55,13 @@ def make_tree_address(listing: Listing, endpoint: str) -> str:
 
 
 def find_git_hash(oid: object, size_bytes: object) -> dict[str, object]:
-    """The field of a row for a file that git itself keeps: its tree's ``oid`` is a hash of the content."""
+    """The hash of a file that git itself stores, as a field of a row: ``oid`` is a hash of the content."""
     is_hash = isinstance(oid, str) and _OID.fullmatch(oid) is not None and isinstance(size_bytes, int)
     return {"git_sha1": oid} if is_hash else {}
 
 
 def _take_apart(store: str) -> tuple[str, str, str]:
-    """Kind, name and revision, the last one as it stands in an address."""
+    """Kind, name and revision; the revision is encoded for an address."""
     match = _FILE.match(store)
     assert match is not None
     revision = unquote(match["revision"] or "main")

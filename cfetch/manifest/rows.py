@@ -1,6 +1,6 @@
 """Makes entries of the rows that readers find: the only place where a manifest's rows become trusted.
 
-A reader only finds rows; it never judges them. ``null`` means that a key was not given.
+A reader only finds rows; it never checks them. ``null`` means that a key was not given.
 """
 
 from collections.abc import Callable
@@ -24,17 +24,17 @@ from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, las
 from cfetch.secret import SecretUrl
 
 KEYS = ("url", *CHECKS, "mirrors")
-"""What an entry may state in every format: the keys of JSON, the columns of tables."""
+"""The keys that an entry may have in every format: keys of JSON, columns of tables."""
 
 HEADER_KEYS = ("version", "base_url", "headers", "assemble")
-"""What a document may state for all of its entries."""
+"""The keys that a document may have for all of its entries."""
 
-MAX_FIELDS = 100  # keys of one entry; for each that nobody knows, what may be meant is looked for
-MAX_MIRRORS = 100  # more sources for one file are a slip, and each would be tried before the entry fails
+MAX_FIELDS = 100  # keys of one entry; the search for a similar key takes time for each unknown key
+MAX_MIRRORS = 100  # more sources for one file are a mistake, and each would be tried before the entry fails
 
 
 class Row(NamedTuple):
-    """What a reader found: ``fields`` by key, its line from 1 (0: unknown), its array's name if any."""
+    """One row of a reader: ``fields`` by key, its line from 1 (0: unknown), its array's name if any."""
 
     line: int
     fields: object
@@ -44,15 +44,15 @@ class Row(NamedTuple):
 
 @dataclass
 class Document:
-    """What holds for all entries.
+    """The values that hold for all entries.
 
-    ``given_base_url`` is the caller's and outweighs the document's own, ``own_url`` is where the document was
-    had and counts if there is no other. ``look_ahead`` finds a ``base_url`` that stands behind the entries.
-    ``options`` are a person's for a list of any kind; without them rows state the native keys, and URLs are
-    not encoded. ``hub`` finds the address of the repositories that ``hf://`` means. ``assemble``: rows that
-    do not say otherwise are pieces of files. ``notes`` are for that person. ``is_faulty``: what it states for
-    all entries has a fault, and so none of them may be taken. ``partial``: why the source may
-    have files that are not in the list; None: the list is whole, as far as anybody can tell.
+    ``given_base_url`` comes from the caller and takes precedence over the document's own; ``own_url`` is the
+    document's address and counts if there is no other. ``look_ahead`` finds a ``base_url`` after the entries.
+    ``options`` are the user's, for a list of any kind; without them rows have the native keys, and URLs are
+    not encoded. ``hub`` finds the address of the hub for ``hf://``. ``assemble``: rows are pieces of files
+    unless they say otherwise. ``notes`` are for the user. ``is_faulty``: a value for all entries has a fault,
+    so no entry may be used. ``partial``: the reason why the source may have files that are not in the list;
+    None: no such reason is known.
     """
 
     base_url: str | None = None
@@ -68,7 +68,7 @@ class Document:
     partial: str | None = None
 
     def note_partial(self, why: str) -> None:
-        """Note for a person, and for whoever looks for files that have gone, that files may be missing."""
+        """Note that files may be missing, for the user, and for a sync that looks for files that are gone."""
         self.notes.append(why)
         self.partial = why
 
@@ -78,11 +78,11 @@ class Document:
         return self.options is not None and bool(self.options.keep_columns)
 
     def make_columns(self) -> Columns:
-        """What chooses the columns of a table. Raises UsageError: the options contradict each other."""
+        """Make the chooser of a table's columns. Raises UsageError: the options contradict each other."""
         return Columns(self.options or ReadingOptions(), KEYS)
 
     def base(self) -> str | None:
-        """The base URL, looked for once and only when a relative URL asks for it."""
+        """The base URL; the document is searched for it once, and only when a relative URL needs it."""
         if self.given_base_url is not None:
             return self.given_base_url
         if self.base_url is None and self.look_ahead is not None:
@@ -115,7 +115,7 @@ class Document:
 
 
 def describe_unknown_key(key: str, known: tuple[str, ...]) -> str:
-    """What to say of a key that nobody knows."""
+    """The message about an unknown key."""
     near = get_close_matches(key.lower(), known, 1)
     return f"unknown key {quoted_key(key)}; " + (
         f"is it {near[0]!r}?" if near else f"known are {', '.join(known)}"
@@ -123,7 +123,7 @@ def describe_unknown_key(key: str, known: tuple[str, ...]) -> str:
 
 
 def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry | None:
-    """The entry that ``row`` states; None when it has faults, which are then all in ``faults``."""
+    """Make the entry of ``row``; None if the row has faults, which are then all in ``faults``."""
     fields = row.fields
     before = faults.total
     label = f"{row.array}[{index if row.chunk is None else row.chunk}]: " if row.array else ""
@@ -194,7 +194,7 @@ def _check_mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
 
 
 def _take_range(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
-    """Make ``offset`` and ``length`` the range of the URL that is the file."""
+    """Turn ``offset`` and ``length`` into the byte range of the URL that is the file."""
     start, length_bytes = values.pop("offset", None), values.pop("length", None)
     if start is None and length_bytes is None:
         return

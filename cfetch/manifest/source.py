@@ -12,22 +12,22 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 
 FetchChunk = Callable[[int], bytes]
-"""Asks the service for the links from one chunk index on: the reply's body."""
+"""Asks the service for the links from one chunk index on, and returns the reply's body."""
 
 MAX_ROW_CHARS = 1 << 20  # 300 times a long presigned URL; bounds memory and the cost of a number's digits
 WINDOW_BYTES = (
     1 << 18
-)  # large enough that a row cut in two at a window's edge is rare, small beside the columns
+)  # so large that few rows are cut at a window's edge, and small compared with the columns
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a manifest comes from: a seekable file, and its ``name`` for messages.
+    """The source of a manifest: a seekable file, and its ``name`` for messages.
 
-    For a SQL statement's reply also the way to its further chunks. It may be a part: bytes [``begin``,
-    ``end``), which begin with line ``line`` and end with a whole one; of a Parquet table, ``row_groups``.
-    ``own_url`` is where it was had, if from a server.
+    ``fetch_chunk`` asks for further chunks of a SQL statement's reply. A source may be a part of the file:
+    the bytes [``begin``, ``end``), which begin with line ``line`` and end with a whole line, or the
+    ``row_groups`` of a Parquet table. ``own_url`` is its address, if it comes from a server.
     """
 
     file: BinaryIO
@@ -55,14 +55,14 @@ class Source:
             ) from error
 
     def head(self) -> str:
-        """The beginning, for detection only: what is not UTF-8 is replaced."""
+        """The beginning, only for detection: bytes that are not UTF-8 are replaced."""
         return self.read(0, HEAD_BYTES).decode("utf-8", "replace")
 
     def texts(self) -> Iterator[str]:
         """The whole text in pieces, without the byte order mark that spreadsheets put before it.
 
         Raises:
-            BrokenDocumentError: bytes that are not UTF-8; the message has the byte's offset.
+            BrokenDocumentError: a byte is not UTF-8; the message has the byte's offset.
         """
         position, line, rest = self.begin, self.line, b""
         while True:
@@ -77,7 +77,7 @@ class Source:
             position += used
 
     def lines(self, faults: Faults) -> Iterator[tuple[int, str]]:
-        """Line numbers and lines without LF or CRLF; an over-long line is a fault and left out."""
+        """Line numbers, and lines without LF or CRLF; an over-long line is a fault and is left out."""
         number, rest, skipping = self.line, "", False
         for text in self.texts():
             *whole, rest = (rest + text).split("\n")

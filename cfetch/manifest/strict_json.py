@@ -1,7 +1,7 @@
-"""JSON as it should be: what Python's decoder lets pass or trips over becomes a value that no check accepts.
+"""Strict JSON: text that Python's decoder wrongly accepts or fails on becomes a value that no check accepts.
 
 Duplicate keys (the last would win silently), ``NaN`` and ``Infinity``, and integers too long to convert
-decode to a ``Misfit``. Because nothing is raised in the middle of a row, all of its faults are told at once.
+decode to a ``Misfit``. As nothing is raised in the middle of a row, all of its faults are reported at once.
 """
 
 import json
@@ -29,13 +29,13 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Misfit:
-    """A value that is wrong whatever the key; ``reason`` says what it is."""
+    """A value that is wrong for every key; ``reason`` says what it is."""
 
     reason: str
 
 
 def kind_of(value: object) -> str:
-    """What ``value`` is, in JSON's words; never the value itself, which may be a secret."""
+    """The kind of ``value``, in JSON's words; never the value itself, which may be a secret."""
     return value.reason if isinstance(value, Misfit) else _KINDS.get(type(value), "another type")
 
 
@@ -69,7 +69,7 @@ def decode_text(text: str, line: int) -> Any:  # noqa: ANN401 - JSON is any valu
     """Decode one whole text.
 
     Raises:
-        BrokenDocumentError: it is not JSON; ``line`` is where the text begins.
+        BrokenDocumentError: it is not JSON; ``line`` is the line at which the text begins.
     """
     try:
         return DECODER.decode(text)

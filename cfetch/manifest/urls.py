@@ -1,7 +1,7 @@
-"""URLs as a manifest may state them: absolute after joining; http and https are sent exactly as written.
+"""The URLs that a manifest may state: absolute after a join; http and https are sent exactly as written.
 
-A signed URL breaks when it is quoted again, so nothing is repaired: what cannot be sent as it is, is refused.
-No message holds the URL.
+A signed URL breaks when it is quoted again, so nothing is repaired: a URL that cannot be sent as it is, is
+refused. No message quotes the URL.
 """
 
 import re
@@ -45,15 +45,15 @@ _REASONS = tuple(
         (r"", "its host holds characters that no host name has"),
     )
 )
-"""Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is given."""
+"""Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is reported."""
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# The query keys of one way to sign: keys that each such link has, and all keys that may change when it is
-# signed anew. A key alone is no signature: ``?st=CA`` and ``?st=NY`` name two objects.
+# For each way to sign: the query keys that every such link has, and all keys that may change when it is
+# signed anew. A single key is no signature: ``?st=CA`` and ``?st=NY`` name two objects.
 _SIGNATURES = (
     (  # AWS Signature Version 4, "Authenticating requests: using query parameters"
         _words("x-amz-algorithm x-amz-credential x-amz-date x-amz-signature"),
@@ -92,21 +92,21 @@ _SIGNATURES = (
 
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
 _TO_ENCODE = re.compile("[ \u00a0-\ud7ff\ue000-\U0010ffff]+")
-# In two steps, each of which looks at a character once: one pattern for both took the cube of the length.
+# Two patterns, each of which reads a character once: a single pattern took cubic time.
 _KEY = re.compile(r"[?&]([^=&#?]*)=")
 _SIGNS = re.compile(r"sig|token|credential|policy|hmac|expires", re.IGNORECASE)
 
 
 class UrlError(ValueError):
-    """A URL that a manifest may not state; the message says why, without the URL."""
+    """A URL that a manifest must not state; the message says why, without the URL."""
 
 
 def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
-    """``text`` as it stands when absolute, else joined to what ``base_url`` returns by RFC 3986 section 5.
+    """Return ``text`` unchanged if it is absolute, else joined to the result of ``base_url`` (RFC 3986, 5).
 
     Raises:
-        UrlError: relative without a base, another scheme, userinfo, no host, a port out of range, or
-            characters that a URL must percent-encode.
+        UrlError: the URL is relative and there is no base, or it has another scheme, userinfo, no host, a
+            port out of range, or characters that a URL must percent-encode.
     """
     match = _ABSOLUTE.match(text)
     if match is None:
@@ -149,17 +149,17 @@ def _check_key(key: str) -> None:
 
 
 def host_of(url: str) -> str:
-    """``SecretUrl.host`` of a URL that ``resolve_url`` has passed, in a tenth of the time."""
+    """Like ``SecretUrl.host``, in a tenth of the time, for a URL that ``resolve_url`` has checked."""
     match = _AUTHORITY.match(url)
     return match[1].lower() if match else ""
 
 
 def strip_signature(url: str) -> str:
-    """The URL less its signature: the same for two links to one object.
+    """The URL without its signature: the same for two links to one object.
 
-    Only the keys of a complete signature go (``_SIGNATURES``); of a query with fewer of them all stays.
+    Keys are removed only if the signature is complete (``_SIGNATURES``); else the whole query stays.
     """
-    if is_object_url(url):  # it is never signed, and its key may hold any sign
+    if is_object_url(url):  # it is never signed, and its key may hold any character
         return url
     stem, mark, query = url.partition("#")[0].partition("?") if "#" in url else url.partition("?")
     if not mark:
@@ -175,7 +175,7 @@ def last_segment(url: str) -> str:
     """The last segment of an absolute URL's path, percent-decoded once: a file's default name.
 
     Raises:
-        UrlError: there is none, or it decodes to something with a slash or to bytes that are not UTF-8.
+        UrlError: there is none, or it decodes to a name with a slash or to bytes that are not UTF-8.
     """
     if is_object_url(url):
         return url.rpartition("/")[2]
@@ -184,7 +184,7 @@ def last_segment(url: str) -> str:
 
 
 def decode_last_segment(url: str) -> str:
-    """The same of a URL that may be relative. Raises as ``last_segment``."""
+    """The same for a URL that may be relative. Raises as ``last_segment``."""
     return _decode_name(url.partition("#")[0].partition("?")[0].rpartition("/")[2])
 
 
@@ -202,10 +202,10 @@ def _decode_name(name: str) -> str:
 
 
 def encode_url(text: str) -> str:
-    """``text`` with spaces and characters outside ASCII encoded as a browser does, where nothing is signed.
+    """Encode spaces and characters outside ASCII as a browser does, unless the URL is signed.
 
-    A URL whose query looks signed stays as it is, for its signature is over one way to encode it. So do
-    characters that no encoding mends, such as a control character.
+    A URL whose query looks signed stays unchanged, as its signature is for one encoding. Characters that may
+    not be encoded either, such as control characters, stay too.
     """
     if any(map(_SIGNS.search, _KEY.findall(text))):
         return text
@@ -223,12 +223,12 @@ def encode_url(text: str) -> str:
 
 
 def make_relative_url(path: str) -> str:
-    """A file's name as a URL beneath a base: RFC 3986 section 4.2, and a colon is no scheme's.
+    """A file's name as a relative URL (RFC 3986 section 4.2); a colon is encoded, so it ends no scheme.
 
     >>> make_relative_url("a b/50%:ü")
     'a%20b/50%25%3A%C3%BC'
     """
-    # Half a surrogate pair, which JSON may state, is a fault of the path and told as such.
+    # JSON may state half a surrogate pair: the check of the path reports it.
     return quote(path, safe="/~!$&'()*+,;=@", errors="surrogatepass")
 
 

@@ -1,7 +1,7 @@
-"""Manifests written, in cfetch's own formats, and in other tools', so that people can compare and leave.
+"""Writes manifests in cfetch's own formats and in other tools' formats.
 
-Writing takes two walks: ``survey`` sees what the entries state, so that a target can tell what it has no
-place for (``list_left_out``) before it writes a line.
+Writing takes two walks: ``survey`` counts the keys that the entries state, so that ``list_left_out`` can tell
+which of them a target cannot hold, before a line is written.
 """
 
 import csv
@@ -29,9 +29,9 @@ _ARIA2_TYPES = {ours: theirs for theirs, ours in CHECKSUM_TYPES.items()}
 
 @dataclass
 class Survey:
-    """What the entries of a manifest state: how many each key, and whether there is a secret among it.
+    """The contents of a manifest: how many entries state each key, and whether there are secrets.
 
-    ``base_url`` is for entries whose URLs are relative; json alone has a place for it.
+    ``base_url`` is for entries whose URLs are relative; only json can hold it.
     """
 
     headers: Headers
@@ -42,9 +42,9 @@ class Survey:
 
 
 class Target(NamedTuple):
-    """A format to write. ``holds`` are the native keys that it has a place for.
+    """A format to write. ``holds`` are the native keys that it can hold.
 
-    ``needs`` is a key without which an entry cannot be written at all.
+    ``needs`` is a key without which an entry cannot be written.
     """
 
     write: Callable[[Iterable[Entry], Survey, TextIO], None]
@@ -53,7 +53,7 @@ class Target(NamedTuple):
 
 
 def survey(entries: Iterable[Entry], headers: Headers) -> Survey:
-    """Walk over the entries; ``headers`` are those of the document."""
+    """Walk over the entries; ``headers`` are the document's."""
     contents = Survey(headers, has_secrets=bool(headers))
     for entry in entries:
         contents.files += 1
@@ -69,14 +69,14 @@ def survey(entries: Iterable[Entry], headers: Headers) -> Survey:
 
 
 def list_left_out(contents: Survey, target: Target) -> list[str]:
-    """What ``target`` has no place for, a phrase each: ``size of 3 files``."""
+    """The keys that ``target`` cannot hold, as phrases: ``size of 3 files``."""
     lost = []
     if target.needs is not None and (without := contents.files - contents.stated[target.needs]):
         lost.append(f"{_count_files(without)} without {target.needs}")
     places = (*KEYS, "chunk")
     stated = Counter(contents.stated)
     if "length" in target.holds:
-        stated["offset"] -= stated["length"]  # then it has a place for this offset too
+        stated["offset"] -= stated["length"]  # then it can hold this offset too
     lost += [
         f"{key} of {_count_files(stated[key])}" for key in places if key not in target.holds and stated[key]
     ]
@@ -84,7 +84,7 @@ def list_left_out(contents: Survey, target: Target) -> list[str]:
 
 
 def check_parts(contents: Survey, target: Target, name: str) -> None:
-    """Raises UsageError: ``target`` would make other files, for want of a place for ranges or pieces."""
+    """Raise UsageError if ``target`` cannot hold ranges or pieces, and would so make other files."""
     if contents.stated["assemble"] and "assemble" not in target.holds:
         raise UsageError(
             f"{_count_files(contents.stated['assemble'])} are pieces of others, and {name} "
@@ -112,7 +112,7 @@ def _find_default_path(entry: Entry) -> str | None:
 
 
 def _make_fields(entry: Entry, headers: Headers) -> dict[str, object]:
-    """What the entry states by the native keys, and ``headers`` of the document with its own."""
+    """The entry's values by native keys; its headers are merged with the document's ``headers``."""
     fields: dict[str, object] = {"url": entry.url.reveal(), "path": entry.path}
     if entry.range_start is not None:
         fields["offset"], fields["length"] = entry.range_start, entry.size_bytes
@@ -137,7 +137,7 @@ def _make_fields(entry: Entry, headers: Headers) -> dict[str, object]:
 
 
 def _merge_headers(headers: Headers, own: Headers) -> dict[str, str]:
-    """The document's headers and the entry's, of which the entry's win whatever their case."""
+    """Merge the document's headers with the entry's, which win; case does not matter."""
     taken = {name.lower() for name, _ in own}
     rest = [(name, value) for name, value in headers if name.lower() not in taken]
     return {name: value.reveal() for name, value in (*rest, *own)}
@@ -207,7 +207,7 @@ def _write_aria2(entries: Iterable[Entry], contents: Survey, out: TextIO) -> Non
 def _write_curl(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:
     """A file for ``curl --config``; ``next`` keeps one entry's headers from another's request."""
     for position, entry in enumerate(entries):
-        path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdout
+        path = entry.path if entry.path != "-" else "./-"  # a dash alone would be stdout
         out.write("next\n" if position else "")
         out.write(f"url = {_quote_for_curl(entry.url.reveal())}\noutput = {_quote_for_curl(path)}\n")
         for name, value in _merge_headers(contents.headers, entry.headers).items():
@@ -227,7 +227,7 @@ def _quote_for_curl(text: str) -> str:
 def _write_checksums(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
     for entry in _select_with_sha256(entries):
         assert entry.digest is not None
-        path = entry.path if entry.path != "-" else "./-"  # the dash alone would be stdin
+        path = entry.path if entry.path != "-" else "./-"  # a dash alone would be stdin
         out.write(f"{entry.digest.hex}  {path}\n")
 
 

@@ -1,4 +1,4 @@
-"""What happened, as documents and for people: metrics, summary, traces, analysis, terminal tables.
+"""The results of runs, as documents and for people: metrics, summary, traces, analysis, terminal tables.
 
 A ``*_document.py`` is a value that ``--json`` prints; a ``*_view.py`` only draws one. Listeners take the
 engine's events; nothing here is called by the engine.
@@ -6,14 +6,14 @@ engine's events; nothing here is called by the engine.
 Listeners of a run::
 
     metrics.py          the metrics file: a header, then a JSON object for each entry; and its reader
-    summary.py          events to summary and exit code
+    summary.py          makes summary and exit code from events
     counts.py           the one tally of entries, bytes and retries (pure)
     event_records.py    the events that the metrics keep (pure)
-    ending.py           what set the end of a run (pure); ending_text.py: in words
+    ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
     tracing.py          the run as an OpenTelemetry span
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
-    saved_time.py       what cancelling an attempt was worth to its file (pure)
-    wasted_bytes.py     which bytes are in no file at the end (pure)
+    saved_time.py       how much time a cancelled attempt saved for its file (pure)
+    wasted_bytes.py     the bytes that are in no file at the end (pure)
 
 Past runs and other verbs::
 
@@ -24,8 +24,8 @@ Past runs and other verbs::
     simulation_document.py  simulation_view.py             ``cfetch bench --simulate``
     format.py                                              numbers and names as people read them, everywhere
 
-When it fails: a metrics file that cannot grow ends the run with exit code 3; a killed run leaves one that
-reads but for its last, torn line. Tracing and views never fail a run. Nothing written here holds a URL's
+When it fails: a metrics file that cannot grow ends the run with exit code 3; the file of a killed run can be
+read except for its last, torn line. Tracing and views never fail a run. Nothing written here holds a URL's
 query, a header or a token.
 
 Where to change: the exit code of a run is ``exit_code`` in ``summary.py`` (of an error:

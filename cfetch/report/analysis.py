@@ -1,6 +1,6 @@
-"""The report of recorded runs: which files were slow, how fast each host was, what mitigation was worth.
+"""The report of recorded runs: which files were slow, how fast each host was, how much mitigation gained.
 
-Pure, in one pass: three numbers are kept of each file; of everything else only the top few.
+Pure, in one pass: memory has three numbers for each file, and of everything else only the top few.
 """
 
 import heapq
@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 SLOWEST = 10  # more is a job for the metrics file itself
 MITIGATIONS = 20
-EVENTS = 20  # of a run; the metrics have all
+EVENTS = 20  # events of a run; the metrics have all
 HOSTS = 20
-BINS = 12  # rows that still read as one picture
+BINS = 12  # at most so many rows, so that they are readable as one picture
 
 
 def analyse(runs: Iterable[Run]) -> Report:
@@ -53,7 +53,7 @@ def analyse(runs: Iterable[Run]) -> Report:
 
 
 class _RunAccount:
-    """What one run has come to; what an older version did not record is worked out."""
+    """The results of one run; values that an older version did not record are computed."""
 
     def __init__(self, header: RunHeader) -> None:
         self._header = header
@@ -135,7 +135,7 @@ class _HostRates:
 class _ReportBuilder:
     def __init__(self) -> None:
         self.hosts: dict[str, _HostRates] = {}
-        self.slowest: list[tuple[float, int, FileRecord]] = []  # heaps; the number settles equal weights
+        self.slowest: list[tuple[float, int, FileRecord]] = []  # heaps; the number breaks ties
         self.shown: list[tuple[float, int, Mitigation]] = []
         self.failures: dict[str, FailureKind] = {}
         self.cancelled = self.better = self.worse = self.unknown = self.wasted_bytes = 0
@@ -216,7 +216,7 @@ def _percentiles(values: "array[float]") -> Percentiles:
 
 
 def _histogram(rates: "list[array[float]]") -> list[Bin]:
-    """Bins whose edges are powers of two, as wide as it takes to stay within ``BINS``."""
+    """Bins whose edges are powers of two, so wide that there are at most ``BINS``."""
     every = (
         np.concatenate([np.frombuffer(rates_of_host) for rates_of_host in rates]) if rates else np.empty(0)
     )

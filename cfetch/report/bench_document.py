@@ -1,7 +1,7 @@
-"""A bench as a value: what `cfetch bench --json` prints (``cfetch.bench/1``).
+"""The document of a bench, which ``cfetch bench --json`` prints (``cfetch.bench/1``).
 
-Times are seconds, sizes bytes. Wall times are taken around the whole child process, start-up included; CPU is
-its user and system time as the kernel accounts it.
+Times are seconds, sizes bytes. Wall times are of the whole child process, with its start-up; CPU is its user
+and system time by the kernel's accounts.
 """
 
 from typing import Literal
@@ -13,10 +13,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One run of cfetch. ``ideal``: the origin behaves; ``none``: faults, no mitigation; ``mitigated``: both.
 
     ``makespan_s`` is from the first attempt's start to the last file's end. Percentiles are of each file's
-    time from its first attempt to its end. ``wrong`` files are missing or differ from the origin's by any
-    byte. ``false_alarms`` are cancelled attempts that the origin did not hold back. ``slowdown`` is wall
-    against ideal. ``finishes_s`` are end times since the run's start, sorted, thinned evenly when there are
-    many; the last one is always kept.
+    time from its first attempt to its end. ``wrong`` files are missing or differ from the origin's in any
+    byte. ``false_alarms`` are cancelled attempts that the origin did not slow down. ``slowdown`` is wall time
+    divided by the ideal run's. ``finishes_s`` are end times since the run's start, sorted; if there are many,
+    they are thinned evenly, and the last one is always kept.
     """
 
     name: Literal["ideal", "none", "mitigated"]
@@ -52,9 +52,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
     """One tool on the scenario.
 
-    ``wall_s`` and ``cpu_s`` are medians over all trials, killed ones counted with the time they were given.
-    In ``command`` L is the list of URLs, K curl's, N that of names, S s5cmd's, M the manifest, O the output
-    folder, U the origin and E the origin as an S3 service.
+    ``wall_s`` and ``cpu_s`` are medians over all trials; a killed trial counts with its time limit. In
+    ``command`` L is the list of URLs, K curl's list, N the list of names, S s5cmd's list, M the manifest, O
+    the output folder, U the origin and E the origin as an S3 service.
     """
 
     name: str
@@ -76,9 +76,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The whole bench. ``faulty`` files of ``files`` misbehave in the runs with faults.
 
-    ``policy`` judged the stragglers of the mitigated run. ``gain``: how many times faster that was, by wall
-    time, than the run without mitigation; ``must`` is the least that was asked for. ``broken``: a sentence
-    for each bound that does not hold; with any the bench ends with exit code 1.
+    ``policy`` judged the stragglers of the mitigated run. ``gain``: how many times faster that run was, by
+    wall time, than the run without mitigation; ``must`` is the required minimum. ``broken``: a sentence for
+    each bound that does not hold; if there is any, the exit code is 1.
     """
 
     schema: str = "cfetch.bench/1"
@@ -103,7 +103,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 class CleanSet(msgspec.Struct, frozen=True, kw_only=True):
     """A set of files without faults, and the tools that brought it, cfetch first.
 
-    ``against_curl``: cfetch's wall time as a multiple of that of ``curl -Z``; None: curl is not installed.
+    ``against_curl``: cfetch's wall time divided by the time of ``curl -Z``; None: curl is not installed.
     """
 
     scenario: str
@@ -115,10 +115,11 @@ class CleanSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanBench(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cfetch bench --clean --json` prints (``cfetch.bench-clean/1``).
+    """The document that ``cfetch bench --clean --json`` prints (``cfetch.bench-clean/1``).
 
-    ``rounds`` of each tool, in turn; figures are medians. ``server``: what has served the files. ``broken``:
-    a sentence for each run of cfetch that did not bring every file; with any the exit code is 1.
+    Each tool makes ``rounds`` runs, in turn; figures are medians. ``server`` has served the files.
+    ``broken``: a sentence for each run of cfetch that did not bring every file; if there is any, the exit
+    code is 1.
     """
 
     schema: str = "cfetch.bench-clean/1"

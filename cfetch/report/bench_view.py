@@ -1,8 +1,8 @@
 """A bench on a terminal: when files finished in each run, side by side, then the numbers.
 
-The picture has one line a run on one time axis. A column's height is how many files finished in it (as a
-logarithm, so that one late file still shows); dots are time in which nothing finished and the job waited.
-Green is the time that the ideal run took, yellow up to twice that, red what comes later: the tail is red.
+The picture has one line for each run, on one time axis. A column's height is the number of files that
+finished in it (as a logarithm, so that a single late file is visible); dots are time in which no file
+finished. Green is the time that the ideal run took, yellow is up to twice that time, and red is the tail.
 """
 
 import math
@@ -28,7 +28,7 @@ _NAMES = {"ideal": "ideal", "none": "no mitigation"}
 
 
 def view(comparison: Comparison) -> RenderableType:
-    """Everything, for ``Console.print``."""
+    """The whole bench, for ``Console.print``."""
     parts: list[RenderableType] = [
         _draw_heading(comparison),
         Text(),
@@ -42,9 +42,9 @@ def view(comparison: Comparison) -> RenderableType:
 
 
 def picture(runs: list[Figures], policy: str) -> list[Text]:
-    """One line a run, the axis and a legend. Equal columns are equal times in all lines.
+    """One line for each run, the axis and a legend. A column is the same time in all lines.
 
-    The mitigated run goes by the name of its ``policy``.
+    The mitigated run has the name of its ``policy``.
     """
     ends_s = {run.name: run.finishes_s[-1] for run in runs if run.finishes_s}
     span_s = max(ends_s.values(), default=0.0) or 1.0
@@ -150,5 +150,5 @@ def _draw_contenders(comparison: Comparison) -> Table:
 
 
 def _list_commands(contenders: list[Contender]) -> list[Text]:
-    """The command line of each contender: a comparison without them is worth nothing."""
+    """The command line of each contender, as a comparison without them is worth nothing."""
     return [Text()] + [Text(contender.command, style="dim", overflow="fold") for contender in contenders]

@@ -11,7 +11,7 @@ _COLUMNS = ("", "wall", "all rounds", "/ curl", "CPU a file", "whole")
 
 
 def view(bench: CleanBench) -> RenderableType:
-    """Everything, for ``Console.print``."""
+    """The whole bench, for ``Console.print``."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for label in _COLUMNS:
         table.add_column(label, justify="right" if label else "left", no_wrap=True)

@@ -1,7 +1,7 @@
-"""What the entries of a run have come to: the one tally of the house, of records and of events.
+"""Counts the results of a run's entries, from records and events: the only tally in cfetch.
 
-What follows from a record is counted when its entry has ended, and only then. So the live view, the summary,
-the report of a metrics file and the tables agree, whatever machine brought the entry. Pure.
+The numbers of a record are counted when its entry has ended, and not before. So the live view, the summary,
+the report of a metrics file and the tables agree, whichever machine brought the entry. Pure.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 
 
 class Counts(msgspec.Struct):
-    """Entries by status, and what they took.
+    """Entries by status, with their bytes, retries and stragglers.
 
     ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
     failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
-    ``mitigation_wasted_bytes`` were received in vain by them. ``hedged`` entries were asked for twice at a
-    time. ``end_s``: the last end.
+    ``mitigation_wasted_bytes`` are the bytes that they received in vain. ``hedged`` entries had two attempts
+    at the same time. ``end_s`` is the end of the last entry.
     """
 
     done: int = 0
@@ -40,7 +40,7 @@ class Counts(msgspec.Struct):
     end_s: float = 0.0
 
     def of(self, event: Event) -> None:
-        """Count an event; a listener."""
+        """Count an event, as a listener."""
         if isinstance(event, EntryFinished):
             self.add(event.record)
         elif isinstance(event, StragglerCancelled):
@@ -48,7 +48,7 @@ class Counts(msgspec.Struct):
 
     def add(self, record: FileRecord) -> None:
         """Count an entry that has come to its end."""
-        if not record.attempts and record.status == "skipped":  # a run may consist of nothing else
+        if not record.attempts and record.status == "skipped":  # fast path: a run may have only such entries
             self.skipped += 1
             self.skipped_bytes += record.bytes
             self.end_s = max(self.end_s, record.end_s)
@@ -73,7 +73,7 @@ class Counts(msgspec.Struct):
             self.mitigation_wasted_bytes += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
 
     def include(self, other: Self) -> None:
-        """Count all that ``other``, a part of the same run, has counted."""
+        """Add the counts of ``other``, a part of the same run."""
         end_s = max(self.end_s, other.end_s)
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -81,29 +81,29 @@ class Counts(msgspec.Struct):
 
     @property
     def in_place(self) -> int:
-        """Entries whose file stands under its name."""
+        """Entries whose file is published."""
         return self.done + self.skipped
 
     @property
     def in_place_bytes(self) -> int:
-        """Bytes of the files that stand under their names."""
+        """Bytes of the published files."""
         return self.done_bytes + self.skipped_bytes
 
     @property
     def settled(self) -> int:
-        """Entries about which nothing remains to be done."""
+        """Entries that are in place or have failed."""
         return self.in_place + self.failed
 
     @property
     def ended(self) -> int:
-        """Entries that have come to an end, those included that a later run has to bring."""
+        """Entries that have ended, including cancelled entries, which a later run has to bring."""
         return self.settled + self.cancelled
 
 
 class LiveCounts:
-    """What a run has come to at this moment; a listener.
+    """The results of a run so far; a listener.
 
-    ``ended`` counts the entries that have ended. ``adopted_bytes`` were there of a dead run.
+    ``ended`` counts the entries that have ended. ``adopted_bytes`` come from the parts of a dead run.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class LiveCounts:
 
     @property
     def retries(self) -> int:
-        """The number of retries that were made or are about to follow."""
+        """The number of retries that were made or are scheduled."""
         return self.ended.retries + self._announced.total()
 
     def __call__(self, event: Event) -> None:
@@ -128,14 +128,14 @@ class LiveCounts:
             self.ended.of(event)
 
     def adopt(self, size_bytes: int) -> None:
-        """Count bytes of a dead run's that are gone on with."""
+        """Count bytes of a dead run's part that this run continues."""
         self.adopted_bytes += size_bytes
 
 
 def retries(record: FileRecord) -> int:
-    """Further attempts at the entry after a failed one.
+    """Count the entry's attempts that follow a failed attempt.
 
-    An attempt that follows a cancelled straggler is none, nor is one for a further segment of the entry.
+    An attempt after a cancelled straggler is no retry, nor is an attempt for a further segment of the entry.
     """
     if len(record.attempts) < 2:
         return 0

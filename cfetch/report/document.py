@@ -1,6 +1,6 @@
-"""The report as a value: what `cfetch report --json` prints (``cfetch.report/1``).
+"""The document of a report, which ``cfetch report --json`` prints (``cfetch.report/1``).
 
-Times are seconds, sizes bytes, rates bytes per second, as in the metrics that it is made from.
+Times are seconds, sizes bytes, rates bytes per second, as in the metrics.
 """
 
 import msgspec
@@ -18,14 +18,14 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's headline. ``bytes`` came over the wire; the ``wasted`` ones among them are in no file.
+    """One run's headline. ``bytes`` came over the wire; ``wasted`` of them are in no file.
 
     ``retries`` are attempts after a failed one; cancelled stragglers are in ``stragglers``. A run is not
     ``complete`` while some of the ``planned`` files have no record: it was stopped or still goes on.
-    ``saved_s``: by how much mitigation has made it shorter, below 0: longer (``cfetch.report.makespan``).
-    ``tail``: what set its end (``cfetch.report.ending``), under ``policy``, with ``widths`` of hosts that
-    differ from its concurrency, and ``most`` places up to which it searched for more. ``events``: the first
-    that bore on its speed, of ``events_total``. ``exit_code`` None: it is not recorded.
+    ``saved_s``: how much shorter mitigation has made the run; below 0: longer (``cfetch.report.makespan``).
+    ``tail``: the cause that decided its end (``cfetch.report.ending``). ``widths`` are the limits of hosts
+    that differ from its concurrency; it searched for more places up to ``most``. ``events``: the first events
+    that affected its speed, of ``events_total``. ``exit_code`` None: it is not recorded.
     """
 
     source: str
@@ -57,7 +57,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that took long from its first attempt to its end; ``why`` is explained by its attempts.
+    """A file that took long from its first attempt to its end; ``why`` is the reason by its attempts.
 
     ``instant`` names the run.
     """
@@ -94,8 +94,8 @@ class Bin(msgspec.Struct, frozen=True, kw_only=True):
 class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
     """One cancelled attempt; ``cfetch.report.saved_time`` says how it is judged.
 
-    ``projected_s`` None: it is unknown when it would have ended; ``finish_s`` None: the file never came.
-    ``saved_s``: seconds by which the file came sooner, below 0: later.
+    ``projected_s`` is the time at which the attempt would have ended; None: unknown. ``finish_s`` None: the
+    file never came. ``saved_s``: seconds by which the file came sooner; below 0: later.
     """
 
     path: str
@@ -110,10 +110,10 @@ class Mitigation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mitigations(msgspec.Struct, frozen=True, kw_only=True):
-    """All attempts cancelled as stragglers or lost to a second stream; ``shown`` has those of most effect.
+    """All attempts cancelled as stragglers or lost to a second stream; ``shown``: those with most effect.
 
-    There is no sum of the seconds by which files came sooner: files run side by side. What a run has gained
-    is ``RunLine.saved_s``.
+    There is no sum of the seconds by which files came sooner, as files run at the same time. The gain of a
+    run is ``RunLine.saved_s``.
     """
 
     cancelled: int
@@ -134,7 +134,7 @@ class FailureKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch report --json`` prints (``cfetch.report/1``)."""
+    """The document that ``cfetch report --json`` prints (``cfetch.report/1``)."""
 
     schema: str = "cfetch.report/1"
     runs: list[RunLine]

@@ -1,22 +1,22 @@
-"""What set the end of a run: a function of its records and of the events beside them. Pure.
+"""Finds the cause that decided the end of a run, from its records and events. Pure.
 
-The tail of a run is the time at its end in which at most half of its places had an entry of their own; others
-were idle, or brought segments of those entries. It is worth a word if it lasted ``LEAST_S`` and
-``LEAST_SHARE`` of the run. Then something kept the others from working:
+The tail of a run is the time at its end in which at most half of its places had an entry of their own; the
+other places were idle, or brought segments of those entries. A tail is reported if it lasted ``LEAST_S`` and
+``LEAST_SHARE`` of the run. Then one of these causes kept the other places from work:
 
 ===============  ====================================================================================
-``flush``        all bytes had come, and were being flushed or published
+``flush``        all bytes had arrived, and files were being flushed or published
 ``retry``        the last entry waited for its next try, or (``pause``) for its host, which throttles
 ``host limit``   entries waited for a place at their host
 ``slow file``    the last entry came at less than half of its host's usual rate
 ``large file``   the last entry was simply larger than the others
 ===============  ====================================================================================
 
-A run without such a tail was bound as a whole: by a ``rate limit``, by the ``disk`` (downloads waited for
-it), by the ``pause`` of a host, by a ``host limit``, or by its ``places``. ``nothing``: by none of these.
-``stopped``: it was ended early.
+A run without such a tail was limited as a whole: by a ``rate limit``, by the ``disk`` (downloads waited for
+it), by the ``pause`` of a host, by a ``host limit``, or by its ``places``; ``nothing``: by none of these.
+``stopped``: the run was ended early.
 
-Memory is bounded: of all entries but the latest ``KEPT`` only sums are kept.
+Memory is bounded: the latest ``KEPT`` entries are kept, and only sums of the others.
 """
 
 from collections import Counter, defaultdict
@@ -34,30 +34,30 @@ BOUNDS = (
     *("nothing", "stopped", "flush", "retry", "pause", "slow file", "large file", "host limit"),
     *("rate limit", "disk", "places"),
 )
-KEPT = 1024  # the most that may be under way at a time
+KEPT = 1024  # the most attempts that may be under way at the same time
 LEAST_S = 1.0
 LEAST_SHARE = 0.1
-SLOW = 0.5  # of the usual rate of its host
-NO_FASTER = 1.5  # times the rate of the file's first attempt
+SLOW = 0.5  # a slow file has less than this share of the usual rate of its host
+NO_FASTER = 1.5  # up to this multiple of the first attempt's rate, a fresh attempt was no faster
 OLD_S = 0.3  # a younger attempt may still be connecting
-FULL = 0.8  # of a limit, on average: it was reached nearly all the time
-WAITED = 3  # entries that begin in the tail: they had waited for a place
-AT_ONCE = 0.1  # of the tail; entries that begin before may have begun together
+FULL = 0.8  # a limit of which this share was used on average was reached nearly all the time
+WAITED = 3  # if so many entries begin in the tail, they had waited for a place
+AT_ONCE = 0.1  # share of the tail: entries that begin earlier may have begun together
 
 
 class Limits(NamedTuple):
-    """The settings that bound a run's speed; None: no such limit."""
+    """The settings that limit a run's speed; None: no such limit."""
 
     policy: str
     places: int
     per_host: int | None
     rate_bps: int | None
     host_rate_bps: int | None
-    most: int = 0  # places up to which the run searched for more by itself; 0: it did not
+    most: int = 0  # the run might search for more places up to this; 0: it did not search
 
     @classmethod
     def of(cls, settings: Mapping[str, object], places: int) -> "Limits":
-        """The limits in a run header's settings, which may be another version's."""
+        """Read the limits in a run header's settings, which may come from another version."""
         policy = settings.get("policy")
         if settings.get("mitigation") is False:
             policy = "none"
@@ -78,11 +78,11 @@ class Limits(NamedTuple):
 
 
 class Ending:
-    """What is known of a run's end: ``add`` its records and events, in any order."""
+    """The data about a run's end: ``add`` its records and ``note`` its events, in any order."""
 
     def __init__(self) -> None:
         self.widths: dict[str, int] = {}
-        self._latest: list[tuple[float, int, FileRecord]] = []  # a heap; the number settles equal ends
+        self._latest: list[tuple[float, int, FileRecord]] = []  # a heap; the number breaks ties
         self._entries = 0
         self._busy_s: defaultdict[str, float] = defaultdict(float)  # by host
         self._bytes: Counter[str] = Counter()
@@ -91,7 +91,7 @@ class Ending:
         self._last_byte_s = 0.0
 
     def add(self, record: FileRecord) -> None:
-        """Take an entry that has come to its end."""
+        """Add an entry that has ended."""
         self._entries += 1
         for attempt in record.attempts:
             host = attempt.mirror or record.host
@@ -107,14 +107,14 @@ class Ending:
                 heapreplace(self._latest, item)
 
     def note(self, event: EventRecord) -> None:
-        """Take what happened beside the entries."""
+        """Add an event."""
         if event.kind == "width" and event.host is not None and event.places is not None:
             self.widths[event.host] = event.places
         elif event.kind == "pause" and event.host is not None:
             self._paused_s[event.host] += event.seconds or 0.0
 
     def tail(self, limits: Limits, elapsed_s: float, *, stopped: str | None = None) -> Tail:
-        """What set the end of the run, which took ``elapsed_s``. ``stopped``: why it ended early."""
+        """Find the cause of the end of the run, which took ``elapsed_s``. ``stopped``: why it ended early."""
         if stopped is not None:
             return Tail(bound="stopped", reason=stopped)
         if not self._latest:
@@ -193,7 +193,7 @@ class Ending:
         )
 
     def _find_rate_limit(self, limits: Limits) -> Tail | None:
-        """The stated limit that the whole run has reached; then its last file was not slow by itself."""
+        """Find the rate limit that the whole run has reached; then the last file itself was not slow."""
         span_s = max(self._last_byte_s, 0.001)
         if limits.rate_bps and sum(self._bytes.values()) >= FULL * limits.rate_bps * span_s:
             return Tail(bound="rate limit", limit=limits.rate_bps)
@@ -220,9 +220,9 @@ class Ending:
 
 
 def find_tail(records: Sequence[FileRecord], places: int) -> float:
-    """When more than half of the ``places`` last had an entry; the first start if they never had.
+    """The last time at which more than half of the ``places`` had an entry; else the first start.
 
-    Helpers do not count: they take places that would be idle.
+    Helpers do not count: they use places that would be idle.
     """
     steps = sorted(
         (

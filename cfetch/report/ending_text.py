@@ -1,4 +1,4 @@
-"""What set the end of a run, and what to change about it, in words, for dashboard and report."""
+"""Words for dashboard and report: the cause that decided the end of a run, and what to change."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -7,13 +7,13 @@ from cfetch.records import Tail
 from cfetch.report.format import duration, plural, rate, shorten, size
 from cfetch.secret import printable
 
-NAME = 40  # columns of a path
+NAME = 40  # columns for a path
 
 
 class Setup(NamedTuple):
-    """How a run was set up: its policy, and hosts that had other widths at its end than the usual.
+    """The setup of a run: its policy, and the hosts whose limits were not the usual ones at its end.
 
-    ``most``: the places up to which it searched by itself for more; 0: it did not.
+    ``most``: the run searched for more places up to this number; 0: it did not search.
     """
 
     policy: str
@@ -22,7 +22,7 @@ class Setup(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """What set the end, why, and what to change; the latter two may be empty."""
+    """The cause of the end, its reason, and advice; reason and advice may be empty."""
 
     what: str
     why: str = ""
@@ -30,7 +30,7 @@ class _Words(NamedTuple):
 
 
 def explain_tail(tail: Tail, setup: Setup) -> list[str]:
-    """What set the end, why, and what to change: a short line for each; none if nothing stands out."""
+    """A short line for each: the cause of the end, its reason, and advice; none if no cause is known."""
     maker = _MAKERS.get(tail.bound)
     if maker is None:
         return []

@@ -1,7 +1,7 @@
-"""The events that the metrics keep: what bore on the speed of the run, beside the records of its entries.
+"""The events that the metrics keep besides the records of entries: events that affected the run's speed.
 
-``kind`` is the event in a word: see ``KINDS``. What happened to a single entry is in its own record and not
-repeated, but for probes and for entries that are left alone. Pure.
+``kind`` is the event in one word, see ``KINDS``. Events of a single entry are in its own record and are not
+repeated, except for probes and for entries that are left alone. Pure.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ KINDS = {
 
 
 def make_event_record(event: Event) -> EventRecord | None:
-    """The record of ``event``; None where the metrics do not keep it."""
+    """The record of ``event``; None if the metrics do not keep it."""
     maker = _MAKERS.get(type(event))
     return None if maker is None else maker(event)
 

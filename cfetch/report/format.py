@@ -72,7 +72,7 @@ def duration(seconds: float | None) -> str:
 
 
 def saving_text(saved_s: float) -> str:
-    """What mitigation was worth to the run; empty where that is less than its replay can tell.
+    """How much time mitigation saved the run; empty if it is too little for the replay's precision.
 
     >>> saving_text(58.04), saving_text(-2.0), saving_text(0.04)
     ('58s shorter by mitigation', '2.0s longer by mitigation', '')
@@ -88,13 +88,13 @@ def count(number: int) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """``1 file``, ``10,000 files``; an ending in ``y`` becomes ``ies``, one in ``ch`` gets ``es``."""
+    """``1 file``, ``10,000 files``; a noun in ``y`` gets ``ies``, a noun in ``ch`` gets ``es``."""
     many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("ch") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else many}"
 
 
 def percent(fraction: float) -> str:
-    """A share in per cent, rounded down: 100 % only for the whole.
+    """A share in per cent, rounded down, so that only the whole is 100 %.
 
     >>> percent(0.9999), percent(1.0)
     ('99 %', '100 %')
@@ -118,8 +118,8 @@ def _char_width(char: str) -> int:
 def shorten(path: str, width: int) -> str:
     """``path`` printable and at most ``width`` columns wide.
 
-    Inner directories go first, then all of them, then the later middle of the name: what tells neighbours
-    apart (``part-00017``) stands before what they share (``-c000.snappy.parquet``).
+    Inner directories are dropped first, then all directories, then the later middle of the name: the text in
+    which neighbours differ (``part-00017``) comes before the text that they share (``-c000.snappy.parquet``).
 
     >>> shorten("data/2026/06/part-00017.arrow", 24)
     'data/…/part-00017.arrow'
@@ -155,6 +155,6 @@ def fit(text: str, width: int) -> str:
 
 
 def sparkline(values: list[float]) -> str:
-    """One column a value, full height for the largest; 0 is the lowest bar."""
+    """One column for each value; the largest has full height, and 0 is the lowest bar."""
     top = max(values, default=0.0)
     return "".join(_LEVELS[max(0, math.ceil(8 * value / top) - 1) if top > 0 else 0] for value in values)

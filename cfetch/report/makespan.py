@@ -1,23 +1,23 @@
-"""How much shorter mitigation has made a run: a replay of the run as it would have been without.
+"""Computes how much shorter mitigation has made a run, by a replay of the run without mitigation.
 
-Files come side by side, so seconds saved on files do not add up to seconds of the run. The replay counts
-what matters, the makespan. It takes the entries in the order of their starts and gives each to the place that
-is free first (list scheduling; R. L. Graham, 1966), twice:
+Files come at the same time, so the seconds saved on files do not add up to seconds of the run. The replay
+computes the makespan. It takes the entries in the order of their starts and gives each to the place that is
+free first (list scheduling; R. L. Graham, 1966), twice:
 
 - as it was: an entry holds its place for as long as its own attempts and the wait for its helpers took;
 - left alone: an entry whose attempt was cancelled holds its place until that attempt would have ended by its
-  projection, and those that came to its help are not there.
+  projection, and there are no helpers.
 
 The difference of the two makespans is what was saved; below 0, what mitigation cost. Both replays have as
 many places as were in use at once. Both leave out waits before a retry, pauses of hosts and limits of single
 hosts, so these cancel out.
 
-A file that others helped counts as mitigated only if its own attempt was far slower than the helpers: what
-splitting gains on good connections is not a saving by mitigation. An entry whose projection is unknown, and
-one that did not come to its end, counts as it was in both replays.
+An entry with helpers counts as mitigated only if its own attempt was far slower than the helpers: the gain of
+segments over good connections is not due to mitigation. If an entry's projection is unknown, or it is not
+done, it counts as it was in both replays.
 
-Memory is bounded: beyond ``MOST_JOBS`` entries the older ones are merged, some neighbours into one that takes
-as long as all of them; the latest stay as they are, since they decide when the run ends. Pure.
+Memory is bounded: beyond ``MOST_JOBS`` entries the older entries are merged, a few neighbours into one that
+takes as long as all of them; the latest stay unmerged, since they decide when the run ends. Pure.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.saved_time import list_verdicts, running_rate_bps
 
 MOST_JOBS = 1 << 16  # some 10 MiB
-ROUNDING_S = 2e-6  # of recorded times
-SLOW = 0.5  # of the helpers' rate: such an attempt was rescued, a faster one only helped
+ROUNDING_S = 2e-6  # recorded times are rounded by up to this
+SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
 
 
 class Job(NamedTuple):
-    """What holds a place from ``start_s`` on for ``took_s``; without mitigation for ``alone_s``."""
+    """A job that holds a place from ``start_s`` on for ``took_s``; without mitigation for ``alone_s``."""
 
     start_s: float
     took_s: float
@@ -52,7 +52,7 @@ class Makespan:
         self._has_mitigated = False
 
     def add(self, record: FileRecord) -> None:
-        """Take an entry that has come to its end."""
+        """Add an entry that has ended."""
         if not record.attempts:
             return
         jobs = list_jobs(record)
@@ -82,7 +82,7 @@ class Makespan:
 
 
 def _merge_jobs(jobs: list[Job], number: int) -> list[Job]:
-    """One job for each ``number`` of neighbours, as long as all of them."""
+    """Merge each ``number`` of neighbours into one job that takes as long as all of them."""
     groups = (jobs[start : start + number] for start in range(0, len(jobs), number))
     return [
         Job(group[0].start_s, sum(job.took_s for job in group), sum(job.alone_s for job in group))
@@ -91,7 +91,7 @@ def _merge_jobs(jobs: list[Job], number: int) -> list[Job]:
 
 
 def schedule_jobs(durations_s: Iterable[float], places: int) -> float:
-    """When the last of the jobs ends, if each in turn gets the place that is free first."""
+    """The end of the last job, if each job in turn gets the place that is free first."""
     free_s = [0.0] * max(1, places)
     heapify(free_s)
     for duration_s in durations_s:
@@ -100,7 +100,7 @@ def schedule_jobs(durations_s: Iterable[float], places: int) -> float:
 
 
 def count_peak(jobs: Iterable[Job]) -> int:
-    """The most jobs that held a place at the same time; an end makes room for a start of the same moment."""
+    """The most jobs that held a place at the same time; an end counts before a start at the same moment."""
     spans = list(jobs)
     ends_s = sorted(start_s + took_s for start_s, took_s, _ in spans)
     peak = ended = 0
@@ -112,7 +112,7 @@ def count_peak(jobs: Iterable[Job]) -> int:
 
 
 def list_jobs(record: FileRecord) -> list[Job]:
-    """The jobs of one entry: its own, and one for each helper; none of an entry without attempts."""
+    """The jobs of one entry: its own, and one for each helper; none if it has no attempts of its own."""
     attempts = record.attempts
     if len(attempts) == 1:  # nearly every entry
         start_s = attempts[0].start_s
@@ -133,13 +133,13 @@ def list_jobs(record: FileRecord) -> list[Job]:
 
 
 def _held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
-    """Seconds for which a place was held: only the attempt after a cancelled one starts at once."""
+    """Seconds for which an attempt held its place; after a cancelled attempt, up to the next start."""
     end_s = after.start_s if attempt.outcome in _CANCELLED else attempt.end_s
     return end_s - attempt.start_s
 
 
 def _alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]) -> float | None:
-    """Seconds for which the entry would have held its place without mitigation; None: as long as it did."""
+    """Seconds for which the entry would have held its place without mitigation; None: the same or unknown."""
     before_s = 0.0
     for attempt in own:
         if attempt.outcome in _CANCELLED or _was_rescued(attempt, helpers):
@@ -153,13 +153,13 @@ _CANCELLED = {"straggler", "lost"}
 
 
 def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
-    """Whether helpers have taken over a part of what a slow attempt was to bring."""
+    """Whether helpers have taken over a part of a slow attempt's bytes."""
     rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
     return bool(rates) and attempt.bytes > 0 and running_rate_bps(attempt) < SLOW * median(rates)
 
 
 def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:
-    """When ``attempt`` would have brought the file to its end alone; None: unknown."""
+    """The time at which ``attempt`` alone would have completed the file; None: unknown."""
     rate_bps = running_rate_bps(attempt)
     if attempt.outcome not in _CANCELLED:
         left_bytes = record.bytes - attempt.from_byte - attempt.bytes
@@ -171,5 +171,5 @@ def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None
         )
     if end_s is None or attempt.to_byte is None:
         return end_s
-    others_bytes = record.bytes - attempt.to_byte  # they were taken from it before
+    others_bytes = record.bytes - attempt.to_byte  # helpers had taken them over before
     return end_s + others_bytes / rate_bps if rate_bps > 0 else end_s

@@ -1,9 +1,9 @@
 """The metrics file: a header for the run, the records of entries and events, the end; one JSON object a line.
 
-A name that ends in ``.json`` gets one array document instead, one element a line. Both forms are written as a
-stream and read line by line in bounded memory. The file of a killed run can be read except for its last, torn
-line. Formats: ``cfetch.run/1``, ``cfetch.file/1``, ``cfetch.event/1`` and ``cfetch.end/1``; files of earlier
-versions have the first two only.
+If the name ends in ``.json``, the file is one array document, with one element a line. Both forms are written
+as a stream and read line by line in bounded memory. The file of a killed run can be read except for its last,
+torn line. Formats: ``cfetch.run/1``, ``cfetch.file/1``, ``cfetch.event/1`` and ``cfetch.end/1``; files of
+earlier versions have only the first two.
 """
 
 import os
@@ -24,8 +24,8 @@ from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord, Int6
 from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
 
-FLUSH_EVERY_S = 1.0  # what a kill -9 may cost of the record
-GROUP_RECORDS = 64  # encoded at once, which takes half the time of one after the other
+FLUSH_EVERY_S = 1.0  # a kill -9 may lose the records of this time
+GROUP_RECORDS = 64  # encoded at once, which takes half the time
 _OF_A_DESTINATION = Path(".cfetch", "metrics")
 MAX_LINE_BYTES = 16 << 20  # fifty times the record of a file with a hundred attempts
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
@@ -75,7 +75,7 @@ class MetricsFile:
             self.flush()
         elif isinstance(event, RunExplained):
             self._add(event.record)
-            return  # closing writes it, and what fails then is the run's error
+            return  # ``close`` writes it, and a failure there is the run's error
         elif (kept := make_event_record(event)) is not None:
             self._add(kept)
         if len(self._buffer) >= BUFFER_BYTES or event.t_s - self._flushed_s >= FLUSH_EVERY_S:
@@ -96,7 +96,7 @@ class MetricsFile:
             fd, self._fd = self._fd, -1
             try:
                 os.close(fd)
-            except OSError as error:  # a network file system may tell now that it is full
+            except OSError as error:  # a network file system may report only now that it is full
                 raise self._fault(error) from None
 
     def __enter__(self) -> Self:
@@ -123,7 +123,7 @@ class MetricsFile:
             self._encode()
 
     def _encode(self) -> None:
-        """Put the records that were added since into the buffer."""
+        """Encode the new records into the buffer."""
         if not self._records:
             return
         text = self._encoder.encode_lines(self._records)
@@ -134,7 +134,7 @@ class MetricsFile:
         self._buffer += text
 
     def flush(self) -> None:
-        """Write what has come so far. Raises LocalFault."""
+        """Write all records so far. Raises LocalFault."""
         self._encode()
         if self._fd < 0:
             self._buffer.clear()
@@ -182,15 +182,15 @@ class Run(NamedTuple):
 
     @property
     def files(self) -> Iterator[FileRecord]:
-        """The records of entries; the others are passed over."""
+        """The records of entries; other records are skipped."""
         return (record for record in self.records if isinstance(record, FileRecord))
 
 
 def expand_metrics(paths: Iterable[Path]) -> list[Path]:
-    """Directories become the metrics files in them, or in their state directory if they are destinations.
+    """Replace each directory by the metrics files in it, or in its state directory if it is a destination.
 
     Raises:
-        UsageError: a directory has none.
+        UsageError: a directory has no metrics files.
     """
     files: list[Path] = []
     for path in paths:
@@ -208,7 +208,7 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
 
 
 def _order_of_runs(path: Path) -> tuple[str, int, str]:
-    """A plan's later runs, ``<instant>.<epoch>.jsonl``, come after its first one."""
+    """The sort key: a plan's later runs, ``<instant>.<epoch>.jsonl``, come after its first run."""
     instant, _, epoch = path.stem.partition(".")
     return instant, int(epoch) if epoch.isascii() and epoch.isdigit() else 0, epoch
 
@@ -233,10 +233,10 @@ def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The paths of the entries that the runs of a metrics file have left to do, for ``in``.
+    """The paths of the entries that the runs of a metrics file have left to do, for the operator ``in``.
 
-    ``failed``: those that failed or were cancelled. Where a run ended before it had come to each of its
-    entries, all but those in place are left: ``in_place`` names them, else it is None.
+    ``failed``: entries that failed or were cancelled. If a run ended before all of its entries had ended,
+    every entry that is not ``in_place`` is left to do; else ``in_place`` is None.
     """
 
     failed: set[str]
@@ -247,7 +247,7 @@ class Unfinished:
 
 
 def read_unfinished(path: Path) -> Unfinished:
-    """What is left to do; a later run of the file counts more. Raises UsageError, as ``read_metrics``."""
+    """Find the entries left to do; a later run in the file counts more. Raises as ``read_metrics``."""
     failed: set[str] = set()
     in_place: set[str] = set()
     is_whole = True

@@ -1,4 +1,4 @@
-"""What ``cfetch plan`` shows of a timeline: documents for machines, lines for people."""
+"""The output of ``cfetch plan`` about a timeline: documents for machines, lines for people."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,9 +13,9 @@ from cfetch.secret import printable
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One instant. ``owner`` is the process that works on it or completed it.
 
-    ``live`` None: only time can show whether the owner is alive. ``released``: the owner ended in good
+    ``live`` None: it is not certain yet whether the owner is alive. ``released``: the owner ended in good
     order, and any process may go on. ``target`` is the plan that a rollback names; ``files`` and ``bytes``
-    are the plan's.
+    are set only for a plan.
     """
 
     instant: str
@@ -42,12 +42,12 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--dry-run`` prints (``cfetch.preview/1``); nothing is downloaded.
+    """The document that ``--dry-run`` prints (``cfetch.preview/1``); nothing is downloaded.
 
-    ``hosts``: files by host, the largest hosts only; ``more_hosts``: the number of others. ``volumes``: the
-    free bytes of each, where there are several. For a manifest that Spark has prepared, ``batches`` is the
-    number of tasks, and ``floors`` the seconds that the slowest hosts take with any number of executors.
-    ``notes`` say what a person should know of the manifest.
+    ``hosts``: files by host, only the largest hosts; ``more_hosts``: the number of others. ``volumes``: the
+    free bytes of each volume, if there are several. For a manifest that Spark has prepared, ``batches`` is
+    the number of tasks, and ``floors`` the seconds that the slowest hosts take with any number of executors.
+    ``notes`` are for the user.
     """
 
     schema: str = "cfetch.preview/1"
@@ -67,10 +67,10 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyncPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch sync --dry-run`` prints (``cfetch.sync-preview/1``).
+    """The document that ``cfetch sync --dry-run`` prints (``cfetch.sync-preview/1``).
 
-    ``changed`` files would be fetched again; ``gone``: the source has them no longer. ``deletes`` are the
-    first thousand that would be deleted. ``refusal``: why a run would end at once.
+    ``changed`` files would be fetched again; the source no longer has ``gone`` files. ``deletes`` are the
+    first thousand files that would be deleted. ``refusal``: why a run would end at once.
     """
 
     schema: str = "cfetch.sync-preview/1"
@@ -89,7 +89,7 @@ class Previews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``cfetch plan schedule`` prints (``cfetch.scheduled/1``).
+    """The document that ``cfetch plan schedule`` prints (``cfetch.scheduled/1``).
 
     ``was_pending``: the same plan was on the timeline already, and no second one was made.
     """

@@ -1,9 +1,9 @@
-"""What cancelling an attempt was worth: seconds saved, bytes received in vain.
+"""Computes the effect of a cancelled attempt: seconds saved, bytes received in vain.
 
-The saving compares two times. The projection: when the attempt would have been done, had it been left alone.
-The replacement: when its range was really done, or, if the attempt after it was cancelled too, the projection
-of that one. Attempts are judged from the last to the first, so the savings of one file add up and nothing is
-counted twice.
+The saving is the difference of two times. The projection is the time at which the attempt would have been
+done without the cancellation. The replacement is the time at which its range was really done; or, if the next
+attempt was cancelled too, the projection of that attempt. Attempts are judged from the last to the first, so
+the savings of one file add up and nothing is counted twice.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from cfetch.report.wasted_bytes import wasted_by_attempt
 class Verdict(NamedTuple):
     """The verdict on one attempt that was cancelled as a straggler, or (in older metrics) lost a race.
 
-    ``rate_bps``: its rate when it ended. ``projected_s``: when it would have been done, as estimated by the
-    policy that cancelled it, else by that rate; None: unknown. ``saved_s``: None where the projection is
-    unknown or the file never came; 0 for a second stream that lost.
+    ``rate_bps``: its rate when it ended. ``projected_s``: the time at which it would have been done, by the
+    estimate of the policy that cancelled it, or else by that rate; None: unknown. ``saved_s``: None if the
+    projection is unknown or the file never came; 0 for a second stream that lost.
     """
 
     attempt: AttemptRecord
@@ -33,11 +33,11 @@ class Verdict(NamedTuple):
 def add_verdicts(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
     """The record, with a verdict on each cancelled attempt.
 
-    An attempt that stood still has no rate to project from. Without mitigation the stall rule would have
-    ended it ``stall_timeout_s`` after its last byte, and its replacement would have been later by as much:
-    that is its projection. One exception: an attempt got no byte, and its successor waited for its first
-    byte at least as long. Then the server was late with the file, not the connection. Left alone, the first
-    request would have been answered sooner, by as much as it was sent sooner.
+    A stalled attempt has no rate for a projection. Without mitigation, the stall rule would have ended it
+    ``stall_timeout_s`` after its last byte, and its replacement would have been later by the same time: that
+    is its projection. There is one exception: the attempt got no byte, and its successor waited for its first
+    byte at least as long. Then the server was slow with the file, not the connection, and the first request
+    would have been answered sooner, as it was sent sooner.
     """
     if all(attempt.outcome not in _CANCELLED for attempt in record.attempts):
         return record
@@ -67,7 +67,7 @@ _CANCELLED = {"straggler", "lost"}
 def _judge(record: FileRecord, stall_timeout_s: float | None) -> list[Verdict]:
     finish_s = record.end_s if record.status == "done" else None
     has_helpers = any(attempt.helper for attempt in record.attempts)
-    projected_by_end: dict[int | None, float | None] = {}  # of the attempt judged before, by end of range
+    projected_by_end: dict[int | None, float | None] = {}  # of later attempts, by end of range
     verdicts = []
     wasted = wasted_by_attempt(record)
     for index in reversed(range(len(record.attempts))):
@@ -95,7 +95,7 @@ def _judge(record: FileRecord, stall_timeout_s: float | None) -> list[Verdict]:
 def running_rate_bps(attempt: AttemptRecord) -> float:
     """The rate of ``attempt`` when it ended.
 
-    It is measured over the second half of the time since its first byte, including silence at the end.
+    The rate is measured over the second half of the time since the first byte, including silence at the end.
     """
     if attempt.first_byte_s is None or not attempt.bytes:
         return 0.0
@@ -129,7 +129,7 @@ def _projected_s(
 
 
 def _wasted_wait_s(attempts: Sequence[AttemptRecord], index: int) -> float:
-    """How much sooner than its successor an attempt without any byte was sent; 0 if that waited less."""
+    """Seconds by which an attempt without any byte began before its successor; 0 if that waited less."""
     silent = attempts[index]
     successor = next(
         (
@@ -148,7 +148,7 @@ def _wasted_wait_s(attempts: Sequence[AttemptRecord], index: int) -> float:
 
 
 def _range_end_s(record: FileRecord, index: int) -> float:
-    """When the last byte of the attempt's unfinished range came; other ranges of the file do not count."""
+    """The time of the last byte in the attempt's unfinished range; other ranges of the file do not count."""
     attempt = record.attempts[index]
     start = attempt.from_byte + attempt.bytes
     end = record.bytes if attempt.to_byte is None else attempt.to_byte

@@ -1,23 +1,23 @@
-"""Simulated runs as values: what `cfetch bench --simulate --json` prints (``cfetch.simulation/1``).
+"""The document of simulated runs, which ``cfetch bench --simulate --json`` prints (``cfetch.simulation/1``).
 
 Times are seconds of virtual time, sizes bytes.
 """
 
 import msgspec
 
-LEVEL = 0.02  # of the makespan; a smaller difference is none
+LEVEL = 0.02  # share of the makespan; a smaller difference does not count
 JUDGED = "adaptive"
-SEED_POLICIES = ("none", "cloudfetch")  # the better of them is the one to beat
+SEED_POLICIES = ("none", "cloudfetch")  # ``adaptive`` is compared with the better of them
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one scenario under one policy.
 
-    ``makespan_s`` is the end of the last file. ``mitigations`` are attempts that were broken off for being
-    slow; ``false_alarms`` are those among them whose connection the network did not hold back: neither slow
-    nor stalled by the scenario, and with at least a quarter of its host's usual rate. ``sent_bytes`` came
-    over the link, and ``twice_bytes`` of them are in no finished file. Percentiles are of each file's time
-    from its first attempt to its end. ``events`` are counts by kind; ``volumes`` bytes written, by volume.
+    ``makespan_s`` is the end of the last file. ``mitigations`` are attempts that were cancelled as slow;
+    ``false_alarms`` are those of them whose connection was good: neither slow nor stalled by the scenario,
+    and with at least a quarter of its host's usual rate. ``sent_bytes`` came over the link, and
+    ``twice_bytes`` of them are in no finished file. Percentiles are of each file's time from its first
+    attempt to its end. ``events`` are counts by kind; ``volumes`` are bytes written by volume.
     """
 
     scenario: str
@@ -43,7 +43,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy over all seeds. ``ratio``: makespan over that of the ideal run of the same seed.
+    """One policy over all seeds. ``ratio``: its makespan divided by the ideal run's with the same seed.
 
     Mitigations, false alarms and ``twice`` (a share of the files' bytes) are means over the seeds.
     """
@@ -81,7 +81,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict(rows: list[Row]) -> str:
-    """Compare ``adaptive`` with the better of two others and with the oracle; empty if it was not played."""
+    """Compare ``adaptive`` with the better of two policies and with the oracle; empty if it was not run."""
     by_name = {row.policy: row for row in rows}
     judged = by_name.get(JUDGED)
     others = [by_name[name] for name in SEED_POLICIES if name in by_name]

@@ -18,7 +18,7 @@ _LEGEND = (
 
 
 def view(simulation: Simulation) -> RenderableType:
-    """Everything, for ``Console.print``."""
+    """The whole simulation, for ``Console.print``."""
     parts: list[RenderableType] = []
     for comparison in simulation.scenarios:
         parts += [_heading(comparison), _table(comparison.rows)]

@@ -1,4 +1,4 @@
-"""What the attempts of one file show: why it was slow, and what cancelling each straggler was worth."""
+"""Explains by its attempts why a file was slow, and how much each cancelled straggler saved or cost."""
 
 from cfetch.records import FileRecord
 from cfetch.report.document import Mitigation, SlowFile
@@ -20,7 +20,7 @@ def slow_file(record: FileRecord) -> SlowFile:
 
 
 def _explain(record: FileRecord) -> str:
-    """The causes of lost time: earlier attempts by outcome, then waits, then a slow rate."""
+    """The causes of lost time: attempts by outcome, then waits, then a slow rate."""
     reasons = []
     for outcome, word in _REASONS:
         number = sum(attempt.outcome == outcome for attempt in record.attempts)
@@ -47,7 +47,7 @@ _REASONS = (
 
 
 def mitigations(record: FileRecord) -> list[Mitigation]:
-    """What each cancelled attempt of ``record`` saved or cost, the last one first."""
+    """The effect of each cancelled attempt of ``record``, the last one first."""
     return [
         Mitigation(
             path=record.path,

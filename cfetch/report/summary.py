@@ -1,7 +1,7 @@
-"""Makes the run's summary and exit code of its events. It is a pure function of what happened.
+"""Makes the run's summary and exit code from its events, as a pure function.
 
-``bytes.total`` is the sum of the plan's known sizes, ``bytes.fetched`` all that came over the wire,
-``bytes.wasted`` the part of it that is in no file at the end (`cfetch.report.wasted_bytes` defines it).
+``bytes.total`` is the sum of the plan's known sizes, ``bytes.fetched`` are all bytes that came over the wire,
+and ``bytes.wasted`` those of them that are in no file at the end (see ``cfetch.report.wasted_bytes``).
 """
 
 from dataclasses import dataclass
@@ -26,21 +26,21 @@ from cfetch.report.ending import Ending, Limits
 from cfetch.report.event_records import make_event_record
 from cfetch.report.makespan import Makespan
 
-MAX_FAILURES = 1000  # a summary is read whole by scripts; the metrics file has every failure
+MAX_FAILURES = 1000  # scripts read a summary as a whole; the metrics file has every failure
 
 RunStatus = Literal["completed", "partial", "failed", "interrupted"]
 
 
 def _count_allowed(most: float | None, files: int) -> int:
-    """Count how many of ``files`` may fail: ``most`` is a number of files, or as a float a share of them."""
+    """Count how many of ``files`` may fail: ``most`` is a number of files, or a share of them (float)."""
     return int(most * files) if isinstance(most, float) else most or 0
 
 
 def exit_code(unfinished: int, error: BaseException | None) -> int:
     """The exit code of a run that left ``unfinished`` entries without their file and ended by ``error``.
 
-    0 all in place; 1 some are not; the error's own code (2, 3, 4) when it ended the run; 128 + signal when a
-    signal did; 70 for anything that is no ``CfetchError``.
+    0: all are in place; 1: some are not; 2, 3 or 4: the code of the error that ended the run; 128 + signal:
+    a signal ended it; 70: an error that is no ``CfetchError``.
     """
     if isinstance(error, Interrupted):
         return 128 + error.signal_number
@@ -52,7 +52,7 @@ def exit_code(unfinished: int, error: BaseException | None) -> int:
 
 
 def status(in_place: int, unfinished: int, error: BaseException | None) -> RunStatus:
-    """One word for the run: ``completed`` is every entry in place and no error, ``failed`` none."""
+    """One word for the run: ``completed``: all entries are in place, without error; ``failed``: none is."""
     if isinstance(error, Interrupted):
         return "interrupted"
     if not unfinished and error is None:
@@ -91,9 +91,9 @@ def summary_of(
     metrics: str | None,
     saved_s: float = 0.0,
 ) -> Summary:
-    """The document for ``--json``. ``total`` entries of ``total_bytes``, as far as sizes are known.
+    """The document for ``--json``; ``total`` entries have ``total_bytes``, as far as sizes are known.
 
-    ``saved_s``: by how much mitigation has made the run shorter (``report.makespan``).
+    ``saved_s``: how much shorter mitigation has made the run (``report.makespan``).
     """
     return Summary(
         instant=instant,
@@ -130,8 +130,8 @@ class Tally:
         self._sequential = False
         self._restored = False
         self._failures: list[Summary.Failure] = []
-        self._allowed = 0  # failures
-        self.failed_bytes = 0  # stated ones, of entries that failed
+        self._allowed = 0  # failures that are no error
+        self.failed_bytes = 0  # the stated sizes of entries that failed
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
@@ -188,7 +188,7 @@ class Tally:
         return tuple(name for name, volume in self._volumes.items() if volume.files)
 
     def end(self, elapsed_s: float, *, error: BaseException | None = None) -> EndRecord:
-        """How the run ended, and what set its end. ``error`` is what ended it early."""
+        """Make the record of how the run ended, and of the cause. ``error`` ended it early."""
         counts, limits = self.counts, self._limits
         return EndRecord(
             instant=self._instant,
@@ -218,7 +218,7 @@ class Tally:
 
     @property
     def is_enough(self) -> bool:
-        """Whether all entries are in place, but for failed ones that are no more than may fail."""
+        """Whether all entries are in place, except for as many failures as are allowed."""
         return self.unfinished == self.counts.failed <= self._allowed
 
     def summary(
@@ -229,9 +229,9 @@ class Tally:
         metrics: str | None = None,
         end: EndRecord | None = None,
     ) -> Summary:
-        """The document for ``--json``. ``error`` is what ended the run early, ``metrics`` the file's path.
+        """The document for ``--json``. ``error`` ended the run early; ``metrics`` is the file's path.
 
-        ``end``: the record of the end, if it is made already; its replay is not repeated.
+        ``end``: the record of the end, if it exists already; then the replay is not repeated.
         """
         unfinished = self.unfinished
         summary = summary_of(

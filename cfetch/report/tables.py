@@ -15,14 +15,14 @@ from cfetch.report.format import cells, count, duration, fit, plural, rate, savi
 from cfetch.secret import printable
 
 BAR = 40  # columns of the longest bar
-LEAST_NAME = 16  # a name with fewer columns tells nothing
+LEAST_NAME = 16  # a name in fewer columns is not recognisable
 
 Cell = tuple[str, str]  # words, style
 Row = Sequence[str | Cell]
 
 
 def show(renderable: RenderableType) -> None:
-    """Print on stdout, in colours where that is a terminal."""
+    """Print on stdout, in colours if that is a terminal."""
     Console(markup=False, emoji=False, highlight=False).print(renderable, soft_wrap=False)
 
 
@@ -59,7 +59,7 @@ def _draw_heading(words: str, remark: str = "") -> Text:
 
 
 def _draw_grid(columns: str, rows: Iterable[Row], width: int) -> Iterator[Text]:
-    """A header and a line for each row. ``>`` aligns a column right; the first one gives way."""
+    """A header, and a line for each row. ``>`` aligns a column right; the first column shrinks if needed."""
     names = columns.split("|")
     body = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
     head = [(name.removeprefix(">"), "dim") for name in names]

@@ -1,9 +1,8 @@
 """The run as an OpenTelemetry span, for processes that have configured an SDK.
 
-Span ``cfetch.download`` carries the five events of the straggler design under their original names and tags,
-so that dashboards built for that system keep working, and what the route cache of a feed did but for its
-hits. An SDK keeps 128 events a span unless told otherwise
-(``OTEL_SPAN_EVENT_COUNT_LIMIT``); the metrics file has all of them.
+The span ``cfetch.download`` has the five events of the straggler design with their original names and tags,
+so that dashboards built for that system keep working. It also has the events of a feed's route cache, except
+for its hits. By default, an SDK keeps 128 events a span (``OTEL_SPAN_EVENT_COUNT_LIMIT``).
 """
 
 import sys
@@ -31,9 +30,9 @@ Tags = Mapping[str, str | int | float]
 
 
 def tracing_listener() -> Listener | None:
-    """A listener for this process's tracer provider, or None when no SDK is configured.
+    """A listener for this process's tracer provider, or None if no SDK is configured.
 
-    Whoever configured an SDK has imported it, so a process without one is spared the import of the API.
+    A process that has configured an SDK has imported it, so other processes do not import the API.
     """
     sdk: Any = sys.modules.get("opentelemetry.sdk.trace")
     if sdk is None:

@@ -1,4 +1,4 @@
-"""A tuning on a terminal: the recommendation and its worth, then the front as a table with bars.
+"""A tuning on a terminal: the recommendation and its gain, then the Pareto front as a table with bars.
 
 Rendering only; every number comes from the `Tuning` value.
 """
@@ -15,13 +15,13 @@ from cfetch.report.tuning_document import Estimated, HostChoice, Score, SettingS
 from cfetch.secret import printable
 
 BAR = 16  # columns of a bar for the default's makespan
-MOST = 24  # and of the longest: with it a line has 80 columns
+MOST = 24  # columns of the longest bar: with it a line has 80 columns
 _NAMES = ("multiplier", "quantile", "padding")
-LEFT_OUT = 5  # more lines of reasons bury the answer
+LEFT_OUT = 5  # more lines of reasons would hide the answer
 
 
 def view(tuning: Tuning, written: str | None = None) -> RenderableType:
-    """Everything, for ``Console.print``; ``written``: the file that holds the recommended values."""
+    """The whole tuning, for ``Console.print``; ``written``: the file that holds the recommended values."""
     front: tuple[RenderableType, ...] = (_draw_table(tuning), *_draw_legend(tuning))
     return Group(
         *_draw_answer(tuning), Text(), *front, Text(), *_draw_grounds(tuning), *_draw_end(tuning, written)
@@ -61,7 +61,7 @@ def _policies_text(tuning: Tuning) -> str:
 
 
 def _find_edges(tuning: Tuning) -> Iterator[tuple[str, str, str]]:
-    """The recommended values that are the least or the most of those tried: name, text, end."""
+    """The recommended values that are the least or the most of the tried values: name, text, end."""
     picked, default = tuning.choice.recommended, tuning.default
     for name, text in zip(_NAMES, _value_texts(picked), strict=False):
         field = _field_of(name)

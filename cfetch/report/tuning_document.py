@@ -1,7 +1,7 @@
-"""A tuning as a value: what `cfetch tune --json` prints (``cfetch.tuning/1``).
+"""The document of a tuning, which ``cfetch tune --json`` prints (``cfetch.tuning/1``).
 
 Times are seconds, sizes bytes; an interval is the middle 95 % of a bootstrap over runs. A ratio compares a
-setting's makespan with the default's in the same run: 0.8 is a fifth less.
+setting's makespan with the default's in the same run: 0.8 means a fifth less.
 """
 
 from typing import Literal
@@ -26,7 +26,7 @@ class Estimated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """The replay of a run. ``false_alarms``: attempts flagged that would have ended sooner if left alone."""
+    """The replay of a run. ``false_alarms``: flagged attempts that would have ended sooner without that."""
 
     makespan_s: Estimated
     ratio: Estimated
@@ -43,7 +43,7 @@ class SettingScore(Score, frozen=True, kw_only=True):
 
 
 class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Chosen on some runs, scored on the others: ``ratio`` against the default there. ``picks`` by fold."""
+    """Values are chosen on some runs and scored on the others: ``ratio`` there, ``picks`` by fold."""
 
     folds: int
     ratio: Estimated
@@ -51,7 +51,7 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimates(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts cut short: their true time is estimated by their rate, by the stall rule, or drawn."""
+    """Cancelled attempts: their true time is estimated by their rate, by the stall rule, or by a draw."""
 
     by_rate: int
     by_stall_rule: int
@@ -59,10 +59,10 @@ class Estimates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was used; ``policy``: who judged its stragglers, "none": nobody.
+    """A run that was used; ``policy`` judged its stragglers ("none": no policy did).
 
-    ``replayed_s``: its makespan by the replay under the setting that it had; None where it had another
-    policy than the one that is replayed.
+    ``replayed_s``: its makespan in the replay with its own setting; None if its policy is not the replayed
+    one.
     """
 
     source: str
@@ -83,9 +83,10 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The recommended values, and what they are worth against the default.
+    """The recommended values, and their gain compared with the default.
 
-    ``recorded``: the makespan against what was really run. ``promise_s``: how long such a run takes.
+    ``recorded``: the makespan compared with the settings that were really used. ``promise_s``: the expected
+    time of such a run.
     """
 
     recommended: Values
@@ -96,7 +97,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The choice for the files of one host alone."""
+    """The choice for the files of a single host."""
 
     host: str
     runs: int
@@ -107,8 +108,8 @@ class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer about ``policy``. ``settings``: the grid and the default.
 
-    ``unmitigated``: nothing was flagged. ``leave``: why the default is to stay; empty where the recommended
-    values are better. ``remarks``: what the recording cannot tell.
+    ``unmitigated``: the score without mitigation. ``leave``: why the default is to stay; empty if the
+    recommended values are better. ``remarks``: limits of the recorded data.
     """
 
     schema: str = "cfetch.tuning/1"

@@ -1,10 +1,10 @@
-"""Which bytes of an attempt are on disk at the end, and which were received in vain.
+"""Computes which bytes of an attempt are on disk at the end, and which were received in vain.
 
-Each byte of the result is credited to one attempt: of those that received it, the one that ended last,
-because it overwrote the others. So the attempts claim their ranges from the last end to the first, and what
-is claimed already is waste. Where two attempts raced for the same bytes, as in older versions, the loser
-(``lost``) claims after all attempts of its time. The rule serves every status, because ``FileRecord.bytes``
-is what is on disk: the final file when done, the kept part when failed or cancelled (0 when discarded).
+Each byte of the result is credited to one attempt: the last to end of all attempts that received it, because
+it overwrote the others. So the attempts claim their ranges from the last end to the first, and a byte that is
+claimed already is waste. If two attempts raced for the same bytes, as in older versions, the loser (``lost``)
+claims after all attempts of its time. The rule fits every status, because ``FileRecord.bytes`` is the size on
+disk: the final file when done, the kept part when failed or cancelled (0 when discarded).
 """
 
 from cfetch.records import AttemptRecord, FileRecord
@@ -48,12 +48,12 @@ def received_bytes(record: FileRecord) -> int:
 
 
 def _claim_s(attempt: AttemptRecord) -> float:
-    """The time that orders the claims, the latest first: the end, but the start of an attempt that lost."""
+    """The time that orders the claims, the latest first: the end; for a lost attempt, its start."""
     return attempt.start_s if attempt.outcome == "lost" else attempt.end_s
 
 
 def _take_range(taken: list[tuple[int, int]], start: int, end: int) -> int:
-    """Claim what is still free of the range and return its size. ``taken``: disjoint ranges."""
+    """Claim the free bytes of the range and return their number. ``taken``: disjoint ranges."""
     if end <= start:
         return 0
     merged = [span for span in taken if span[1] >= start and span[0] <= end]

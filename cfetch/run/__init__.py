@@ -1,38 +1,38 @@
-"""A run on this machine: what is opened before it, what goes on round it, what is kept after it.
+"""A run on this machine: the steps before it, the frame around it, and the files that it leaves.
 
     directories.py      where a run's files are: destinations, the state directory, the timeline
-    volumes.py          the destinations opened, staged in, and made into volumes for the engine
-    open_manifest.py  server_names.py    a manifest by its name; the names that servers state for its files
+    volumes.py          opens the destinations, and makes them into volumes for the engine
+    open_manifest.py  server_names.py    opens a manifest by its name; asks servers for the files' names
     listings.py         what a prefix or a pattern means: objects of a store, files of a repository
     index_tree.py       the files below a directory index
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written
-    failed_manifest.py  what failed, as a manifest
+    failed_manifest.py  the failed entries, as a manifest
     fresh_links.py      which ways to a fresh link this run has
-    header_hosts.py     who gets the user's own headers and token
+    header_hosts.py     which hosts get the user's own headers and token
     catalogue.py        what a sync has put in place, and which versions of it
-    host_baseline.py    what earlier runs have learned about hosts: read before, merged after
-    frame.py            what goes on round every engine, and the port that an engine keeps
+    host_baseline.py    the baseline of hosts from earlier runs: read before a run, merged after it
+    frame.py            the steps around every engine, and the port that an engine implements
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop
-    threads.py          the threads that a run needs: proved before it begins
-    collector.py        garbage in cycles is looked for seldom meanwhile
+    threads.py          tests before a run that the system permits its threads
+    collector.py        makes Python's garbage collector run seldom during a run
     signals.py          the first signal ends a run in good order, the second ends the process
 
 ::
 
     frame: listen to signals
            engine opens             RunStarted
-           engine.bring             the event loop: pool and monitor, until nothing of them is left
+           engine.bring             the event loop: pool and monitor, until all their tasks have ended
            close metrics            a full disk fails the run here
-           settle                   all in place: guard.commit; a fault: is the plan still ours?
+           settle                   all in place: guard.commit; a fault: does this run still have the plan?
            RunFinished              with the summary, made from the same events
 
-When it fails: nothing that happens to an entry is raised; summary and exit code say it. SIGINT, SIGTERM or
-SIGHUP closes what is under way and records it as ``cancelled``; a second signal ends the process at once. A
-run that has lost its plan stops and publishes nothing more. A local fault (disk full, no permission,
-metrics that cannot grow) ends it with exit code 3. Without a readable baseline the run only starts less
-well informed.
+When it fails: the failure of an entry is never raised; summary and exit code tell it. SIGINT, SIGTERM or
+SIGHUP closes the attempts under way and records them as ``cancelled``; a second signal ends the process at
+once. A run that has lost its plan stops and publishes nothing more. A local fault (disk full, no permission,
+metrics that cannot grow) ends it with exit code 3. Without a readable baseline, a run only starts with less
+knowledge of its hosts.
 
-Where to change: where cfetch keeps its own files is ``places`` in ``directories.py``; which engine a run
-has is decided in ``app/engines.py``.
+Where to change: ``places`` in ``directories.py`` decides where cfetch keeps its own files;
+``app/engines.py`` decides which engine a run has.
 """

@@ -1,10 +1,10 @@
-"""What ``cfetch sync`` has put in place: the files of one source, with the versions that its list has stated.
+"""The files that ``cfetch sync`` has put in place for one source, with the versions that its list has stated.
 
-A file is the sync's own when a run of it has brought it, on the volume that the run names, and only as long
-as it is exactly that file: with the same inode, size, time of change and time of status. As soon as a sync
-finds anything else in its place, it is no longer own, until a run brings it again. Only own files are ever
-deleted. It is an SQLite file, so that a list of millions needs no memory. A run that is killed loses the last
-thousand files of it at most, which are then not deleted.
+A file is the sync's own if a run of the sync has brought it to the recorded volume, and only as long as it is
+exactly that file: with the same inode, size, mtime and ctime. As soon as a sync finds anything else in its
+place, the file is no longer own, until a run brings it again. Only own files are ever deleted. The catalogue
+is an SQLite file, so that a list of millions needs no memory. A run that is killed loses at most its last
+thousand entries here; those files are then not deleted.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ from cfetch.storage.directory import Identity
 from cfetch.storage.files import make_private, on_disk
 
 SYNCS = "syncs"  # below the state directory
-COMMIT_FILES = 1000  # so many are entered at once: a commit flushes the disk
+COMMIT_FILES = 1000  # files for each commit, as a commit flushes the disk
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (
         path TEXT PRIMARY KEY, version TEXT,
@@ -32,12 +32,12 @@ _TABLES = """
     ) WITHOUT ROWID;
     CREATE TEMP TABLE listed (path TEXT PRIMARY KEY, version TEXT, key TEXT) WITHOUT ROWID;
 """
-_REFUSALS = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")  # of the machine
+_REFUSALS = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")  # faults of the machine
 _OWN = "SELECT path, volume, inode, size_bytes, changed_ns, status_ns FROM files WHERE volume IS NOT NULL"
 
 
 class Own(NamedTuple):
-    """A file of the sync's own, as the run has put it in place."""
+    """One of the sync's own files, as the run has put it in place."""
 
     path: SafePath
     volume: str
@@ -47,9 +47,9 @@ class Own(NamedTuple):
 def locate_catalogue(
     state: Path, source: str, roots: tuple[str | Path, ...], *, addresses: Sequence[str | None] = ()
 ) -> Path:
-    """Its file below a state directory, for a source as a person names it and the destinations.
+    """Return the path of the catalogue in a state directory, for a source and its destinations.
 
-    ``addresses``: what else says where the source is.
+    ``addresses``: further settings that say where the source is.
     """
     name = strip_signature(source) if "://" in source else str(Path(source).resolve())
     key = msgspec.json.encode([name, sorted(map(str, roots)), addresses])
@@ -57,7 +57,7 @@ def locate_catalogue(
 
 
 class Catalogue:
-    """A ``with`` block holds it against other syncs. ``path`` None: in memory, for a look only.
+    """A ``with`` block locks it against other syncs. ``path`` None: only in memory, for a preview.
 
     Raises:
         Held: another sync of the same source has it.
@@ -96,13 +96,13 @@ class Catalogue:
         try:
             yield
         except sqlite3.Error as error:
-            name = getattr(error, "sqlite_errorname", "text that is not UTF-8")  # the module's own has none
+            name = getattr(error, "sqlite_errorname", "text that is not UTF-8")  # some errors have no name
             if name == "SQLITE_BUSY":
                 raise Held("another process syncs this source to here already; wait for it") from None
             if name.startswith(_REFUSALS):
                 raise LocalFault(f"cannot use {self._path}: {name}") from None
             raise self._explain_damage(name) from None
-        except UnicodeDecodeError:  # the module cannot tell what SQLite says of names that are not UTF-8
+        except UnicodeDecodeError:  # SQLite's message has a name that is not UTF-8
             raise self._explain_damage("text that is not UTF-8") from None
 
     def _explain_damage(self, what: str) -> LocalFault:
@@ -112,7 +112,7 @@ class Catalogue:
         )
 
     def _ask(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
-        """The rows of the answer; it is carried out at once, whether they are read or not."""
+        """Execute the query at once, and return the rows of its answer."""
         assert self._database is not None
         with self._explain_errors():
             return self._read(self._database.execute(query, values))
@@ -122,7 +122,7 @@ class Catalogue:
             yield from cursor
 
     def _check_own(self, row: tuple[object, ...]) -> Own:
-        """Check a row as those of a manifest are: somebody else may have written the file."""
+        """Check a row like a row of a manifest: somebody else may have written the file."""
         try:
             path, volume, *numbers = msgspec.convert(row, tuple[str, str, int, int, int, int])
             return Own(safe_path(path), volume, Identity(*numbers))
@@ -134,7 +134,7 @@ class Catalogue:
         self._ask("INSERT OR REPLACE INTO listed VALUES (?, ?, ?)", path, version, collision_key(path))
 
     def find_changed(self) -> Iterator[str]:
-        """The paths whose version is another one than that of the file in place."""
+        """The paths whose version differs from the version of the file in place."""
         query = (
             "SELECT path FROM listed JOIN files USING (path) "
             "WHERE listed.version IS NOT NULL AND listed.version IS NOT files.version"
@@ -151,16 +151,16 @@ class Catalogue:
         return next(self._ask("SELECT 1 FROM files LIMIT 1"), None) is None
 
     def find_gone(self) -> Iterator[Own]:
-        """The sync's own files that the source has no longer, in the order of names.
+        """The sync's own files that the source no longer has, in the order of names.
 
-        A file stays whose name differs from a listed one only in case or Unicode form: on some file systems
-        it is the listed one.
+        A file whose name differs from a listed name only in case or Unicode form is not gone: on some file
+        systems it is the listed file.
         """
         query = f"{_OWN} AND collision_key(path) NOT IN (SELECT key FROM listed) ORDER BY path"  # noqa: S608 - of constants
         return map(self._check_own, self._ask(query))
 
     def find_in_the_way(self) -> Iterator[Own]:
-        """The files of ``find_gone`` where the source has a directory now, or in what is a file there now."""
+        """The files of ``find_gone`` where the source has a directory now, or a file above them."""
         return (own for own in self.find_gone() if self._is_in_the_way(own.path))
 
     def _is_in_the_way(self, path: SafePath) -> bool:
@@ -171,7 +171,7 @@ class Catalogue:
         return any(next(self._ask("SELECT 1 FROM listed WHERE path = ?", name), None) for name in parents)
 
     def find_own(self, path: SafePath) -> Own | None:
-        """The file at a path, if it is the sync's own; whether it still stands there is not looked at."""
+        """The file at a path, if it is the sync's own; this does not check that it is still there."""
         row = next(self._ask(f"{_OWN} AND path = ?", path), None)
         return None if row is None else self._check_own(row)
 
@@ -181,7 +181,7 @@ class Catalogue:
         return int(str(number))
 
     def enter(self, path: SafePath, own: Own | None) -> None:
-        """Note that the listed file stands in place; ``own`` None: what stands there is not the sync's."""
+        """Note that the listed file is in place; ``own`` None: the file in place is not the sync's own."""
         identity = (None,) * 5 if own is None else (own.volume, *own.identity)
         self._ask(
             "INSERT OR REPLACE INTO files SELECT path, version, ?, ?, ?, ?, ? FROM listed WHERE path = ?",
@@ -192,11 +192,11 @@ class Catalogue:
             self.commit()
 
     def forget(self, path: SafePath) -> None:
-        """Strike a file that has been deleted, or is no longer the sync's own."""
+        """Remove a file that has been deleted, or is no longer the sync's own."""
         self._ask("DELETE FROM files WHERE path = ?", path)
 
     def commit(self) -> None:
-        """Write what was entered."""
+        """Write the files that were entered."""
         self._unwritten = 0
         self._ask("COMMIT")
         self._ask("BEGIN EXCLUSIVE")

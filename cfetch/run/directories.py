@@ -18,7 +18,7 @@ from cfetch.timeline.store import TIMELINE
 
 
 class Places(NamedTuple):
-    """The destinations as they were given, directories absolute and object stores as URLs; and the state."""
+    """The destinations in the order given, as absolute paths or URLs of object stores; and the state."""
 
     roots: tuple[str | Path, ...]
     state: Path
@@ -30,10 +30,10 @@ class Places(NamedTuple):
 
 
 def places(settings: Settings) -> Places:
-    """Where ``settings`` say that the files go, and what cfetch keeps.
+    """Return where the files go by ``settings``, and where cfetch keeps its own.
 
     Raises:
-        ConfigError: two destinations are the same or one lies in the other, or nothing can hold the state.
+        ConfigError: two destinations are the same or one lies in the other, or none can hold the state.
     """
     destinations = roots(settings.to)
     if settings.state:
@@ -45,7 +45,7 @@ def places(settings: Settings) -> Places:
             "--state"
         )
     states = [directory / STATE_NAME for directory in directories]
-    # In whichever order they are given. Path.is_dir would raise where the mount is dead.
+    # The order of the destinations does not matter. Path.is_dir would raise where the mount is dead.
     there = (state for state in states if os.path.isdir(state / TIMELINE))  # noqa: PTH112
     return Places(destinations, next(there, states[0]))
 
@@ -54,7 +54,7 @@ def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
     """The destinations: directories as absolute paths, object stores as URLs without a slash at the end.
 
     Raises:
-        ConfigError: two are the same or one lies in the other, through links as well.
+        ConfigError: two are the same or one lies in the other, symlinks resolved.
     """
     destinations = tuple(name.rstrip("/") if is_object_store(name) else Path(name).absolute() for name in to)
     real = [_real(root) for root in destinations]
@@ -81,7 +81,7 @@ def _is_same(here: PurePath, there: PurePath) -> bool:
 
 
 def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
-    """What ``open_table`` and ``open_existing`` are to be given. Raises ConfigError."""
+    """Return the arguments for ``open_table`` and ``open_existing``. Raises ConfigError."""
     destinations = places(settings)
     heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
     return destinations.state, [root / STATE_NAME for root in destinations.directories], heartbeats
@@ -94,7 +94,7 @@ def is_shared(settings: Settings) -> bool:
 
 
 def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
-    """Where the manifest is frozen, until ``stack`` ends; nobody else looks there. Raises LocalFault."""
+    """Make this run's own directory for the frozen manifest, until ``stack`` ends. Raises LocalFault."""
     directory = state / "plans" / f".{instant}"
     try:
         make_private(directory, state=state)
@@ -106,7 +106,7 @@ def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
 
 
 def _remove(directory: Path, state: Path) -> None:
-    """A directory of ours goes, and those above that nothing else has come to live in."""
+    """Remove a directory of this run, and the directories above it that are empty then."""
     shutil.rmtree(directory, ignore_errors=True)
     for above in (directory.parent, state):
         with suppress(OSError):

@@ -22,7 +22,7 @@ class FailedEntries:
             self._paths.add(event.record.path)
 
     def write(self, path: Path, plan: Frozen) -> None:
-        """Write those of ``plan`` with all that it states of them, secrets too, for its owner only.
+        """Write the failed entries of ``plan`` with all their fields, secrets too, for its owner only.
 
         The file is empty if none failed. Raises LocalFault.
         """

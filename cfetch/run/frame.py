@@ -5,14 +5,14 @@
     listen to signals                   the first ends the run in good order, the second ends the process
     a timer for the deadline            ends the run in the same way
     open the engine -> RunStarted
-    engine.bring                        emits what happens to entries; what ended it early
+    engine.bring                        emits what happens to entries; returns what ended it early
     flush the metrics                   a disk that is full now fails the run, not its reader
-    settle                              all in place, and each volume too: commit the plan. A fault: is the
-                                        plan still this run's?
-    RunExplained                        how it ended, and what set the end: the last line of the metrics
+    settle                              all in place, and each volume still there: commit the plan; a fault:
+                                        does this run still have it?
+    RunExplained                        how it ended, and what decided the end: the last line of the metrics
     RunFinished                         with the summary, which is made from the same events
 
-Nothing that happens to entries is raised: the summary says it, with the exit code.
+The failure of an entry is never raised: the summary tells it, with the exit code.
 """
 
 import signal
@@ -51,11 +51,11 @@ from cfetch.straggler.knowledge import Knowledge
 
 
 class Guard(Protocol):
-    """What keeps other runs off the plan; ``timeline.execution.Execution`` is one."""
+    """The port that keeps other runs away from the plan; ``timeline.execution.Execution`` implements it."""
 
     @property
     def instant(self) -> str:
-        """The plan's."""
+        """The plan's instant."""
 
     @property
     def epoch(self) -> int:
@@ -66,15 +66,15 @@ class Guard(Protocol):
         """The id of this execution, and of no other."""
 
     def confirm(self) -> None:
-        """Raises Held or LocalFault if the plan is not this run's any more."""
+        """Raise Held or LocalFault if the plan is no longer this run's."""
 
     def commit(self, *, files: int, size_bytes: int) -> None:
-        """All that has to be is in place and durable. Raises Held, LocalFault."""
+        """Complete the plan: all required files are in place and durable. Raises Held, LocalFault."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What an engine gets of a run. ``counts`` are of the entries whose ends it has emitted."""
+    """The part of a run that an engine gets; ``counts`` are the entries whose ends it has emitted."""
 
     guard: Guard
     emit: Listener
@@ -83,35 +83,35 @@ class Run:
 
 
 class Engine(Protocol):
-    """What brings the entries of one plan to their end: a pool in this process, or a job. Used once."""
+    """The port that brings the entries of one plan to their end: a pool, processes or a job. Used once."""
 
     @property
     def learned(self) -> Knowledge:
-        """What was learned of hosts, once ``bring`` is over, however it ended.
+        """The knowledge of hosts, complete when ``bring`` is over, however it ended.
 
-        Nothing if each share learns alone.
+        It is empty if each share learns by itself.
         """
 
     def open(self) -> AbstractContextManager[None]:
-        """Open what it needs for as long as the run lasts. Raises UsageError, LocalFault."""
+        """Open what the engine needs while the run lasts. Raises UsageError, LocalFault."""
 
     def bring(self, run: Run) -> CfetchError | None:
-        """Bring all entries to their end, or to where a stop leaves them; what ended it early.
+        """Bring all entries to their end, or until a stop; return the error that ended it early.
 
-        What it returns has been emitted as ``RunStopping``, what it raises has not.
+        An error that is returned has been emitted as ``RunStopping``; an error that is raised has not.
 
         Raises:
             CfetchError: it cannot go on.
         """
 
     def stop(self, reason: str) -> None:
-        """Start nothing new, emit the reason, close what is under way; from any thread or signal handler.
+        """Start nothing new, emit the reason, close all attempts; from any thread or signal handler.
 
-        It may come before ``bring``, which ends soon then.
+        The call may come before ``bring``, which then ends soon.
         """
 
     def lose(self, why: str) -> None:
-        """The guard has lost the plan: ``bring`` asks it, and ends if it says so too. From any thread."""
+        """The guard may have lost the plan: ``bring`` asks it, and ends if that is so. From any thread."""
 
 
 class Frame:
@@ -136,7 +136,7 @@ class Frame:
         self._roots = roots
         self._settings = settings
         self._clock = clock
-        self._error: CfetchError | None = None  # what ended the run, as far as the engine does not know it
+        self._error: CfetchError | None = None  # what ended the run, if the engine does not know it
 
     def go(self, guard: Guard, metrics: MetricsFile, listener: Listener) -> Summary:
         """Download.
@@ -179,7 +179,7 @@ class Frame:
 
     @contextmanager
     def _end_at_deadline(self) -> Iterator[None]:
-        """Stop the engine when the time is over; nothing where the run has no deadline."""
+        """Stop the engine at the deadline, if the run has one."""
         timer = threading.Timer(self._settings.deadline or 0.0, self._pass_deadline)
         timer.daemon = True
         if self._settings.deadline is None:
@@ -229,7 +229,7 @@ class Frame:
         return self._error or error
 
     def _write(self, write: Callable[[], None], run: Run, error: CfetchError | None) -> CfetchError | None:
-        """Write lines of the metrics; what the run ends with, which is a fault if they do not fit."""
+        """Write lines of the metrics; return the run's error, which is a fault if they cannot be written."""
         try:
             write()
         except LocalFault as fault:
@@ -239,16 +239,16 @@ class Frame:
         return error
 
     def _settle(self, run: Run, tally: Tally, error: CfetchError | None) -> CfetchError | None:
-        """Complete the plan if all is in place that has to be; what the run ends with."""
+        """Complete the plan if all required files are in place; return the run's error."""
         try:
             if isinstance(error, LocalFault):
-                run.guard.confirm()  # a fault may come of another run that tidies up after this one
+                run.guard.confirm()  # another run that tidies up after this one may have caused the fault
             elif error is None and tally.is_enough:
                 self._confirm_volumes(tally.find_used_volumes())
                 size_bytes = self._plan.total_bytes - tally.failed_bytes
                 run.guard.commit(files=run.counts.ended.in_place, size_bytes=size_bytes)
         except CfetchError as lost:
-            if str(lost) != str(error):  # else it was emitted when it was met
+            if str(lost) != str(error):  # else it has been emitted already
                 run.emit(RunStopping(t_s=run.clock.now(), reason=str(lost)))
             return lost
         return error

@@ -1,4 +1,4 @@
-"""Fresh links: which of the ways to one a run has, and who is asked for a SQL statement's links."""
+"""Fresh links: the ways by which a run can get them, and the API that has a SQL statement's links."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRe
 
 
 class StatementApi:
-    """Who to ask for links of a SQL statement's result, if anybody."""
+    """The API that gives links to a SQL statement's result, if host and token are known."""
 
     def __init__(
         self, statement_host: str | None, env: Mapping[str, str], network: Network, clock: Clock
@@ -37,7 +37,7 @@ class StatementApi:
             raise ConfigError("--statement-host needs a token in the environment variable DATABRICKS_TOKEN")
 
     def chunks(self, statement_id: str, transport: Transport) -> Callable[[int], Awaitable[bytes]] | None:
-        """How to ask; None without host and token."""
+        """A function that asks for a chunk's links; None without host and token."""
         if not self._host or not self._token:
             return None
         token = SecretText(self._token)
@@ -46,7 +46,7 @@ class StatementApi:
         )
 
     def blocking(self, statement_id: str) -> Callable[[int], bytes] | None:
-        """How to ask while the manifest is read, before there is a loop."""
+        """The same function for the time before there is an event loop, while the manifest is read."""
         if not self._host or not self._token:
             return None
 
@@ -75,7 +75,7 @@ class Renewal:
     """The ways to a fresh link that this run has."""
 
     def __init__(self, origin: ManifestRef, api: StatementApi, stack: ExitStack) -> None:
-        """``origin`` is what another process needs to make one like it."""
+        """``origin`` is what another process needs to make an equal ``Renewal``."""
         self.origin = origin
         self._api = api
         self._stack = stack

@@ -1,6 +1,6 @@
-"""Who gets the user's own headers and token: hosts that the user names, else the only host of the files.
+"""Decides which hosts get the user's own headers and token: hosts that the user names, or the only host.
 
-Of a Hugging Face repository the list itself may need the token, so its hub is named before there are files.
+The list of a Hugging Face repository may need the token itself, so its hub is named before the list is read.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,15 +20,15 @@ _NAMED = 3  # hosts that an error quotes
 
 
 def aim_headers(settings: Settings, hosts: Collection[str], *, more: int = 0) -> Settings:
-    """Name the files' only host where headers are given, and no host for them.
+    """Name the files' only host, if headers are given and no host for them.
 
     Args:
-        settings: a run's.
-        hosts: those of its files; a mirror's is none of them.
+        settings: the settings of a run.
+        hosts: the hosts of its files, without hosts of mirrors.
         more: how many further hosts there are.
 
     Raises:
-        ConfigError: there are several, and a login for one of them is nothing that the others may see.
+        ConfigError: there are several hosts, and a login for one of them must not be sent to the others.
     """
     option = "header" if settings.header else "bearer_env" if settings.bearer_env else None
     if option is None or settings.header_host or not hosts:
@@ -44,9 +44,9 @@ def aim_headers(settings: Settings, hosts: Collection[str], *, more: int = 0) ->
 
 
 def note_unmet_hosts(settings: Settings, hosts: Collection[str]) -> Sequence[str]:
-    """What a person should know who names hosts for a login, of which no file is at any.
+    """Return a note if the user names hosts for a login, and none of them has a file.
 
-    That is no error: a redirect may lead there.
+    That is no error: a redirect may lead to such a host.
     """
     named = settings.header_host if settings.header or settings.bearer_env else None
     if not named or ALL_HOSTS in named or any(host in hosts for host in named):
@@ -60,9 +60,9 @@ def note_unmet_hosts(settings: Settings, hosts: Collection[str]) -> Sequence[str
 
 
 def aim_repository_token(settings: Settings, sources: Collection[str], env: Mapping[str, str]) -> Settings:
-    """Name the hub of ``hf://`` sources as the host for the login: the one given, else the token in HF_TOKEN.
+    """Name the hub of ``hf://`` sources as the host for the login: the given login, else the HF_TOKEN.
 
-    Where hosts are named, they are all that get a login. Raises UsageError: the endpoint is wrong.
+    If hosts are named, only they get a login. Raises UsageError: the endpoint is wrong.
     """
     if settings.header_host or not any(map(is_repository_url, sources)):
         return settings

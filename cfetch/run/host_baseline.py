@@ -1,6 +1,6 @@
-"""What earlier runs have learned about hosts: ``baseline.json`` in the state, host names and numbers only.
+"""The baseline of hosts from earlier runs: ``baseline.json`` in the state, only host names and numbers.
 
-It makes a run's first seconds better and nothing else, so no fault of it is a fault of the run.
+The file only improves a run's first seconds, so a fault of the file is no fault of the run.
 """
 
 import os
@@ -16,13 +16,13 @@ from cfetch.storage.files import remove_temporaries, replace_file
 from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merge_knowledge
 
 NAME = "baseline.json"
-MOST_BYTES = 1 << 20  # ten times what we write
+MOST_BYTES = 1 << 20  # ten times as much as cfetch writes
 
 
 def read_baseline(state: Path) -> tuple[Knowledge, str | None]:
-    """What earlier runs have left, and why it is nothing where that is for a person to know.
+    """Read the knowledge that earlier runs have left; and a note for the user, if the file is not used.
 
-    Only a regular file of this user counts: what is slow is decided by it.
+    Only a regular file of this user is read, because it influences which attempts are slow.
     """
     path = state / NAME
     try:
@@ -35,9 +35,9 @@ def read_baseline(state: Path) -> tuple[Knowledge, str | None]:
 
 
 def keep_baseline(state: Path, learned: Knowledge, wall_s: float) -> None:
-    """Add ``learned`` to what stands there: a kill leaves the old file or the new one. Raises nothing.
+    """Merge ``learned`` into the file: a kill leaves the old file or the new one. Raises nothing.
 
-    Of two runs that end at once one file stays, without what the other has just added.
+    If two runs end at the same time, the file of one of them stays, without the other's new knowledge.
     """
     remove_temporaries(state / NAME)
     if not learned.hosts:

@@ -1,7 +1,7 @@
-"""The files below a directory index: the pages of its directories are asked for, a few at a time.
+"""The files below a directory index: the pages of its directories are requested, a few at a time.
 
-Servers follow symlinks, so a directory may be within itself and its tree without an end: a tree that is too
-deep or too wide is an error. A directory whose page cannot be had leaves a doubt whether the list is whole.
+Servers follow symlinks, so a directory may contain itself, and its tree may have no end: a tree that is too
+deep or too wide is an error. If the page of a directory cannot be had, the list may not be complete.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _REFUSALS = frozenset({401, 403, 404, 410})
 
 
 class _Directory(NamedTuple):
-    """Below the root of its tree: ``link`` as its page is asked for, ``path`` as its files are named."""
+    """A directory, relative to the tree's root: ``link`` is for requests, ``path`` for its files' names."""
 
     link: str = ""
     path: str = ""
@@ -46,7 +46,7 @@ class IndexTree:
         self._doubts: list[str] = []
 
     def list_files(self, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
-        """Ask for all pages, and give the ``url`` and the ``path`` of each file.
+        """Ask for all pages, and yield the ``url`` and the ``path`` of each file.
 
         Raises:
             UsageError: a page cannot be had, or the tree has no end.
@@ -68,12 +68,12 @@ class IndexTree:
 
     @property
     def doubt(self) -> str | None:
-        """Why files may be missing from what was listed; None: nothing says so."""
+        """The reason why files may be missing from the list; None: there is no such reason."""
         more = f" (and {len(self._doubts) - 1} more like it)" if len(self._doubts) > 1 else ""
         return f"{self._doubts[0]}{more}" if self._doubts else None
 
     def _take(self, directory: _Directory, page: Page) -> Iterator[dict[str, object]]:
-        """The files of a page, whose directories are to be asked for then. Raises UsageError."""
+        """Yield the files of a page, and queue its directories. Raises UsageError."""
         if page.is_cut:
             self._doubts.append(f"{printable(directory.path) or 'the directory'}: {CUT}")
         for _, name in page.files:
@@ -103,7 +103,7 @@ class IndexTree:
         return list(await asyncio.gather(*asked))
 
     async def _ask_page(self, directory: _Directory, transport: Transport, clock: Clock) -> Page | str:
-        """The page of a directory, or why there is none. Raises UsageError: its server is at fault."""
+        """Return the page of a directory, or why there is none. Raises UsageError: the server fails."""
         url = SecretUrl(self._place + directory.link)
         try:
             answer = await ask(

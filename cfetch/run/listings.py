@@ -1,7 +1,7 @@
-"""What a prefix or a pattern means: the objects of a store, or the files of a Hugging Face repository.
+"""Lists the files of a prefix or a pattern: objects of a store, or files of a Hugging Face repository.
 
 A repository is listed by the tree API of its hub, a page at a time; the address of the next page is in the
-``Link`` header. Only the cursor is taken from there, so the login is never sent to another host than the hub.
+``Link`` header. Only the query is taken from that address, so the login is never sent to another host.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
 
 CONNECT_TIMEOUT_S = 10.0
-MOST_IDLE_PAGES = 100  # of directories alone, one after the other; a hub puts up to 1,000 entries on a page
+MOST_IDLE_PAGES = 100  # consecutive pages without a file; a hub puts up to 1,000 entries on a page
 _REFUSALS = frozenset({401, 403, 404})
-_CAUSES = {  # of the header X-Error-Code
+_CAUSES = {  # by the value of the header X-Error-Code
     "GatedRepo": "access to it has to be asked for on its page; then set HF_TOKEN",
     "RevisionNotFound": "it has no such revision",
     "EntryNotFound": "it has no such directory",
@@ -46,7 +46,7 @@ class _Large(msgspec.Struct):
 
 
 class _Listed(msgspec.Struct):
-    """An entry of a tree; ``oid`` is git's hash. ``lfs`` of a large file has its SHA-256 as ``oid``."""
+    """An entry of a tree; ``oid`` is git's hash. For a large file, ``lfs.oid`` is its SHA-256."""
 
     type: str
     path: str
@@ -59,14 +59,14 @@ _PAGE = msgspec.json.Decoder(list[_Listed])
 
 
 def find_listing(text: str) -> Listing | None:
-    """The listing that a URL means; None for all else."""
+    """The listing that a URL means; None if it means a single document or file."""
     return parse_repository_listing(text) if is_repository_url(text) else parse_listing(text)
 
 
 class ListedFile(NamedTuple):
     """``row`` is as in a manifest: ``url``, ``path`` below the prefix, ``size``, a stated hash.
 
-    ``version`` is another one when the content is: the ETag, where the store has any.
+    ``version`` changes when the content changes: the ETag, if the store has one.
     """
 
     row: dict[str, object]
@@ -74,7 +74,7 @@ class ListedFile(NamedTuple):
 
 
 def list_files(listing: Listing, clock: Clock, network: Network) -> Iterator[ListedFile]:
-    """The files that are meant.
+    """List the files of a listing.
 
     Raises:
         UsageError: a library is not installed, or the store or hub says no.
@@ -94,7 +94,7 @@ def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterat
             address, seen, idle_pages = make_tree_address(listing, endpoint), set[str](), 0
             query: str | None = "recursive=true"
             while query is not None:
-                if query in seen:  # to end here would look like the end of the list
+                if query in seen:  # an end without an error would look like the end of the list
                     raise UsageError(f"cannot list {printable(listing.store)}: its pages go in a circle")
                 seen.add(query)
                 answer = runner.run(_ask_page(listing, SecretUrl(f"{address}?{query}"), transport, clock))
@@ -110,12 +110,12 @@ def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterat
 
 
 async def make_transport(network: Network) -> HttpTransport:
-    """What asks for lists."""
+    """Make the transport that asks for lists."""
     return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
 
 
 async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, clock: Clock) -> Answer:
-    """Raises UsageError."""
+    """Ask for a page of a listing. Raises UsageError."""
     shown = printable(listing.store)
     try:
         answer = await ask(
@@ -139,7 +139,7 @@ async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, cloc
 
 
 def _refuse_other_place(shown: str, url: SecretUrl, answer: Answer) -> None:
-    """Raise UsageError where another list answers: what that lacks would look as if it had gone."""
+    """Raise UsageError if another list answers: files that it lacks would seem to be gone."""
     if leads_away(url, answer.source):
         raise UsageError(
             f"cannot list {shown}: the hub sends its list to {answer.source}; if the repository has another "
@@ -148,14 +148,14 @@ def _refuse_other_place(shown: str, url: SecretUrl, answer: Answer) -> None:
 
 
 def leads_away(asked: SecretUrl, source: SecretUrl) -> bool:
-    """Whether a server does more than to add a slash, or to go from http to https."""
+    """Whether a redirect does more than add a slash, or go from http to https."""
     first, last = urlsplit(asked.reveal()), urlsplit(source.reveal())
     places = ((parts.hostname, parts.port, parts.path.rstrip("/")) for parts in (first, last))
     return len(set(places)) > 1 or first.query != last.query
 
 
 def _read_page(listing: Listing, body: bytes) -> list[_Listed]:
-    """Raises UsageError."""
+    """Decode a page. Raises UsageError."""
     try:
         return _PAGE.decode(body)
     except NOT_DECODED:

@@ -24,9 +24,9 @@ _Order = Callable[[Pool, Guard], None]
 
 
 class LocalEngine:
-    """``refresher`` makes the way to fresh links once there is a transport. Used once.
+    """A pool in this process; ``refresher`` makes the way to fresh links from its transport. Used once.
 
-    ``knowledge``: of earlier runs; ``learned``: in this one, once it is over, however it ended.
+    ``knowledge`` comes from earlier runs; ``learned`` from this run, when it is over, however it ended.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class LocalEngine:
         self._network = network
         self._refresher = refresher
         self._runner = asyncio.Runner(loop_factory=make_loop)
-        self._orders: deque[_Order] = deque()  # of other threads and signal handlers
+        self._orders: deque[_Order] = deque()  # from other threads and signal handlers
         self._wake: Callable[[], object] | None = None
         self._lost_by: CfetchError | None = None
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """An event loop. To close it may take as long as a slow resolver's thread."""
+        """Open an event loop. Closing it may have to wait for the thread of a slow resolver."""
         with self._runner:
             yield
 
@@ -123,7 +123,7 @@ class LocalEngine:
 
     @contextmanager
     def _orders_obeyed(self, pool: Pool, guard: Guard) -> Iterator[None]:
-        """Orders reach the pool in its own loop, those first that came before there was one."""
+        """Carry orders out in the pool's own loop; first the orders that came before it ran."""
         loop = asyncio.get_running_loop()
 
         def obey() -> None:

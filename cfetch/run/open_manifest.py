@@ -39,17 +39,17 @@ from cfetch.wire.network import DIRECT, Network
 
 
 def is_url(manifest: str) -> bool:
-    """Whether it is to be fetched."""
+    """Whether the manifest is an http(s) URL."""
     return manifest.lower().startswith(("http://", "https://"))
 
 
 def is_elsewhere(manifest: str) -> bool:
-    """Whether no file of this machine is meant: a document of a server or store, or a listing of objects."""
+    """Whether the name means no local file, but a document of a server or store, or a listing of objects."""
     return is_url(manifest) or is_object_url(manifest) or is_repository_url(manifest)
 
 
 def shown_name(manifest: str) -> str:
-    """What messages call it, without secrets."""
+    """The manifest's name for messages, without secrets."""
     if manifest == "-":
         return "stdin"
     return str(SecretUrl(manifest)) if "://" in manifest else printable(manifest)
@@ -59,10 +59,11 @@ def shown_name(manifest: str) -> str:
 def open_manifest(
     manifest: str, clock: Clock | None = None, *, network: Network = DIRECT, whole_tree: bool = False
 ) -> Iterator[Opened]:
-    """The manifest, opened; of a directory index with ``whole_tree`` the files of all directories below it.
+    """Open a manifest; with ``whole_tree``, a directory index lists all directories below it too.
 
     Raises:
-        UsageError: it cannot be had.
+        UsageError: the manifest cannot be had.
+        LocalFault: no temporary file can be written.
     """
     if manifest != "-" and not is_elsewhere(manifest):
         with _open_file(manifest) as file:
@@ -96,20 +97,20 @@ def open_manifest(
 
 
 def _find_tree(spool: BinaryIO, own_url: str) -> IndexTree | None:
-    """The tree below the directory index in ``spool``; None: it has another document."""
+    """The tree below the directory index in ``spool``; None: the document is no directory index."""
     source = Source(spool, own_url=own_url)
     place = find_place(own_url)
     if place is None or detect_format(source) != INDEX:
         return None
     try:
         text = load_text(source, "the page")
-    except BrokenDocumentError:  # the format's reader tells it
+    except BrokenDocumentError:  # the format's reader reports it
         return None
     return IndexTree(place, read_page(text, place))
 
 
 def _write_rows(spool: BinaryIO, rows: Iterable[object]) -> None:
-    """Put the rows of a list in place of the document that ``spool`` has."""
+    """Replace the document in ``spool`` by the rows of a list."""
     spool.seek(0)
     spool.truncate()
     spool.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
@@ -127,13 +128,13 @@ def _find_listing(manifest: str) -> Listing | None:
 
 
 def _find_document(manifest: str) -> SecretUrl:
-    """Where the manifest itself can be had."""
+    """The URL of the manifest itself."""
     file = split_repository_url(manifest)
     return SecretUrl(manifest if file is None else make_link(file, find_endpoint()))
 
 
 def _find_doubt(manifest: str, fetched: Fetched) -> str | None:
-    """Why the document may lack files that its source has; None: nothing says so."""
+    """The reason why the document may lack files of its source; None: there is no such reason."""
     try:
         if find_next_link(fetched.headers.getall("Link", [])) is not None:
             return "the answer goes on: its header Link leads to a further page, which is left out"
@@ -173,16 +174,16 @@ async def fetch_to(
 
 
 class Expanded(NamedTuple):
-    """The names of manifests; ``notes`` say what of the given names was passed over."""
+    """The names of manifests; ``notes`` say what was left out in the given directories."""
 
     manifests: list[str]
     notes: list[str]
 
 
 def expand_manifests(names: Sequence[str]) -> Expanded:
-    """Names of manifests: directories become the files directly in them, and patterns what they match.
+    """Expand names: a directory becomes the files directly in it, a pattern the files that it matches.
 
-    What begins with a dot or an underscore is passed over, in the order of names.
+    The files are in the order of names; names that begin with a dot or an underscore are left out.
 
     Raises:
         UsageError: a name stands for no manifest.
@@ -198,7 +199,7 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
             within = path.iterdir() if path.is_dir() else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
             candidates = [path for path in within if path.name[0] not in "._"]
             directories = sum(path.is_dir() for path in candidates)
-            # a broken symlink too: its entries must not be missing without a word
+            # with broken symlinks: an entry must not be missing without an error
             files = sorted(str(path) for path in candidates if path.is_file() or not path.exists())
         except OSError as error:
             raise UsageError(f"cannot read {shown_name(name)}: {error.strerror}") from None
@@ -213,12 +214,12 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
 
 
 def refuse_empty(plan: Plan, *, allowed: bool) -> None:
-    """The list of a command that has failed must not look like a good run. Raises UsageError."""
+    """Raise UsageError if the plan is empty: perhaps the command that writes its list has failed."""
     refuse_no_entries(len(plan), plan.source, allowed=allowed)
 
 
 def refuse_no_entries(entries: int, name: str, *, allowed: bool) -> None:
-    """The same of a list that is no manifest. Raises UsageError."""
+    """The same for a list that is no manifest. Raises UsageError."""
     if not allowed and not entries:
         raise UsageError(
             f"{name} has no entries; did the command that writes it fail? If it may be empty, say "
@@ -229,7 +230,7 @@ def refuse_no_entries(entries: int, name: str, *, allowed: bool) -> None:
 def make_part(
     manifest: str, clock: Clock, network: Network, *, own_url: str | None = None, whole_tree: bool = False
 ) -> Part:
-    """A manifest for ``freeze_parts``; ``own_url`` counts as its place if it was not had from a server.
+    """A manifest for ``freeze_parts``; ``own_url`` counts as its address if it does not come from a server.
 
     ``whole_tree`` is as in ``open_manifest``.
     """
@@ -243,7 +244,7 @@ def make_part(
 
 
 def name_list(manifests: Sequence[str]) -> str:
-    """What messages call manifests that are read as one."""
+    """The name, for messages, of manifests that are read as one."""
     return shown_name(manifests[0]) if len(manifests) == 1 else f"a list of {len(manifests)} manifests"
 
 
@@ -260,15 +261,15 @@ def freeze_manifest(
     file_network: Callable[[Plan], Network] | None = None,
     whole_tree: bool = False,
 ) -> Iterator[Plan]:
-    """The manifests validated as a whole, in a temporary directory that only its owner can read.
+    """Freeze and validate manifests as a whole, in a temporary directory that only its owner can read.
 
-    ``own_url`` counts as the place of manifests that were not had from a server. ``emit_line`` gets what a
-    person should know of them. ``file_network``: how the servers of the files are reached, if they may be
-    asked for names. ``whole_tree`` is as in ``open_manifest``.
+    ``own_url`` counts as the address of manifests that do not come from a server. ``emit_line`` gets notes
+    for the user. ``file_network`` makes the network to the files' servers, if these may be asked for names.
+    ``whole_tree`` is as in ``open_manifest``.
 
     Raises:
-        UsageError: they cannot be had, or have faults.
-        LocalFault: this machine cannot hold them.
+        UsageError: a manifest cannot be had, or has faults.
+        LocalFault: this machine cannot store it.
     """
     if file_network is None:
         refuse_server_names(options.name_by)

@@ -9,12 +9,12 @@ from cfetch.storage.files import local_fault, make_private
 
 
 def describe_skipped(faults: int) -> str:
-    """What a person should know of rows with so many faults."""
+    """A note for the user about rows that were skipped with so many faults."""
     return f"rows with {faults} fault{'' if faults == 1 else 's'} were skipped"
 
 
 class RejectedRows:
-    """One JSON object a line, ``{"line": …, "reason": …}``. The file is there if there was a fault."""
+    """One JSON object a line, ``{"line": …, "reason": …}``. The file is made with the first fault."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class RejectedRows:
             raise local_fault(error, f"cannot write {printable(str(self._path))}") from None
 
     def notes(self) -> tuple[str, ...]:
-        """What a person should know, once all rows have been read."""
+        """The notes for the user, when all rows have been read."""
         if self._file is None:
             return ()
         self._file.flush()

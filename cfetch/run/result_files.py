@@ -1,4 +1,4 @@
-"""Where a run writes its metrics and the manifest of what failed, and where it must not."""
+"""Decides where a run writes its metrics and the manifest of failed entries, and where it must not."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
 
 
 def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int) -> Path:
-    """Where the metrics of this execution go, in a directory that is there now.
+    """Return the path of this execution's metrics, and make the directory for it.
 
     Raises:
         ConfigError: something else is there.
@@ -43,11 +43,11 @@ def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int)
 
 
 def find_failures_path(name: str, manifest: str) -> Path:
-    """Where the manifest of failures goes; it may take the place of an older one.
+    """Return the path of the manifest of failures; it may replace an older one.
 
     Raises:
         ConfigError: something else is there.
-        LocalFault: it cannot be read.
+        LocalFault: the file there cannot be read.
     """
     try:
         path = find_output(Path(name).absolute())
@@ -64,7 +64,7 @@ def find_failures_path(name: str, manifest: str) -> Path:
 
 
 def _is_row(line: bytes) -> bool:
-    """Whether a manifest of failures may begin so."""
+    """Whether a manifest of failures may begin with this line."""
     try:
         row = msgspec.json.decode(line)
     except NOT_DECODED:

@@ -1,8 +1,8 @@
-"""Names that servers state (``--name-by header``), asked for before anything is downloaded.
+"""Asks servers for the names of files (``--name-by header``), before anything is downloaded.
 
-A part is named by its path, a later run finds a file by its path, and two entries of one path are refused
-before the first byte. So a plan has all names before it begins, at the price of one small request a file in
-every run. An entry whose name cannot be had has a fault, as any other row with one.
+A part is named by its path, a later run finds a file by its path, and two entries with one path are refused
+before the first byte. So a plan has all names before it begins; the price is one small request for each file
+in every run. An entry whose name cannot be had counts as a row with a fault.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import Network
 from cfetch.wire.stated_name import ask_name
 
-AT_ONCE = 16  # requests; as many downloads as there are by default
+AT_ONCE = 16  # requests; as many as a run has downloads by default
 BLOCK = 1000  # entries whose names are in memory together
 
 Named = SafePath | SourceError | FieldError | UrlError
@@ -43,10 +43,10 @@ def name_by_servers(
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
 ) -> Plan:
-    """The plan with the names that servers state for entries whose paths the manifest does not.
+    """Freeze the plan again, with the names from servers for entries whose paths the manifest does not state.
 
-    ``report`` gets the line and the reason of each entry without a name, which is left out then. The others
-    are as in ``freeze``.
+    ``report`` gets the line and the reason of each entry without a name, which is then left out. The other
+    arguments are as in ``freeze``.
 
     Raises:
         ManifestError: there are entries without names, or two with one name.
@@ -75,7 +75,7 @@ def name_by_servers(
 def ask_names(
     entries: Sequence[Entry], network: Network, clock: Clock, *, headers: Headers = ()
 ) -> list[Named]:
-    """The names of the entries, or why they cannot be had; ``headers`` go with every request."""
+    """Return the names of the entries, or the errors; ``headers`` go with every request."""
 
     async def ask() -> list[Named]:
         transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)

@@ -16,7 +16,7 @@ SHOW_CURSOR = b"\x1b[?25h\n"  # the live view has hidden it
 
 @contextmanager
 def keep_handlers() -> Iterator[dict[int, Any]]:
-    """The handlers by signal, which are in force again afterwards; none outside the main thread."""
+    """Yield the handlers by signal, and restore them afterwards; none outside the main thread."""
     is_main = threading.current_thread() is threading.main_thread()
     before: dict[int, Any] = {number: signal.getsignal(number) for number in HANDLED_SIGNALS if is_main}
     try:
@@ -30,8 +30,8 @@ def keep_handlers() -> Iterator[dict[int, Any]]:
 def listen(on_first: Callable[[Interrupted], None]) -> Iterator[None]:
     """Call ``on_first`` with the first SIGINT, SIGTERM or SIGHUP; the second ends the process.
 
-    What the caller has set to be ignored stays so, as ``nohup`` does with SIGHUP. A caller who listens gets
-    the first one too: it may come when nothing is left to end here.
+    A signal that the caller ignores stays ignored, like SIGHUP under ``nohup``. The caller's own handler gets
+    the first signal too: at that moment there may be nothing left to end here.
     """
     has_come = False
 
@@ -56,6 +56,6 @@ def listen(on_first: Callable[[Interrupted], None]) -> Iterator[None]:
 
 
 def _raises(handler: object) -> bool:
-    """Whether it is Python's own handler or Spark's: KeyboardInterrupt ends nothing in good order."""
+    """Whether it is Python's or Spark's handler, which raises: that would not end work in good order."""
     module: str = getattr(handler, "__module__", None) or ""
     return handler is signal.default_int_handler or module.startswith("pyspark.")

@@ -1,7 +1,7 @@
-"""Proves at a run's start that the system lets it have the threads that it will need.
+"""Tests at a run's start that the system permits the threads that it will need.
 
-Some of them are started by libraries that end the whole process where that fails (libuv calls abort). The
-limit is the user's (``ulimit -u``) or a container's (``pids``).
+Libraries start some of them, and end the whole process if that fails (libuv calls abort). The limit is the
+user's (``ulimit -u``) or a container's (``pids``).
 """
 
 import threading
@@ -10,11 +10,11 @@ from contextlib import suppress
 from cfetch.errors import ConfigError
 
 OTHERS = 10  # 4 that resolve names, 4 that hash, 2 that write heartbeats
-PER_VOLUME = 2  # one that writes, and one that looks whether the first hangs
+PER_VOLUME = 2  # one that writes, and one that checks whether the first hangs
 
 
 def prove_threads(volumes: int) -> None:
-    """Start as many threads at once as a run to ``volumes`` needs, and let them go.
+    """Start as many threads at once as a run to ``volumes`` needs, and end them.
 
     Raises:
         ConfigError: the system starts fewer.

@@ -1,4 +1,4 @@
-"""The destinations of a run: opened, staged in, and made into the volumes that the pool writes through."""
+"""Opens the destinations of a run, stages parts in them, and makes the volumes that the pool writes to."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from cfetch.storage.object_store import ObjectStore
 
 
-BLOCK = 512  # entries that are looked for together
+BLOCK = 512  # entries that are looked up together
 
 
 class Volumes:
-    """Directories and object stores, in the order in which they were given. Close it.
+    """Directories and object stores, in the order in which they were given. Must be closed.
 
-    One that cannot be opened is left out, as long as there are others; ``refused`` says which, and why.
+    A destination that cannot be opened is left out if there are others; ``refused`` says which, and why.
 
     Raises:
         UsageError: an object store needs a library that is not installed.
@@ -68,7 +68,7 @@ class Volumes:
 
     @property
     def states(self) -> list[Path]:
-        """The state directories on the volumes: attempts lie there."""
+        """The state directories on the volumes; they hold the parts of attempts."""
         return [volume.root / STATE_NAME for volume in self.local]
 
     def confirm(self, names: Collection[str]) -> None:
@@ -78,23 +78,23 @@ class Volumes:
                 volume.confirm_root()
 
     def free_bytes(self) -> int | None:
-        """What may be written to all of them together; None: one has no bound that is known."""
+        """The free space of all of them together; None: one of them has no known limit."""
         return None if self.stores else sum(volume.free_bytes() for volume in self.local)
 
     def rooms(self) -> dict[str, int | None]:
-        """The same by volume."""
+        """The free space by volume; None: no known limit."""
         return {str(place.root): place.free_bytes() for place in self.local} | dict.fromkeys(self.stores)
 
     def existing(self, path: SafePath) -> int | None:
-        """The size of the file at ``path`` on the first directory with one; None where something blocks it.
+        """The size of the file at ``path`` in the first directory that has one; None if none has.
 
-        Raises LocalFault.
+        Something else in a file's place counts as no file. Raises LocalFault.
         """
         sizes = (_size_on(volume, path) for volume in self.local)
         return next((size_bytes for size_bytes in sizes if size_bytes is not None), None)
 
     def count_in_place(self, entries: Iterable[Entry]) -> int:
-        """How many of the files stand there, as far as a look tells: a stated hash is not computed."""
+        """Count the files in place, as far as metadata tell: hashes are not computed."""
         rest = iter(entries)
         in_place = 0
         while block := list(islice(rest, BLOCK)):
@@ -118,10 +118,10 @@ class Volumes:
 
     @contextmanager
     def stage_parts(self, staging: str, instant: str, state: Path) -> Iterator[None]:
-        """Parts are written to ``staging`` below each state directory. Raises LocalFault.
+        """Have parts written to ``staging`` below each state directory. Raises LocalFault.
 
-        Those whose volumes have another state directory than the run's are marked: who tidies up there must
-        leave them alone.
+        Parts in another state directory than the run's are marked, so that a run that tidies up there leaves
+        them alone.
         """
         with ExitStack() as stack:
             for volume in self.local:
@@ -141,7 +141,7 @@ class Volumes:
         run_id: str,
         confirm: Callable[[], None],
     ) -> list[Volume]:
-        """Made in the event loop. A single directory is written to by the loop, several by a thread each."""
+        """Make the volumes, in the event loop. The loop writes a single directory, threads write several."""
         volumes: list[Volume] = []
         make = partial(DirectoryVolume, durable=durable, existing=existing, keeps_time=keeps_time)
         for place in self._order:
@@ -162,7 +162,7 @@ class Volumes:
         return volumes
 
     def close(self) -> None:
-        """Remove what is empty of ours, and give the descriptors back."""
+        """Remove cfetch's own directories that are empty, and close the descriptors."""
         for volume in self.local:
             volume.close()
 
@@ -173,14 +173,14 @@ def _has_size(volume: Directory, entry: Entry) -> bool:
 
 
 def _size_on(volume: Directory, path: SafePath) -> int | None:
-    with suppress(Blocked):  # the run tells of that, file by file
+    with suppress(Blocked):  # the run reports that, file by file
         return volume.existing(path)
     return None
 
 
 @contextmanager
 def _mark_parts(state: Path, instant: str) -> Iterator[None]:
-    """Keep those who tidy up a timeline in ``state`` away from this run's parts."""
+    """Mark this run's parts in ``state``, so that a run that tidies up a timeline there leaves them alone."""
     mark = state / ATTEMPTS / instant / ELSEWHERE
     try:
         mark.touch(0o600)

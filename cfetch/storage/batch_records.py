@@ -1,7 +1,7 @@
-"""The records of batches that are whole on a directory: one file each, put in one step.
+"""The records of batches that are committed in a directory: one file each, written in one step.
 
-A record vouches for its batch as long as it stands, so it is looked for again when the run ends: a volume may
-be unmounted, moved or emptied after it has taken a batch.
+A batch counts as committed as long as its record exists, so the records are checked again when the run ends:
+a volume may be unmounted, moved or emptied after it has taken a batch.
 """
 
 import os
@@ -22,10 +22,10 @@ class BatchRecords:
         self._root = root
         self._held = held
         self._staging = staging
-        self._known: set[str] = set()  # what this run has found or put here
+        self._known: set[str] = set()  # records that this run has found or put here
 
     def has(self, batch: str) -> bool:
-        """Whether a batch was committed here, by its id."""
+        """Whether the batch with this id was committed here."""
         try:
             os.stat(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -37,7 +37,7 @@ class BatchRecords:
 
     def put(self, batch: str, text: bytes) -> None:
         """Write a batch's record, in one step; an older one is replaced."""
-        draft = f"{batch}.json"  # among the parts, where it is tidied up after a run that dies now
+        draft = f"{batch}.json"  # among the parts, so that it is removed if this run dies now
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             directory = self._held.open_below(f"{STATE_NAME}/{BATCHES}", mode=0o700)
@@ -54,7 +54,7 @@ class BatchRecords:
         self._known.add(batch)
 
     def remove(self, batch: str) -> None:
-        """Remove the record of a batch, which is not committed here any more."""
+        """Remove the record of a batch that is no longer committed here."""
         self._known.discard(batch)
         with suppress(OSError):
             os.unlink(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd)

@@ -22,16 +22,16 @@ PER_DOWNLOAD = 2  # its connection and its part
 OTHERS = 24  # standard streams, event loop, plan, metrics, staging, owner, one path being walked; 15 counted
 PER_VOLUME = 6  # its root, its attempts, its staging, the timeline's hold of it, two paths being walked
 MAX_DIRECTORIES = 64  # directories held open, of all volumes, so that their files need no walk from the root
-MOST_NAMES = 64  # of a directory that is listed; of more it costs less to ask for each name
+MOST_NAMES = 64  # names in a directory that is listed; in a larger one, single look-ups cost less
 
 
 def directories_for(limit: int) -> int:
-    """How many directories to hold open where ``limit`` descriptors are allowed."""
+    """How many directories to hold open if ``limit`` descriptors are allowed."""
     return max(1, min(MAX_DIRECTORIES, limit // 8))
 
 
 def most_downloads(limit: int, volumes: int = 1) -> int:
-    """How many downloads at a time ``limit`` descriptors are enough for; may be none."""
+    """The number of downloads at a time for which ``limit`` descriptors are enough; may be 0."""
     return max(0, (limit - OTHERS - PER_VOLUME * (volumes - 1) - directories_for(limit)) // PER_DOWNLOAD)
 
 
@@ -41,8 +41,8 @@ def reserve_descriptors(concurrency: int, *, most: int, volumes: int = 1) -> int
     Returns how many downloads at a time are permitted: from ``concurrency`` to ``most``.
 
     Raises:
-        ConfigError: fewer than ``concurrency`` are. Found here, it costs nothing; in the middle of a run,
-            files.
+        ConfigError: fewer than ``concurrency`` are permitted. Here this costs nothing; in the middle of a
+            run, files would fail.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or most_downloads(soft, volumes) >= most:
@@ -72,14 +72,14 @@ def _number(status: os.stat_result) -> tuple[int, int]:
 
 
 class HeldDirectories:
-    """The directories beneath ``root`` that are held open, the one used last at the end.
+    """The directories beneath ``root`` that are held open; the last used one is at the end.
 
     Everything is opened component by component, and no symlink is followed. Another thread may close a
-    descriptor that ``directory`` has given: hold ``lock`` while one is used.
+    descriptor that ``directory`` has returned: hold ``lock`` while it is used.
     """
 
     def __init__(self, root: Path, *, share: int = 1) -> None:
-        """``share``: of so many volumes. Raises OSError."""
+        """``share``: the number of volumes that share the limit of directories. Raises OSError."""
         self.lock = threading.RLock()
         self.root_fd = os.open(root, DIRECTORY & ~os.O_NOFOLLOW)
         self._root = root
@@ -87,16 +87,16 @@ class HeldDirectories:
         self._root_number = _number(os.fstat(self.root_fd))
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._names: OrderedDict[str, frozenset[bytes] | None] = OrderedDict()  # None: more than MOST_NAMES
-        self._checked: set[str] | None = None  # directories that need no second look, within ``one_look``
+        self._checked: set[str] | None = None  # directories that are checked already, within ``one_look``
         self._most = max(1, directories_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // share)
 
     def close(self) -> None:
-        """Close all of them but the root's."""
+        """Close all of them except the root."""
         while self._held:
             os.close(self._held.popitem()[1].descriptor)
 
     def confirm_root(self) -> None:
-        """Raise VolumeFault if another directory than at the beginning stands under the root's name."""
+        """Raise VolumeFault if the root's name no longer leads to the directory that was opened."""
         if not self._is_at("", self._root_number):
             raise VolumeFault(
                 f"{self._root} was moved, unmounted or removed while cfetch was running; "
@@ -104,13 +104,13 @@ class HeldDirectories:
             )
 
     def directory(self, path: str, *, create: bool = True) -> int:
-        """A descriptor of the directory that stands under ``path`` now; "" is the root itself.
+        """A descriptor of the directory that is at ``path`` now; "" is the root itself.
 
         A held directory may have been moved or removed; a file put into it would be in the wrong place.
 
         Raises:
-            VolumeFault: the root is not what it was.
-            OSError: it cannot be opened.
+            VolumeFault: the root is another directory now.
+            OSError: the directory cannot be opened.
         """
         held = self._held.get(path)
         if self._checked is not None and path in self._checked:
@@ -137,10 +137,10 @@ class HeldDirectories:
 
     @contextmanager
     def one_look(self) -> Iterator[None]:
-        """Look once whether each directory is still at its place, however many files go into it within.
+        """Check only once in the ``with`` block, for each directory, that it is still at its place.
 
-        To be left within milliseconds: what goes into a directory that was moved meanwhile moves with it,
-        as if it had been moved a moment later.
+        The block must end within milliseconds: files that go into a directory that was moved meanwhile move
+        with it, as if it had been moved a moment later.
         """
         with self.lock:
             self._checked = set()
@@ -150,14 +150,14 @@ class HeldDirectories:
                 self._checked = None
 
     def look_again(self) -> None:
-        """Trust no look of ``one_look`` that was taken before: a directory has gone meanwhile."""
+        """Repeat the checks of ``one_look``: a directory is gone meanwhile."""
         if self._checked is not None:
             self._checked.clear()
 
     def was_free(self, parent: str, leaf: str) -> bool:
-        """Whether the name stood for nothing when its directory was first looked at.
+        """Whether there was nothing of this name when its directory was first listed.
 
-        False says nothing: the directory is large, or cannot be read. It is no look at the present.
+        False may also mean that the directory is large, or cannot be read. The answer may be out of date.
         """
         if parent not in self._names:
             self._names[parent] = self._list_names(parent)
@@ -167,7 +167,7 @@ class HeldDirectories:
         return names is not None and leaf.encode() not in names
 
     def _list_names(self, parent: str) -> frozenset[bytes] | None:
-        """The names in a directory, none if it is not there; None if they are many or cannot be read."""
+        """The names in a directory; empty if it does not exist; None if they are many or cannot be read."""
         try:
             with self.lock, os.scandir(self.directory(parent, create=False)) as entries:
                 names = [os.fsencode(entry.name) for entry in islice(entries, MOST_NAMES + 1)]
@@ -178,10 +178,10 @@ class HeldDirectories:
         return frozenset(names) if len(names) <= MOST_NAMES else None
 
     def _is_at(self, path: str, number: tuple[int, int]) -> bool:
-        """Whether the directory is reached by ``path`` beneath the root, through no symlink."""
+        """Whether ``path`` beneath the root still leads to the directory, without a symlink."""
         name = self._root_name
         try:
-            if not path:  # the way to the root is the user's, symlinks and all
+            if not path:  # the path to the root is the user's, and may have symlinks
                 return _number(os.stat(name)) == number  # noqa: PTH116 - bytes: UTF-8
             for component in path.encode().split(b"/"):
                 name += b"/" + component

@@ -1,8 +1,8 @@
-"""A directory on a file system: parts are written beside the files they become, and published by rename.
+"""A directory on a file system: parts are written in its state directory, and published by rename.
 
 Everything is opened beneath one held directory descriptor, component by component and without following
 symlinks, so no manifest, no symlink and no later move of the directory makes cfetch write elsewhere. Names
-are UTF-8 whatever the locale says.
+are UTF-8 in every locale.
 """
 
 import errno
@@ -32,15 +32,15 @@ _OBSTACLES = {
 
 
 def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
-    """The obstacle at this one path; None if the fault is not the path's but the machine's."""
+    """The obstacle at this path; None if the fault is a fault of the machine."""
     what = _OBSTACLES.get(error.errno or 0)
     return Blocked(f"{what} ({printable(path)}); move it away") if what else None
 
 
 class Identity(NamedTuple):
-    """What is another one as soon as a file was replaced, changed or given other rights.
+    """Identifies a file: it differs as soon as the file was replaced, changed or given other permissions.
 
-    The number of the device is left out: with some file systems it is another one after each mount.
+    The number of the device is left out, as some file systems get another one at each mount.
     """
 
     inode: int
@@ -50,24 +50,24 @@ class Identity(NamedTuple):
 
 
 class Directory:
-    """The file system beneath one destination. Raises LocalFault wherever the machine says no.
+    """The file system beneath one destination. Methods raise LocalFault if the system refuses a call.
 
     ``DirectoryVolume`` makes a volume of it. ``staging``: where this run writes its parts; ``sources``: where
     the published files came from.
 
     ``is_forsaken``: it hangs, so nobody may touch it any more, not even to close it.
 
-    ``lost_writes``: a flush has failed, so nothing that this run has written may be trusted; not even what
-    can be read again, as the kernel forgets which pages it could not write.
+    ``lost_writes``: a flush has failed, so nothing that this run has written may be trusted. Even bytes that
+    can be read again do not count, as the kernel forgets which pages it could not write.
     """
 
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
-        """``staging`` is made where it is missing: see ``stage``. ``share``: of so many volumes."""
+        """``staging`` is created if it is missing, see ``stage``. ``share`` is as in ``HeldDirectories``."""
         self.root = root
         self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
         try:
-            self._made_root = not root.exists()  # of a mount that is dead even this fails
+            self._made_root = not root.exists()  # if a mount is dead, even this fails
             root.mkdir(parents=True, exist_ok=True)
             self._held = HeldDirectories(root, share=share)
             self.sources = Sources(root, self._held)
@@ -92,7 +92,7 @@ class Directory:
             raise
 
     def _look_whether_writable(self) -> None:
-        """Raises OSError. What is there already tells nothing of a file system that has turned read-only."""
+        """Raise OSError unless files can be written: the file system may have become read-only."""
         if not os.access(STATE_NAME, os.W_OK | os.X_OK, dir_fd=self._held.root_fd):
             is_read_only = os.fstatvfs(self._held.root_fd).f_flag & os.ST_RDONLY
             number = errno.EROFS if is_read_only else errno.EACCES
@@ -106,7 +106,7 @@ class Directory:
             raise volume_fault(error, f"cannot write to {self.root}") from None
 
     def unstage(self) -> None:
-        """Close the staging directory: nothing is written any more."""
+        """Close the staging directory; after this nothing is written."""
         if not self.is_forsaken:
             self.staging.close()
 
@@ -126,7 +126,7 @@ class Directory:
         """Make every byte and name written so far survive a power cut; one flush of the whole file system.
 
         Raises:
-            LocalFault: some could not be written; what was written since the last flush must not be trusted.
+            LocalFault: some could not be written; bytes written since the last flush must not be trusted.
         """
         try:
             flush_file_system(self._held.root_fd)
@@ -135,21 +135,21 @@ class Directory:
             raise volume_fault(error, f"cannot make what was written to {self.root} durable") from None
 
     def leftovers(self) -> list[Leftover]:
-        """Parts of dead attempts at the same plan that may be of use.
+        """Parts of dead runs of the same plan that may be of use.
 
-        Whether a dead attempt had flushed the names it gave is not known: they are flushed before anybody
-        relies on them. Raises LocalFault.
+        A dead run may not have flushed its final names: they are flushed here before anything relies on them.
+        Raises LocalFault.
         """
         if self.staging.epoch not in ("0", "1"):
             self.flush()
         return self.staging.leftovers()
 
     def descriptor_of(self, parent: str) -> int:
-        """The directory's descriptor, which is good until the next directory is asked for.
+        """The directory's descriptor, which is valid until the next call for a directory.
 
         Raises:
-            LocalFault: the root is not what it was.
-            OSError: it cannot be opened.
+            LocalFault: the root is another directory now.
+            OSError: the directory cannot be opened.
         """
         return self._held.directory(parent, create=False)
 
@@ -158,7 +158,7 @@ class Directory:
         try:
             try:
                 self._rename(name, path)
-            except FileNotFoundError:  # somebody removed the directory at this moment: it is made again
+            except FileNotFoundError:  # the directory was removed at this moment: it is created again
                 self._held.look_again()
                 self._rename(name, path)
         except OSError as error:
@@ -167,7 +167,7 @@ class Directory:
             ) from None
 
     def unpublish(self, name: str, path: SafePath) -> None:
-        """Take a file's final name away again: the rest of its batch could not be published."""
+        """Undo ``publish``: the rest of the file's batch could not be published."""
         parent, _, leaf = path.rpartition("/")
         try:
             with self._held.lock:
@@ -187,18 +187,18 @@ class Directory:
             )
 
     def one_look(self) -> AbstractContextManager[None]:
-        """Call ``HeldDirectories.one_look``, for names that are given together."""
+        """Call ``HeldDirectories.one_look``, for files that are published together."""
         return self._held.one_look()
 
     def was_free(self, path: SafePath) -> bool:
-        """Call ``HeldDirectories.was_free``: where it is true, no look at the file itself is needed."""
+        """Call ``HeldDirectories.was_free``: if it is true, the file itself need not be looked up."""
         parent, _, leaf = path.rpartition("/")
         return self._held.was_free(parent, leaf)
 
     def existing(self, path: SafePath) -> int | None:
         """The size of the regular file at ``path``; None if there is none. Directories are not created.
 
-        A symlink counts as none: it is not followed, and ``publish`` replaces it.
+        A symlink counts as no file: it is not followed, and ``publish`` replaces it.
         """
         parent, _, leaf = path.rpartition("/")
         try:
@@ -227,7 +227,7 @@ class Directory:
     def delete(self, path: SafePath) -> None:
         """Remove the file or symlink at ``path``, if there is one, and the directories above that are empty.
 
-        Raises Blocked: a directory stands there; VolumeFault.
+        Raises VolumeFault, and Blocked if a directory is there.
         """
         parent, _, leaf = path.rpartition("/")
         try:
@@ -238,7 +238,7 @@ class Directory:
         self._remove_empty(parent)  # also if the file is gone already: a follower may have died in between
 
     def identify(self, path: SafePath) -> Identity | None:
-        """Tell which regular file stands at ``path``; None: there is none. No symlink is followed.
+        """Identify the regular file at ``path``; None: there is none. No symlink is followed.
 
         Raises VolumeFault.
         """
@@ -251,9 +251,9 @@ class Directory:
             raise volume_fault(error, f"cannot look at {printable(path)}") from None
 
     def delete_exactly(self, path: SafePath, identity: Identity) -> bool:
-        """Remove the file at ``path`` if it is the one with ``identity``, and directories as ``delete`` does.
+        """Remove the file at ``path`` if it has this ``identity``, and empty directories as ``delete`` does.
 
-        Returns whether it was. Raises VolumeFault.
+        Return whether it was removed. Raises VolumeFault.
         """
         try:
             with self._held.lock:
@@ -289,7 +289,7 @@ class Directory:
                 break  # other files are in it
 
     def supersede(self, path: SafePath) -> None:
-        """Note that the file at ``path`` is an older version, whatever its size: see ``Sources.find``."""
+        """Note that the file at ``path`` is an older version, even if it has the right size."""
         with suppress(LocalFault, Blocked):
             descriptor = self.open_existing(path)
             if descriptor is not None:
@@ -297,7 +297,7 @@ class Directory:
                 os.close(descriptor)
 
     def open_existing(self, path: SafePath) -> int | None:
-        """A descriptor for reading the file at ``path``; None if it has gone."""
+        """A descriptor for reading the file at ``path``; None if it is gone."""
         parent, _, leaf = path.rpartition("/")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -309,7 +309,7 @@ class Directory:
             raise _obstacle(error, path) or volume_fault(error, f"cannot read {printable(path)}") from None
 
     def close(self) -> None:
-        """Remove our directories if they are empty, and close the descriptors."""
+        """Remove cfetch's own directories if they are empty, and close the descriptors."""
         if self.is_forsaken:
             return
         self.unstage()
@@ -320,7 +320,7 @@ class Directory:
             try:
                 os.rmdir(path, dir_fd=self._held.root_fd)
             except OSError:
-                break  # not empty: another run's, or parts that a later one may go on with
+                break  # not empty: another run uses it, or a later run may continue its parts
             path = path.rpartition("/")[0]
         os.close(self._held.root_fd)
         if self._made_root:

@@ -1,4 +1,4 @@
-"""A volume that is a directory: adapts ``Directory``, and the disk that it is on, to the volume's port."""
+"""A volume that is a directory: adapts ``Directory`` and its disk to the volume's port."""
 
 import os
 from collections import defaultdict
@@ -23,10 +23,10 @@ from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_c
 
 
 class DirectoryVolume:
-    """Implements ``volume.Volume``. ``disk`` carries out what touches the directory.
+    """Implements ``volume.Volume``. ``disk`` carries out all steps on the directory.
 
-    ``existing``: what is done about files in place: ``trust``, ``check`` or ``refetch`` (``--existing``).
-    ``keeps_time``: files bear the time at which their servers changed them.
+    ``existing``: how files in place are treated: ``trust``, ``check`` or ``refetch`` (``--existing``).
+    ``keeps_time``: files get the time of their last change at the server.
     """
 
     def __init__(
@@ -58,21 +58,21 @@ class DirectoryVolume:
         return Part(self._volume, entry, self._disk, keeps_time=self._keeps_time)
 
     def has_nothing_of(self, entry: Entry) -> bool:
-        """Implements ``volume.Volume.has_nothing_of``, by one look at each directory."""
+        """Implements ``volume.Volume.has_nothing_of``, by one listing of each directory."""
         if not self._disk.is_prompt or (self._salvage is not None and self._salvage.has_parts):
             return False
         return self._volume.was_free(entry.path)
 
     async def verify_existing(self, entry: Entry) -> Standing | None:
-        """Verify by hash if the manifest has one.
+        """Verify the file by hash if the manifest has one.
 
-        Else by size, and by the link it came from if that is known; without a size by that link alone. The
-        answer is the same for all pieces of a file.
+        Else verify it by size, and by the link it came from if that is known; without a size, only by that
+        link. The answer is the same for all pieces of a file.
         """
         size_bytes = await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
         if size_bytes is None or entry.file_bytes not in (size_bytes, None) or self._existing == "refetch":
             return None
-        if entry.piece is not None and self._existing == "check":  # no server could tell of the whole file
+        if entry.piece is not None and self._existing == "check":  # no server knows the whole file
             return None
         if entry.digest is None or entry.piece is not None:
             source = await self._disk.call(lambda: self._volume.sources.find(entry.path))
@@ -90,7 +90,7 @@ class DirectoryVolume:
         return Standing(algorithm) if hex_digest == entry.digest.hex else None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
-        """Give the part what dead attempts at this plan have left of the entry."""
+        """Let the part continue the part of the entry that dead runs of this plan have left."""
         if self._salvage is not None:
             await self._salvage.adopt_leftover(entry, cast("Part", part))
 
@@ -100,7 +100,7 @@ class DirectoryVolume:
             self._salvage.remove_leftovers(entry)
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
-        """Judge by its mark or its record, and by the sizes of the files under its names."""
+        """Look up the batch's mark, its record, and the sizes of the files under its names."""
         begun = self._salvage is not None and batch in self._salvage.begun_batches
         return await self._disk.look(lambda: _look_for_batch(self._volume, batch, entries, begun=begun))
 
@@ -124,7 +124,7 @@ class DirectoryVolume:
         self._publisher.add(files, ended, record)
 
     def remove_older(self, path: SafePath) -> None:
-        """Remove it soon. A file that cannot be removed stays, and `cfetch verify` names it."""
+        """Remove the file soon. A file that cannot be removed stays, and ``cfetch verify`` names it."""
         self._disk.tidy(lambda: self._volume.remove(path))
 
     @property
@@ -133,12 +133,12 @@ class DirectoryVolume:
         return self._publisher.left_behind
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
-        """Take the files back soon. A file that cannot be removed stays, and no record vouches for it."""
+        """Remove record and files soon. A file that cannot be removed stays, without a record."""
         self._disk.tidy(lambda: self._volume.records.remove(batch))
         self._publisher.withdraw(join_pieces(self._volume, cast("Sequence[Part]", parts)))
 
     async def run(self) -> None:
-        """Call ``Publisher.run``, then look whether its batches stand; a disk that hangs cannot be asked."""
+        """Call ``Publisher.run``, then check the records of its batches, unless the disk hangs."""
         await self._publisher.run()
         if not self.is_stuck:
             await self._disk.look(self._volume.records.confirm)
@@ -162,7 +162,7 @@ class DirectoryVolume:
 
     @property
     def written_bytes(self) -> int | None:
-        """What the disk has taken; None: no more is known than what has come."""
+        """The bytes that the disk has taken; None: the same as the bytes that were received."""
         return self._disk.written_bytes
 
     @property
@@ -175,7 +175,7 @@ class DirectoryVolume:
         return self._disk.oldest_s(now_s)
 
     def abandon(self, why: str) -> None:
-        """Abandon the disk, if it is guarded; with one volume there is nothing to do but to wait."""
+        """Abandon the disk, if it is guarded; with a single volume the run has to wait."""
         if isinstance(self._disk, GuardedDisk):
             self._disk.abandon(why)
 
@@ -185,7 +185,7 @@ class DirectoryVolume:
         return isinstance(self._disk, GuardedDisk) and self._disk.is_stuck
 
     async def close(self) -> None:
-        """Carry out what was asked, unless the disk hangs, and close the directory."""
+        """Carry out the remaining steps; if the disk hangs, leave the directory alone."""
         if isinstance(self._disk, GuardedDisk):
             await self._disk.close()
             if self._disk.is_stuck:
@@ -210,18 +210,18 @@ def _look_for_batch(
 
 
 def _close(late: int | None) -> None:
-    """Close a file that was opened after its caller had stopped waiting."""
+    """Close a file that was opened too late, when its caller no longer waited."""
     if late is not None:
         os.close(late)
 
 
 class Salvage:
-    """The parts of dead runs, by the entries that may go on with them.
+    """The parts of dead runs, by the entries that may continue them.
 
     There are as many as dead runs had under way and waiting; each is used at most once.
 
     Raises:
-        LocalFault: what dead runs had published cannot be made durable.
+        LocalFault: files that dead runs had published cannot be made durable.
     """
 
     def __init__(self, volume: Directory, disk: Disk = INLINE) -> None:
@@ -236,7 +236,7 @@ class Salvage:
             note = read_note(leftover.note)
             tells_ranges = note is not None and note.held is not msgspec.UNSET
             if tells_ranges is not leftover.name.startswith(IN_RANGES):
-                volume.staging.remove_leftover(leftover)  # nobody can tell what of it is held
+                volume.staging.remove_leftover(leftover)  # it is unknown which bytes it holds
                 continue
             self._candidates[leftover.name if note is None else note.path].append((leftover, note))
 
@@ -247,7 +247,7 @@ class Salvage:
 
     @property
     def begun_batches(self) -> Collection[str]:
-        """The ids of batches that dead runs were staging here."""
+        """The ids of the batches that dead runs had begun here."""
         return self._marks.keys()
 
     def unmark_batch(self, batch: str) -> None:
@@ -256,7 +256,7 @@ class Salvage:
             self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
 
     async def adopt_leftover(self, entry: Entry, part: Part) -> None:
-        """Let ``part`` go on with the one that fits and holds most; the others of this entry are removed."""
+        """Let ``part`` continue the leftover that fits and holds most; remove the entry's other leftovers."""
         candidates = self._take_candidates(entry)
         while candidates:
             leftover, note = candidates.pop()
@@ -271,7 +271,7 @@ class Salvage:
             self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
 
     def _take_candidates(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
-        """Take the parts of an entry, the one that holds least first."""
+        """Take the leftovers of an entry, in ascending order of their held bytes."""
         if not self._candidates:
             return []
         name = part_name(entry, boot_id())

@@ -1,14 +1,13 @@
-"""Carries out the steps of a volume: in the event loop itself, or in a thread that may hang without it.
+"""Carries out the steps of a volume: in the event loop, or in a thread, which may hang without blocking it.
 
-With one volume there is nothing to do but to wait for it, so ``InlineDisk`` calls the system at once. With
-several, a disk that does not answer must hold up nobody else: each ``GuardedDisk`` has a thread of its own
-that carries out all steps in the order in which they were asked for. The order is what keeps it simple: a
-part is created, written, published and removed by steps that follow each other, also when their caller has
-given up waiting.
+With a single volume a run has to wait for it anyway, so ``InlineDisk`` calls the system at once. With several
+volumes, a disk that does not answer must not stop the others: each ``GuardedDisk`` has its own thread, which
+carries out all steps in the order in which they were requested. So a part is always created, written,
+published and removed in this order, even if the caller has stopped waiting.
 
-A call that does not come back cannot be ended. It can be abandoned: the caller gets a VolumeFault,
-steps in the queue are dropped (but for those that tidy up), and should it come back after all, what it did is
-undone. Until then the volume counts as stuck.
+A call that does not return cannot be ended. It can be abandoned: the caller gets a VolumeFault, and steps in
+the queue are dropped, except for steps that tidy up. If the call returns after all, its effect is undone.
+Until then the volume counts as stuck.
 """
 
 import asyncio
@@ -21,12 +20,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from cfetch.errors import VolumeFault
 
 T = TypeVar("T")
-LONGEST_END_S = 30.0  # all is committed by then, and only cleaning up is left
-MOST_UNWRITTEN_BYTES = 16 << 20  # of one volume; beyond this, callers with more bytes wait (backpressure)
+LONGEST_END_S = 30.0  # everything is committed by then, and only cleaning up is left
+MOST_UNWRITTEN_BYTES = 16 << 20  # for each volume; beyond this, callers with more bytes wait (backpressure)
 
 
 class Line:
-    """The state of a disk for its parts: ``fault`` once nothing of theirs will be written any more."""
+    """The state of a disk for its parts; ``fault`` is set when their bytes will no longer be written."""
 
     __slots__ = ("fault", "lock")
 
@@ -42,13 +41,13 @@ class Disk(Protocol):
     is_prompt: bool  # ``do`` is carried out at once
 
     def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401
-        """Carry out the step now or soon; a step that is late keeps its own error."""
+        """Carry out the step now or soon; a step that runs later keeps its own error."""
 
     def tidy(self, step: Callable[[], None]) -> None:
-        """Carry out the step now or soon, whatever happens to the disk meanwhile. The step raises nothing."""
+        """Carry out the step now or soon, even if the disk is abandoned. The step raises nothing."""
 
     async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
-        """Return the step's answer. ``undo`` gets one that comes after the caller has stopped waiting."""
+        """Return the step's answer. ``undo`` gets an answer that comes when nobody waits for it any more."""
 
     async def long(self, step: Callable[[], T]) -> T:
         """Like ``call``, for a step that takes milliseconds."""
@@ -57,17 +56,17 @@ class Disk(Protocol):
         """Like ``call``, for a step that takes seconds, while later steps go on."""
 
     async def look(self, step: Callable[[], T]) -> T:
-        """Like ``call``, for a step that only reads, and does not wait for those that write."""
+        """Like ``call``, for a step that only reads, and does not wait for steps that write."""
 
     @property
     def must_wait(self) -> bool:
-        """Whether so much is unwritten that callers with more bytes are to wait for ``wait_for_room``."""
+        """Whether so much is unwritten that callers with more bytes have to await ``wait_for_room``."""
 
     async def wait_for_room(self) -> None:
         """Wait until less is unwritten. Raises VolumeFault."""
 
     def oldest_s(self, now_s: float) -> float:
-        """The age in seconds of the oldest call that has not come back."""
+        """The age in seconds of the oldest call that has not returned."""
 
 
 class InlineDisk:
@@ -100,7 +99,7 @@ class InlineDisk:
     look = call
 
     async def wait_for_room(self) -> None:
-        """There is always room."""
+        """Return at once: there is always room."""
 
     def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
         """Always 0: the caller has the event loop, so no call is under way."""
@@ -124,27 +123,28 @@ class _Call:
         self.line = line
         self.future = future
         self.since_s: float | None = None
-        self.is_over = False  # it came back in time: its answer is on the way to the event loop
+        self.is_over = False  # it returned in time: its answer is on the way to the event loop
 
 
 class _Step(NamedTuple):
     step: Callable[..., None]
     args: tuple[Any, ...]
     size_bytes: int
-    line: Line | None  # None: it tidies up
+    line: Line | None  # None: the step tidies up
 
 
 class _Turn(NamedTuple):
-    """The step that the thread is at: its line, and when it was begun."""
+    """The step that the thread carries out now: its line, and when it was begun."""
 
     line: Line | None
     since_s: float
 
 
 class GuardedDisk:
-    """``monotonic`` is the run's clock. Made and used in an event loop; the thread ends with ``close``.
+    """A disk with its own thread, which ends with ``close``. Made and used in an event loop.
 
-    ``longest_end_s``: how long ``close`` waits in seconds for a disk that does not answer.
+    ``monotonic`` is the run's clock. ``longest_end_s``: how many seconds ``close`` waits for a disk that does
+    not answer.
     """
 
     is_prompt = False
@@ -159,11 +159,11 @@ class GuardedDisk:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Step | _Call | None] = SimpleQueue()
         self._calls: set[_Call] = set()
-        self._asked_bytes = self._over_bytes = 0  # each is counted by one side only
+        self._asked_bytes = self._over_bytes = 0  # the loop counts one, the thread the other
         self.written_bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
-        self._turn: _Turn | None = None  # the thread's present one
-        self._late: set[_Call] = set()  # abandoned, and not back yet
+        self._turn: _Turn | None = None  # the thread's present step
+        self._late: set[_Call] = set()  # abandoned calls that have not returned yet
         self._bug: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name=f"volume {name}", daemon=True)
         self._thread.start()
@@ -176,13 +176,13 @@ class GuardedDisk:
         self._queue.put(_Step(step, args, size_bytes, self.line))
 
     def tidy(self, step: Callable[[], None]) -> None:
-        """Carry out the step soon, also after the disk was abandoned and has come back."""
+        """Carry out the step soon, even after the disk was abandoned and answers again."""
         self._queue.put(_Step(step, (), 0, None))
 
     async def call(self, step: Callable[[], T], undo: Callable[[T], None] | None = None) -> T:
         """Carry out the step in its turn.
 
-        A cancellation is passed on only then: a step cannot be called back.
+        A cancellation is raised only after the step, as a step cannot be interrupted.
         """
         call = _Call(step, undo, self.line, self._loop.create_future())
         self._calls.add(call)
@@ -192,12 +192,12 @@ class GuardedDisk:
     long = call
 
     async def beside(self, step: Callable[[], T]) -> T:
-        """Carry out the step in a thread of its own, when all that was asked for before it is done."""
+        """Carry out the step in its own thread, when all steps requested before are done."""
         await self.call(lambda: None)
         return await self.look(step)
 
     async def look(self, step: Callable[[], T]) -> T:
-        """Carry out the step in a thread of its own."""
+        """Carry out the step in its own thread."""
         call = _Call(step, None, self.line, self._loop.create_future())
         self._calls.add(call)
         threading.Thread(
@@ -239,7 +239,7 @@ class GuardedDisk:
             raise line.fault
 
     def oldest_s(self, now_s: float) -> float:
-        """The age in seconds of the thread's present step, or of one beside it."""
+        """The age in seconds of the oldest step that runs, in the disk's thread or in its own."""
         since = [call.since_s for call in self._calls]
         if (turn := self._turn) is not None:
             since.append(turn.since_s)
@@ -247,13 +247,13 @@ class GuardedDisk:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a step that was abandoned has not come back yet."""
+        """Whether an abandoned step has not returned yet."""
         turn = self._turn
         line = None if turn is None else turn.line
         return bool(self._late) or (line is not None and line.fault is not None)
 
     def abandon(self, why: str) -> None:
-        """Stop waiting for all calls; from now on there is a new line."""
+        """Stop waiting for all calls, and begin a new line."""
         line, self.line = self.line, Line()
         with line.lock:
             line.fault = VolumeFault(why)
@@ -263,7 +263,7 @@ class GuardedDisk:
             if not call.future.done():
                 call.future.set_exception(VolumeFault(why))
         self._calls = over
-        self._over_bytes = self._asked_bytes  # what is in the queue will not be written
+        self._over_bytes = self._asked_bytes  # queued bytes will not be written
         self._wake()
 
     async def close(self) -> None:
@@ -301,9 +301,9 @@ class GuardedDisk:
                     self._tell(self._wake)
 
     def _carry_out(self, call: _Call) -> None:
-        """Run in a thread.
+        """Carry out a call, in a thread.
 
-        The lock decides whether the answer comes in time or the call was abandoned before.
+        The lock decides whether the answer comes in time, or the call was abandoned before.
         """
         if call.line.fault is not None:
             return

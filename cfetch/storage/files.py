@@ -1,10 +1,10 @@
 """Writes all files of cfetch's own: after a crash the old file is there, or the new one.
 
-Nothing is ever written into a file that others may read. The bytes go to a temporary file beside it, whose
-random name no other writer has, on whatever machine it runs; it is made anew, so no symlink leads elsewhere,
-and only its owner may read it. Where it is to be durable its bytes are flushed. Then it gets its name in one
-step: a rename replaces an older file, a link refuses to. At last the directory is flushed, as a rename too
-may be lost in a power cut. A writer that dies leaves at most its temporary file: see ``remove_temporaries``.
+No file that others may read is ever written in place. The bytes go to a temporary file beside it, whose
+random name no other writer on any machine has. It is newly created, so no symlink leads elsewhere, and only
+its owner may read it. If the file is to be durable, its bytes are flushed. Then it gets its name in one step:
+a rename replaces an older file, a link does not. Finally the directory is flushed, as a rename too may be
+lost in a power cut. A writer that dies leaves at most its temporary file: see ``remove_temporaries``.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ from cfetch.secret import printable
 
 STATE_NAME = ".cfetch"
 PRIVATE = 0o600
-USERS = 0o666  # less the umask: a file for the user and not for cfetch
+USERS = 0o666  # less the umask: for a file of the user, not of cfetch
 LONGEST_NAME = 255  # bytes, on all file systems in use
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TOKEN_BYTES = 8
@@ -35,7 +35,7 @@ _TOKEN_BYTES = 8
 
 
 def local_fault(error: OSError, what: str) -> LocalFault:
-    """The error tree's form of an ``OSError``: names the cause, what was being done, and a remedy."""
+    """Make a LocalFault of an ``OSError``: it names the cause, the action ``what``, and a remedy."""
     remedy = {
         errno.ENOSPC: "free some space and run the same command again",
         errno.EDQUOT: "raise the quota and run the same command again",
@@ -52,14 +52,14 @@ def local_fault(error: OSError, what: str) -> LocalFault:
     return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
 
 
-_THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # the file would fail on every volume
+_THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # the call would fail on every volume
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 def volume_fault(error: OSError, what: str, *, beneath: int | None = None) -> LocalFault:
     """Like ``local_fault``, for a fault of one volume that another volume may not have.
 
-    ``beneath``: an open directory of the volume; then "no space" is said only where space is what lacks.
+    ``beneath``: an open directory of the volume, by which "no space" and "no inodes" are distinguished.
     """
     fault = local_fault(error, what)
     if error.errno in _THIS_PROCESS:
@@ -97,14 +97,14 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def make_private(directory: Path, *, state: Path | None = None) -> None:
-    """Make a directory of the state. All that are missing are made for their owner only, whatever the umask.
+    """Make a directory of the state. Missing directories are made for their owner only, with any umask.
 
-    ``state`` is where the state begins: without it at ``.cfetch``, or at ``directory`` itself. Directories
-    above it are the user's, and are made as the umask says. Those of the state that are there already, and in
-    which others may write, are taken from them.
+    ``state`` is the top directory of the state; without it, ``.cfetch`` or ``directory`` itself. Directories
+    above it are the user's, and are made by the umask. If others may write to existing directories of the
+    state, that permission is removed.
 
-    Raises OSError: also where the state, or what lies between it and ``directory``, is a symlink, or belongs
-    to a user who is neither this one nor root. Root may use everybody's, as in containers.
+    Raises OSError: also if a directory from the state down to ``directory`` is a symlink, or belongs to
+    another user than this one or root. Root may use the directories of all users, as in containers.
     """
     chain = [directory, *directory.parents]
     names = [folder.name for folder in chain]
@@ -118,15 +118,15 @@ def make_private(directory: Path, *, state: Path | None = None) -> None:
             for folder in reversed([folder for folder in chain if not folder.exists()]):
                 folder.mkdir(mode=0o700 if folder in own else 0o777, exist_ok=True)
             return
-        except FileNotFoundError:  # another run has just tidied up an empty one above
+        except FileNotFoundError:  # another run has just removed an empty directory above
             if is_last:
                 raise
 
 
 def _make_own(folder: Path, *, is_named: bool) -> None:
-    """Let nobody else write there. The mode of a state that the user has named is his affair.
+    """Let nobody else write to ``folder``, unless it is a state that the user has named.
 
-    Raises OSError: it is a symlink, or somebody else's.
+    Raises OSError: it is a symlink, or belongs to another user.
     """
     status = folder.lstat()
     if stat.S_ISLNK(status.st_mode):
@@ -139,12 +139,12 @@ def _make_own(folder: Path, *, is_named: bool) -> None:
         try:
             folder.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
         except OSError:
-            if is_foreign and _keeps_owners(folder, status.st_uid):  # else it keeps no modes, or is read-only
+            if is_foreign and _keeps_owners(folder, status.st_uid):  # else modes are not kept, or read-only
                 raise
 
 
 def _keeps_owners(folder: Path, owner: int) -> bool:
-    """Whether users are told apart: on sshfs, CIFS and some NFS a new file of ours is ``owner``'s too."""
+    """Whether the file system keeps owners: on sshfs, CIFS, some NFS, a new file belongs to ``owner`` too."""
     probe = folder / f".{secrets.token_hex(_TOKEN_BYTES)}"
     try:
         descriptor = os.open(probe, _NEW, PRIVATE)
@@ -159,12 +159,12 @@ def _keeps_owners(folder: Path, owner: int) -> bool:
 
 @contextmanager
 def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """Write a file that stands under ``path`` once the ``with`` ends well, in place of an older one.
+    """Write a file that replaces ``path`` when the ``with`` block ends without error.
 
-    An error in the ``with`` leaves the older file, and no other. ``durable``: a power cut does not take the
-    file away again. ``mode`` is for a file that is the user's.
+    After an error in the block, the older file stays. ``durable``: the new file survives a power cut.
+    ``mode`` is for a file of the user.
 
-    Raises OSError: whoever writes knows which of its errors are this file's.
+    Raises OSError, as the caller knows which of its errors are about this file.
     """
     temporary = _temporary_of(path)
     with _discarding(temporary):
@@ -179,13 +179,13 @@ def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Let a file of these bytes stand under ``path``, in place of an older one. Raises LocalFault."""
+    """Write a file with these bytes to ``path``, in place of an older file. Raises LocalFault."""
     with _writing(path), open_replacement(path, durable=durable) as file:
         file.write(data)
 
 
 def publish_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
-    """Let a file of these bytes stand under ``path``; False if somebody else was faster.
+    """Write a file with these bytes to ``path``, unless there is one already; then return False.
 
     Raises LocalFault.
     """
@@ -209,7 +209,7 @@ def publish_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
 
 
 def remove_temporaries(path: Path) -> None:
-    """Remove what writers of ``path`` that died have left; for one who knows that no other writer lives."""
+    """Remove temporary files that dead writers of ``path`` have left; only if no other writer is alive."""
     with suppress(OSError):
         length = len(path.name) + 2 + 2 * _TOKEN_BYTES
         for temporary in path.parent.glob(f".{path.name}.*"):
@@ -218,24 +218,24 @@ def remove_temporaries(path: Path) -> None:
 
 
 def find_output(path: Path) -> Path:
-    """The file that a person has named for a result, behind a symlink.
+    """The file that the user has named for a result, with symlinks resolved.
 
     Raises:
-        UsageError: it is a device, a pipe or a directory, whose place a file would take.
+        UsageError: it is a device, a pipe or a directory, which a file would replace.
     """
     if path.exists() and not path.is_file():
         raise UsageError(f"{printable(str(path))} is a device, a pipe or a directory; name a file")
-    return Path(os.path.realpath(path))  # of symlinks in a circle, the first one
+    return Path(os.path.realpath(path))  # if symlinks form a circle, the first one
 
 
 @contextmanager
 def open_output(path: Path | None, *, private: bool) -> Iterator[TextIO]:
-    """UTF-8 text to ``path``, which is replaced when the ``with`` ends well, or to stdout when it is None.
+    """Write UTF-8 text to ``path``, which is replaced at the end of the ``with``; None: write to stdout.
 
-    ``private`` text goes to a file that only its owner can read, and never onto a terminal.
+    ``private`` text goes to a file that only its owner can read, and never to a terminal.
 
     Raises:
-        UsageError: private text would stand on a terminal; a device, a pipe or a directory has that name.
+        UsageError: private text would go to a terminal; or ``path`` is a device, a pipe or a directory.
         LocalFault: the file cannot be written.
     """
     if path is None:
@@ -264,7 +264,7 @@ def _open_stdout(*, private: bool) -> Iterator[TextIO]:
         yield out
         out.flush()
     finally:
-        out.detach()  # the wrapper would close stdout when it goes
+        out.detach()  # the wrapper would close stdout when it is deleted
 
 
 def _temporary_of(path: Path) -> Path:
@@ -275,7 +275,7 @@ def _temporary_of(path: Path) -> Path:
 
 @contextmanager
 def _discarding(temporary: Path) -> Iterator[None]:
-    """Leave no temporary file when an error ends the ``with``."""
+    """Remove the temporary file if an error ends the ``with`` block."""
     try:
         yield
     except BaseException:
@@ -288,7 +288,7 @@ def _discarding(temporary: Path) -> Iterator[None]:
 
 
 def _flush_directory(path: Path) -> None:
-    """Make the names in a directory survive a power cut, where its file system can do that."""
+    """Make the names in a directory survive a power cut, if its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -307,8 +307,8 @@ def _syncfs() -> Any:  # noqa: ANN401 - a C function, or None where there is non
 def flush_file_system(descriptor: int) -> None:
     """Write all unwritten bytes and names of the file system of ``descriptor``, and wait for the disk.
 
-    ``syncfs(2)`` reports write errors since Linux 5.8; the standard library lacks it. Where there is none,
-    everything is flushed (``sync``).
+    ``syncfs(2)`` reports write errors since Linux 5.8; the standard library lacks it. On a system without it,
+    all file systems are flushed (``sync``).
 
     Raises:
         OSError: some bytes could not be written.

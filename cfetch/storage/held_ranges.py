@@ -1,12 +1,13 @@
 """Knows which bytes of a file are held while several streams bring them. Pure.
 
-A stream has a ``Segment``: the bytes from its position to its end are taken. Its end may come nearer while it
-runs: another stream that was sent for what lies beyond (``join``) has begun to bring it, or has brought it.
-Until then both are sent for it, so one that never begins costs nothing. What is neither held nor taken is
-missing, and a stream that ends early gives back what it has not brought.
+A stream has a ``Segment``: the bytes from its position to its end are taken. The segment's end may move
+nearer while its stream runs: when another stream that joined for the bytes beyond (``join``) has begun to
+bring them, or has brought them. Until then both segments have these bytes, so a stream that never begins
+costs nothing. Bytes that are neither held nor taken are missing. A stream that ends early gives back the
+bytes that it has not brought.
 
-So two streams may bring the same bytes. The one that joined later has to catch up; once it stands beyond the
-other, the other is over. Bytes that came twice are counted.
+So two streams may bring the same bytes. The later stream has to catch up; when it has passed the earlier one,
+the earlier one is over. Bytes that came twice are counted.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,9 +15,9 @@ from collections.abc import Callable, Iterable
 
 
 class Segment:
-    """The bytes from ``position`` to ``end`` (exclusive) are one stream's; it began at ``start``.
+    """The bytes from ``position`` to ``end`` (exclusive) for one stream, which began at ``start``.
 
-    ``is_owners``: of the worker that has the entry; the other streams help.
+    ``is_owners``: the stream belongs to the worker that has the entry; other streams are helpers.
     """
 
     __slots__ = ("end", "is_owners", "position", "start")
@@ -28,7 +29,7 @@ class Segment:
 
     @property
     def left_bytes(self) -> int:
-        """The bytes that are still to come; 0: the segment is over."""
+        """The number of bytes that are still to come; 0: the segment is over."""
         return self.end - self.position
 
     def __repr__(self) -> str:
@@ -40,10 +41,10 @@ class HeldRanges:
 
     ``held`` has pairs of first byte and end, in order.
 
-    ``held_bytes``: how many are held. ``twice_bytes``: how many came that were held before, or came beyond
-    the end of their segment. ``out``: the segments under way, in the order in which they joined.
-    ``on_over`` is told of a segment that is over by what another one did: whoever reads for it can stop.
-    ``on_cut`` is told of one that became shorter as others have begun: brought ``begun_bytes``.
+    ``held_bytes``: how many bytes are held. ``twice_bytes``: how many bytes came again, or came beyond the
+    end of their segment. ``out``: the segments under way, in the order in which they joined.
+    ``on_over`` is called with a segment that is over because of another one: its stream can stop. ``on_cut``
+    is called with a segment that became shorter because others have begun, with ``begun_bytes`` brought.
     """
 
     __slots__ = (
@@ -99,7 +100,7 @@ class HeldRanges:
         return gaps
 
     def unheld(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The bytes from ``start`` to ``end`` that are not held, in order."""
+        """The ranges from ``start`` to ``end`` that are not held, in order."""
         gaps = []
         for first, last in self._held[bisect_right(self._held, start, key=lambda pair: pair[1]) :]:
             if first >= end:
@@ -112,9 +113,9 @@ class HeldRanges:
         return gaps
 
     def find_untended(self, segment: Segment) -> tuple[int, int]:
-        """The first bytes that only ``segment`` is to bring: not held, and no stream was sent for them since.
+        """The first bytes that only ``segment`` is to bring: not held, and no later segment has them.
 
-        Both numbers are its position where there are none.
+        If there are none, both numbers are its position.
         """
         since = self.out[self.out.index(segment) + 1 :] if segment.left_bytes else []
         away = sorted((other.position, other.end) for other in since)
@@ -127,16 +128,16 @@ class HeldRanges:
         return segment.position, segment.position
 
     def take_first(self) -> Segment | None:
-        """Take the first missing bytes for the entry's owner; what it had before is given back."""
+        """Take the first missing bytes for the entry's owner, and give back its earlier segment."""
         for segment in [segment for segment in self.out if segment.is_owners]:
             self.give_back(segment)
         missing = self.missing
         return self._join(*missing[0], is_owners=True) if missing else None
 
     def join(self, start: int, end: int) -> Segment:
-        """Send one more stream for these bytes.
+        """Add a segment for one more stream that brings these bytes.
 
-        The stream that was sent for them goes on until this one has begun.
+        The stream that has them already goes on until the new one has begun.
 
         Raises ValueError: there are no such bytes.
         """
@@ -152,7 +153,7 @@ class HeldRanges:
     def advance(self, segment: Segment, size_bytes: int) -> None:
         """Note bytes that have come for ``segment`` and are written.
 
-        Those beyond its end count as brought twice.
+        Bytes beyond its end count as brought twice.
         """
         surplus = max(0, size_bytes - segment.left_bytes)
         position = segment.position + size_bytes - surplus
@@ -169,7 +170,7 @@ class HeldRanges:
             self._shorten(segment)
 
     def _yield(self) -> None:
-        """Shorten a segment whose end others have begun to bring, to where they began."""
+        """Shorten a segment if others have begun to bring its end: it then ends where they began."""
         begun = sorted(filter(self._has_begun, self.out), key=lambda segment: segment.start)
         for segment in self.out:
             others = [other for other in begun if other is not segment]
@@ -184,7 +185,7 @@ class HeldRanges:
         return brought_bytes >= self.begun_bytes or (brought_bytes > 0 and not segment.left_bytes)
 
     def _is_covered(self, start: int, end: int, by: list[Segment]) -> bool:
-        """Whether every byte is held, or one of these streams will bring it."""
+        """Whether every byte is held, or will be brought by one of the segments ``by``."""
         for first, last in self.unheld(start, end):
             position = first
             for segment in sorted(by, key=lambda segment: segment.position):
@@ -195,7 +196,7 @@ class HeldRanges:
         return True
 
     def _shorten(self, by: Segment) -> None:
-        """Shorten segments whose last bytes are held, or will come sooner by a later segment."""
+        """Shorten segments whose last bytes are held, or will come sooner from a later segment."""
         for number, segment in enumerate(self.out):
             if not segment.left_bytes:
                 continue
@@ -212,13 +213,13 @@ class HeldRanges:
                 self.on_over(segment)
 
     def give_back(self, segment: Segment) -> None:
-        """End a segment: what its stream has not brought is missing again. Harmless when repeated."""
+        """End a segment: bytes that its stream has not brought are missing again. May be repeated."""
         if segment in self.out:
             self.out.remove(segment)
             segment.end = segment.position
 
     def forget(self, segment: Segment) -> None:
-        """Drop what a segment has brought, as it cannot be trusted, and end the segment."""
+        """End a segment, and drop its bytes, as they cannot be trusted."""
         self.give_back(segment)
         if segment.start == segment.position:
             return
@@ -231,7 +232,7 @@ class HeldRanges:
         self.held_bytes = sum(end - start for start, end in kept)
 
     def abandon(self) -> None:
-        """End all streams, as the file is not written to any more; helpers are told."""
+        """End all segments, as the file is no longer written; call ``on_over`` for helpers."""
         out, self.out = self.out, []
         for segment in out:
             was_over, segment.end = not segment.left_bytes, segment.position

@@ -1,7 +1,7 @@
-"""Pieces of one file, each brought as a part of its own, become that file in one step.
+"""Joins the pieces of one file, each brought as its own part, to that file.
 
-To copy them costs one more writing of the bytes, and their room a second time until the file is published. In
-return a piece is fetched, verified, helped, and continued by a later run as any file is.
+The copy writes all bytes once more, and needs their space twice until the file is published. In return, a
+piece is fetched, verified, helped, and continued by a later run like any file.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from cfetch.storage.files import volume_fault
 from cfetch.storage.part import Part
 from cfetch.storage.sources import Source
 
-JOINED = "j"  # how the names of such files begin, among the parts; they are of no use to a later run
+JOINED = "j"  # prefix of the names of such files among the parts; they are of no use to a later run
 COPY_BYTES = 128 << 10  # at a time: four times as fast as 1 MiB, which leaves the processor's cache
 NO_SUCH_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class JoinedFile:
-    """The file that ``pieces`` make, which are whole and verified. The publisher takes it for a part.
+    """The file made of ``pieces``, which are whole and verified. The publisher treats it like a part.
 
-    Its methods but ``position`` are steps, or called where the parts' are.
+    All methods except ``position`` are steps, or are called where a part's methods are called.
     """
 
     is_in_memory = False
@@ -49,15 +49,15 @@ class JoinedFile:
             part.finish()
 
     def join(self) -> None:
-        """Write the file, for as long as the disk needs for it.
+        """Write the file; this may take long.
 
         Raises:
             Blocked: pieces are missing.
-            LocalFault: the disk does not take it.
+            LocalFault: the file cannot be written.
         """
         piece = self._pieces[0].entry.piece
         assert piece is not None
-        if self.position != piece.file_bytes:  # some were in place when they were looked for, others not
+        if self.position != piece.file_bytes:  # some pieces were in place at first, and others were not
             raise Blocked("its file was changed by others during this run; run the same command again")
         staging = self._volume.staging
         staging.discard_part(self._name)
@@ -83,7 +83,7 @@ class JoinedFile:
             part.file.remove()
 
     def unpublish(self) -> None:
-        """Take the final name away again. Raises LocalFault."""
+        """Undo ``publish``. Raises LocalFault."""
         self._volume.unpublish(self._name, self._path)
 
     def keep_pieces(self) -> None:
@@ -93,7 +93,7 @@ class JoinedFile:
             part.keep_leftover(whole=True)
 
     def discard(self) -> None:
-        """Remove what is there, if that can be done."""
+        """Remove the file and the pieces, if possible."""
         self._remove()
         for part in self._pieces:
             part.discard()
@@ -104,7 +104,7 @@ class JoinedFile:
 
 
 def _append(source: FileIO, joined: FileIO) -> None:
-    """Append the rest of ``source``, within the file system where it can, which may share the blocks then."""
+    """Append the rest of ``source``, within the file system if possible, which may then share the blocks."""
     try:
         while os.copy_file_range(source.fileno(), joined.fileno(), COPY_BYTES):
             pass
@@ -120,7 +120,7 @@ Publishable = Part | JoinedFile
 
 
 def join_pieces(volume: Directory, parts: Sequence[Part]) -> list[Publishable]:
-    """What is to be published of ``parts``: files as they are, and the pieces of each file as one."""
+    """The files to publish for ``parts``: whole files as they are, and the pieces of each file as one."""
     files: list[Publishable] = []
     pieces: dict[str, list[Part]] = {}
     for part in parts:

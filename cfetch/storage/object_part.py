@@ -1,7 +1,7 @@
 """An entry's bytes on their way to an object store: hashed as they come, sent in pieces, visible at the end.
 
-Nothing of it lies on this machine's disk. What has not been sent is in memory, and that is bounded: by
-backpressure while bytes come, and by ``free_memory`` while the part waits for its next try or for its batch.
+No byte is on this machine's disk. Bytes that have not been sent are in memory, and their number is limited:
+by backpressure while bytes come, and by ``free_memory`` while the part waits for its next try or its batch.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, StoreCa
 from cfetch.storage.resume import identity_of, proof_of
 from cfetch.storage.volume import Sink
 
-AT_A_TIME = 16  # objects that are made visible together; a small one is a round trip of some 50 ms
-MAX_HELD_BYTES = 64 << 20  # of all parts of a volume that wait for their next try or for their batch
+AT_A_TIME = 16  # objects that are made visible at the same time; a small one takes a round trip of some 50 ms
+MAX_HELD_BYTES = 64 << 20  # for all parts of a volume that wait for their next try or for their batch
 MOST_UNSENT = 2  # pieces: one that is being sent, and one that is ready next
 
 
 class OwnObjects:
-    """Objects that this run puts or deletes beside the uploads of its parts; of one key, in the given order.
+    """Objects that this run puts or deletes besides its parts' uploads; steps at one key run in order.
 
-    ``run_id`` is unique to this execution: only what it has put is ever deleted. ``confirm`` is the plan's
-    guard: it raises CfetchError if the plan is not this run's any more, and then nothing is deleted.
+    ``run_id`` is unique to this execution: only objects that it has put are ever deleted. ``confirm`` is the
+    plan's guard: it raises CfetchError if the plan is no longer this run's, and then nothing is deleted.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class OwnObjects:
         self.confirm = confirm
         self._store = store
         self._calls = calls
-        self._last: dict[str, asyncio.Task[None]] = {}  # step by key
+        self._last: dict[str, asyncio.Task[None]] = {}  # the last step by key
 
     def put(self, key: str, data: bytes) -> None:
-        """Schedule the object and return at once."""
+        """Schedule a put of the object and return at once."""
         self._do(key, partial(self._store.put, key, data))
 
     def delete(self, key: str) -> None:
@@ -84,10 +84,10 @@ class OwnObjects:
 
 
 class WaitingParts:
-    """Parts that wait, for their next try or for their batch, and hold bytes meanwhile."""
+    """Parts that wait for their next try or for their batch, and hold bytes in memory meanwhile."""
 
     def __init__(self) -> None:
-        self._parts: dict[ObjectPart, None] = {}  # the longest first
+        self._parts: dict[ObjectPart, None] = {}  # the longest wait first
 
     def add(self, part: "ObjectPart") -> None:
         """Add a part; beyond ``MAX_HELD_BYTES`` the parts that wait longest free their memory."""
@@ -100,12 +100,12 @@ class WaitingParts:
             oldest.free_memory()
 
     def remove(self, part: "ObjectPart") -> None:
-        """Remove a part that waits no longer; it keeps its memory."""
+        """Remove a part that no longer waits; it keeps its bytes in memory."""
         self._parts.pop(part, None)
 
 
 class Bucket:
-    """An object store as one run uses it: what its volume and all its parts share."""
+    """An object store in one run: the values that its volume and all its parts share."""
 
     def __init__(
         self, store: ObjectStore, *, run_id: str, confirm: Callable[[], None], monotonic: Callable[[], float]
@@ -118,7 +118,7 @@ class Bucket:
 
 
 class _Sending:
-    """One upload, and the pieces that it has not taken yet."""
+    """One upload, and the pieces that are not sent yet."""
 
     def __init__(self, calls: StoreCalls, upload: Upload) -> None:
         self._calls = calls
@@ -130,11 +130,11 @@ class _Sending:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much is unsent that callers with more bytes are to wait."""
+        """Whether so much is unsent that callers with more bytes have to wait."""
         return len(self._pieces) >= MOST_UNSENT
 
     def send(self, piece: bytes) -> None:
-        """Send them soon; a fault is kept for later."""
+        """Send the piece soon; a fault is kept for later."""
         if self.fault is not None:
             return
         self._pieces.append(piece)
@@ -154,7 +154,7 @@ class _Sending:
             self._progress.set()
 
     async def wait_for_room(self) -> None:
-        """Wait while it is behind. Raises VolumeFault."""
+        """Wait while ``is_behind``. Raises VolumeFault."""
         while self.is_behind:
             self._progress.clear()
             await self._progress.wait()
@@ -162,7 +162,7 @@ class _Sending:
             raise self.fault
 
     async def complete(self) -> None:
-        """Make the object visible. Raises VolumeFault; then the upload is ended, as far as may be."""
+        """Make the object visible. Raises VolumeFault; then the upload is ended, if possible."""
         try:
             await self._wait_until_sent()
             if self.fault is not None:
@@ -173,7 +173,7 @@ class _Sending:
             raise
 
     def end(self) -> None:
-        """Remove what the store has of it, soon."""
+        """Remove the upload from the store, soon."""
         while len(self._pieces) > 1:
             self._pieces.pop()
         self._calls.tidy(self._end)
@@ -181,7 +181,7 @@ class _Sending:
     async def _end(self) -> None:
         await (
             self._wait_until_sent()
-        )  # broken off, a first piece may leave an upload whose name nobody has learned
+        )  # a cancelled first piece may leave an upload whose name is not known here
         await self._upload.abort()
 
     async def _wait_until_sent(self) -> None:
@@ -193,8 +193,8 @@ class _Sending:
 class _Pieces:
     """The bytes of an entry as they come: hashed, and cut into the pieces of an upload.
 
-    ``position``: how many have come. ``held_bytes``: of these, since the last whole piece. ``hash`` covers
-    all of them.
+    ``position``: how many bytes have come, all of which are in ``hash``. ``held_bytes``: how many of them
+    have come since the last whole piece.
     """
 
     def __init__(self, entry: Entry) -> None:
@@ -207,13 +207,13 @@ class _Pieces:
         self._whole: tuple[int, Hash | None] = (0, None)  # position and hash at the end of the last piece
 
     def begin(self, total_bytes: int | None, stated: Digest | None) -> None:
-        """Choose the size of the pieces before the first byte; the size and the hash are by the reply."""
+        """Choose the size of the pieces before the first byte; size and hash come from the reply."""
         self.piece_bytes = piece_bytes_for(self._size_bytes or total_bytes)
         if self.hash is None and stated is not None:
             self.hash = new_hash(stated.algorithm)
 
     def add(self, data: bytes) -> Iterator[bytes]:
-        """Take more bytes, and yield the pieces that are whole now."""
+        """Take more bytes, and yield the pieces that are complete now."""
         while self.held_bytes + len(data) >= self.piece_bytes:
             rest = self.piece_bytes - self.held_bytes
             self._take(data[:rest])
@@ -232,12 +232,12 @@ class _Pieces:
             self.hash.update(data)
 
     def take_rest(self) -> bytes:
-        """Take the bytes that are no whole piece yet; nothing is held then."""
+        """Take the bytes that are no whole piece yet; after this no bytes are held."""
         held, self._held, self.held_bytes = self._held, [], 0
         return b"".join(held)
 
     def go_back_to_whole_pieces(self) -> bool:
-        """Forget what is no whole piece yet; False: there is no piece."""
+        """Forget the bytes after the last whole piece; False: there is no whole piece."""
         position, running = self._whole
         if not position:
             return False
@@ -250,7 +250,7 @@ class _Pieces:
 class ObjectPart:
     """Implements ``volume.Part``. ``close`` keeps buffered bytes, unless the volume's parts hold too many."""
 
-    segment: Segment | None = None  # it takes bytes in order only
+    segment: Segment | None = None  # it takes bytes only in order
     ranges: HeldRanges | None = None
     has_rest = False
 
@@ -262,25 +262,25 @@ class ObjectPart:
         self._sending: _Sending | None = None
         self._completing: asyncio.Task[None] | None = None
         self._is_finished = self._is_discarded = False
-        self._is_mirrored = False  # whether its bytes come from a mirror, whose ETag says nothing later
-        self.is_published = False  # its volume has given it up for good
+        self._is_mirrored = False  # whether its bytes come from a mirror, whose ETag is of no use later
+        self.is_published = False  # the object stays, and may no longer be discarded
         self.validator: str | None = None
         self.stated: Digest | None = None
-        self.last_modified: str | None = None  # a store's objects bear the time at which they were put
+        self.last_modified: str | None = None  # a store's objects have the time at which they were put
         self.total_bytes: int | None = None
 
     @property
     def position(self) -> int:
-        """How many bytes are held, here or by the store."""
+        """How many bytes are held, in memory or by the store."""
         return self._pieces.position
 
     @property
     def held_bytes(self) -> int:
-        """The bytes that are held in memory."""
+        """The number of bytes that are held in memory."""
         return self._pieces.held_bytes
 
     def can_split(self, size_bytes: int) -> bool:  # noqa: ARG002
-        """Always false: it takes bytes in order only."""
+        """Always false: the part takes bytes only in order."""
         return False
 
     def split_into_ranges(self, size_bytes: int) -> HeldRanges:
@@ -302,7 +302,7 @@ class ObjectPart:
         """Do nothing: a part of an object store has no segments."""
 
     def write(self, data: bytes) -> None:
-        """Append. Raises VolumeFault if the store has not taken what came before."""
+        """Append bytes. Raises VolumeFault if the store has refused earlier bytes."""
         self.check()
         self._bucket.waiting.remove(self)
         if not self.position:
@@ -322,7 +322,7 @@ class ObjectPart:
         return self._sending
 
     def check(self) -> None:
-        """Raises VolumeFault if it cannot come to a good end any more."""
+        """Raise VolumeFault if the part can no longer be completed."""
         late = self._sending.fault if self._sending is not None else None
         fault = self._line.result() if self._line.done() else late
         if fault is not None:
@@ -340,13 +340,13 @@ class ObjectPart:
         self.check()
 
     def change_source(self, *, mirror: bool) -> None:
-        """The next bytes come from another source, whose validator is not known yet."""
+        """Note that the next bytes come from another source, whose validator is not known yet."""
         self._is_mirrored = mirror
         self.validator = None
         self.total_bytes = None
 
     def restart(self) -> None:
-        """Forget the bytes: the upload is ended, and the next byte begins another."""
+        """Forget the bytes: the upload is ended, and the next byte begins another upload."""
         if self.position:
             self._drop()
             self.validator = self.stated = None
@@ -360,7 +360,7 @@ class ObjectPart:
             self._sending = None
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
-        """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part has been emptied."""
+        """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part is empty."""
         try:
             return proof_of(self.position, self._pieces.hash, size_bytes, digest, self.stated)
         except Corrupt:
@@ -368,24 +368,24 @@ class ObjectPart:
             raise
 
     def close(self) -> None:
-        """Note that it waits for its next try: see ``free_memory``."""
+        """Note that the part waits for its next try: see ``free_memory``."""
         self._bucket.waiting.add(self)
 
     def finish(self) -> None:
-        """Note that it is whole, and may wait for its batch: see ``free_memory``. Raises VolumeFault."""
+        """Note that the part is whole, and may wait for its batch (``free_memory``). Raises VolumeFault."""
         self.check()
         self._is_finished = True
         self._bucket.waiting.add(self)
 
     def free_memory(self) -> None:
-        """Hold nothing in memory: make a sealed part visible now, or forget what is not yet a whole piece."""
+        """Free memory: make a finished part visible now, or forget the bytes after the last whole piece."""
         if self._is_finished:
             self.complete()
         elif not self._pieces.go_back_to_whole_pieces():
             self.restart()
 
     def complete(self) -> "asyncio.Task[None]":
-        """Make it visible, once; the task that does it raises VolumeFault."""
+        """Make the object visible, once; the returned task raises VolumeFault."""
         if self._completing is None:
             self._completing = asyncio.create_task(self._complete())
             self._completing.add_done_callback(_take_exception)
@@ -405,8 +405,8 @@ class ObjectPart:
             self._bucket.waiting.remove(self)
             await sending.complete()
 
-    def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002 - of an upload nothing is kept, whole or not
-        """Keep it if it is visible already: a later run finds it there. Otherwise it is discarded."""
+    def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002 - no upload is kept, whole or not
+        """Keep the object if it is visible already, so that a later run finds it; else discard it."""
         done = self._completing
         if done is not None and done.done() and not done.cancelled() and done.exception() is None:
             self.is_published = True
@@ -415,7 +415,7 @@ class ObjectPart:
         return 0
 
     def discard(self) -> None:
-        """Remove what the store has of it, soon; harmless after it was published."""
+        """Remove the object or upload from the store, soon; harmless after it was published."""
         if self.is_published or self._is_discarded:
             return
         self._is_discarded = True
@@ -426,6 +426,6 @@ class ObjectPart:
 
 
 def _take_exception(task: "asyncio.Task[None]") -> None:
-    """Read the task's exception, so that the event loop does not report it; callers ask for the fault."""
+    """Read the task's exception, so that the event loop does not report it; callers get it from the task."""
     if not task.cancelled():
         task.exception()

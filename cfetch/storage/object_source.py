@@ -1,7 +1,7 @@
-"""Objects as sources: what stands below a prefix, and links that are signed when they are asked for.
+"""Objects as sources: lists the objects below a prefix, and signs links just before their request.
 
-A link is signed for one request, so that none expires on the way, however long a run takes. Logins, region,
-endpoint and the like come from the environment, as they do for destinations.
+A link is signed for one request, so that no link expires on the way, however long a run takes. Logins,
+region, endpoint and similar settings come from the environment, as for destinations.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at on
 LIST_TIMEOUT_S = 60.0  # for one page of a listing
 MOST_IDLE_S = 600.0  # for the next names of a listing
 PAGE_KEYS = 1000  # as many as a store puts on a page
-_YES = {"1", "true", "on", "yes", "y"}  # what the library takes for it
+_YES = {"1", "true", "on", "yes", "y"}  # values that the library takes for true
 _ANONYMOUS = {"s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE"}
 _NOBODY: dict[str, dict[str, Any]] = {  # signs without a request; the signature is cut off again
     "s3": {"access_key_id": "nobody", "secret_access_key": "nobody", "skip_signature": False},
@@ -35,7 +35,7 @@ class ObjectLinks:
         self._stores: dict[str, Any] = {}
 
     async def sign(self, url: SecretUrl, method: Literal["GET", "HEAD"]) -> SecretUrl:
-        """Make the link for one request; a plain one where the environment says not to sign.
+        """Make the link for one request; without a signature if the environment says so.
 
         Raises:
             SourceError: there is no login, or the store's own service refuses to sign.
@@ -59,7 +59,7 @@ class ObjectLinks:
                     parts.store, timeout_s=LIST_TIMEOUT_S, config=_NOBODY[scheme] if is_plain else None
                 )
             life = timedelta(seconds=VALID_S)
-            if is_known and scheme == "s3":  # 40 us where the login is known; the others may ask a service
+            if is_known and scheme == "s3":  # 40 us if the login is known; other stores may ask a service
                 link = obstore.sign(store, method, parts.key, life)
             else:
                 link = await obstore.sign_async(store, method, parts.key, life)
@@ -75,10 +75,10 @@ class ObjectLinks:
 
 
 def list_objects(listing: Listing) -> Iterator[tuple[dict[str, object], str]]:
-    """The objects as rows of a manifest: ``url``, ``size``, and ``path`` below the prefix; and their ETags.
+    """Yield objects as rows of a manifest (``url``, ``size``, ``path`` below the prefix), with their ETags.
 
-    The mark of a directory, an empty object whose key ends in a slash, is left out where something stands
-    in it.
+    The mark of a directory, an empty object whose key ends in a slash, is left out if the directory has
+    objects.
 
     Raises:
         UsageError: obstore is not installed, or the store says no.
@@ -110,7 +110,7 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
             while (page := runner.run(_ask_page(pages))) is not None:
                 for about in page:
                     keys += 1
-                    if about["path"] == marked:  # a circle of any length comes to the last mark in the end
+                    if about["path"] == marked:  # a circle of any length returns to the mark
                         raise Refused("the pages of its list go in a circle")
                     if keys == marks_at:
                         marked, marks_at = about["path"], 2 * marks_at
@@ -130,7 +130,7 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
 async def _ask_page(pages: Any) -> Any:  # noqa: ANN401 - of the library
     """The next keys; None: there are no more. Raises Refused.
 
-    The library follows pages without keys by itself and without an end, so that only the time tells of them.
+    The library itself follows pages without keys, for ever, so that only a time-out can detect them.
     """
     try:
         async with asyncio.timeout(MOST_IDLE_S):
@@ -140,10 +140,10 @@ async def _ask_page(pages: Any) -> Any:  # noqa: ANN401 - of the library
 
 
 def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN401 - of the library
-    """Whether the store has keys behind the last one of its list.
+    """Whether the store has keys after the last key of its list.
 
-    A broken S3 store says that its list is cut and gives no token to go on with; the library takes that for
-    the end. Directory buckets have no order of keys; the other services always send a token.
+    A broken S3 store says that its list is truncated, but gives no token to continue; the library takes that
+    for the end. Directory buckets have no order of keys; the other services always send a token.
     """
     if not url.startswith("s3://") or url.endswith("--x-s3"):
         return False
@@ -152,7 +152,7 @@ def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN
 
 
 def _explain_fault(url: str, error: Exception, what: str) -> SourceError:
-    """Make an error of our own words; those of ``error`` may hold a key or a signed URL."""
+    """Make an error in cfetch's own words; the text of ``error`` may hold a key or a signed URL."""
     if isinstance(error, (UsageError, LocalFault)):
         return Refused(str(error))
     text, shown = str(error), printable(url)

@@ -1,9 +1,9 @@
-"""A bucket of an object store: the only place that knows obstore, which only those who need it install.
+"""A bucket of an object store: uses obstore, which is installed only with an extra.
 
 ``ObjectStoreVolume`` makes a volume of it.
 
-An object becomes visible when it is complete, never before: an upload is what a part file is elsewhere.
-Every call is bounded in time. What obstore's errors say is read only to choose our own words: they hold URLs.
+An object becomes visible when it is complete, never before: an upload corresponds to a part file. Every call
+has a time limit. The text of obstore's errors holds URLs, so it is only read to choose cfetch's own words.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-PIECE_BYTES = 5 << 20  # S3 takes no smaller piece of an upload, but for the last
+PIECE_BYTES = 5 << 20  # S3 takes no smaller piece of an upload, except for the last
 MOST_PIECES = 10_000  # of one upload, at S3 and Google; Azure takes more
-PIECES_UNDER_WAY = 2  # of one upload: the next is read while one is sent, which hides the round trip
+PIECES_UNDER_WAY = 2  # of one upload: the next piece is read while one is sent, which hides the round trip
 ATTRIBUTE = "cfetch"  # Azure takes no name with a hyphen, and some proxies drop one with an underscore
 ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
 MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
-LONGEST_END_S = 10.0  # what a run's end waits for uploads to be ended; a store's own rule ends the others
+LONGEST_END_S = 10.0  # at a run's end, the wait until uploads are ended; a store's own rule ends the rest
 MAX_RETRIES = 4  # 0.2 s to 3 s apart: enough for a store that asks to slow down, and short for a dead one
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
 NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
@@ -43,7 +43,7 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The attribute of an object: ``digest`` (``sha256:…``) was verified, ``source`` is its link's identity.
 
-    ``run`` names the execution that put it, which may take it back; ``etag`` is the source's strong one.
+    ``run`` names the execution that put the object and may delete it; ``etag`` is the source's strong ETag.
     """
 
     digest: str | None
@@ -61,13 +61,13 @@ class Found(NamedTuple):
 
 
 def piece_bytes_for(size_bytes: int | None) -> int:
-    """How large the pieces of an upload are: as small as may be, whole MiB where an object is very large."""
+    """The size of an upload's pieces: as small as possible, and whole MiB for a very large object."""
     least = -(-(size_bytes or 0) // MOST_PIECES)
     return max(PIECE_BYTES, -(-least // (1 << 20)) << 20)
 
 
 def open_store(url: str, *, timeout_s: float, config: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - of the library
-    """Prepare a store without asking it anything. ``config`` outweighs the environment.
+    """Prepare a store without a request. ``config`` takes precedence over the environment.
 
     Raises:
         UsageError: obstore is not installed.
@@ -104,18 +104,18 @@ def open_store(url: str, *, timeout_s: float, config: Mapping[str, Any] | None =
 
 
 def find_status(text: str) -> set[str]:
-    """The status and the code that an error of the library tells."""
+    """The status and the code in the text of an error of the library."""
     return {match.group(1) for match in (_STATUS.search(text), _CODE.search(text)) if match}
 
 
 class ObjectStore:
-    """``url``: ``s3://bucket/prefix``, ``gs://`` or ``az://``; logins and endpoints are the environment's.
+    """A store at ``url``: ``s3://bucket/prefix``, ``gs://`` or ``az://``, with logins from the environment.
 
-    Keys are paths below the prefix. Raises VolumeFault where the store says no, or nothing for ``timeout_s``.
+    Keys are paths below the prefix. Raises VolumeFault if the store refuses, or is silent for ``timeout_s``.
     """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        """Prepare the store without asking it anything.
+        """Prepare the store without a request.
 
         Raises:
             UsageError: obstore is not installed.
@@ -181,7 +181,7 @@ class ObjectStore:
             )
 
     def upload(self, key: str, about: About, piece_bytes: int) -> "Upload":
-        """Make an upload. It sends nothing yet: an object that fits in one piece is put in one request."""
+        """Make an upload. It sends nothing yet, as an object that fits in one piece is put in one request."""
         attribute = msgspec.json.encode(about).decode()
         is_fit = attribute.isascii() and len(attribute) <= ATTRIBUTE_BYTES
         file = self._obstore.open_writer_async(
@@ -215,7 +215,7 @@ class ObjectStore:
         return printable(self.url)
 
     def _fault(self, error: Exception, what: str) -> VolumeFault:
-        """Make an error of our own words; those of ``error`` may hold a key or a signed URL."""
+        """Make an error in cfetch's own words; the text of ``error`` may hold a key or a signed URL."""
         text = str(error)
         said = find_status(text)
         if said & NO_ROOM:
@@ -238,7 +238,7 @@ class ObjectStore:
 
 
 class Upload:
-    """One object on its way, which is invisible before ``complete``; that call ends it, also if it fails."""
+    """One upload; the object is invisible before ``complete``, which ends the upload even if it fails."""
 
     def __init__(
         self,
@@ -249,11 +249,11 @@ class Upload:
         self._key = key
         self._file = file
         self._asked = asked
-        self._is_sound = True  # closed after a failed write, obstore would put an empty object at the prefix
+        self._is_sound = True  # if closed after a failed write, obstore would put an empty object
         self._is_over = False
 
     async def write(self, piece: bytes) -> None:
-        """Waits while enough pieces are on their way. All but the last are of one size."""
+        """Send a piece; wait while enough pieces are under way. All pieces except the last have one size."""
         await self._do("take a piece of", lambda: self._file.write(piece))
 
     async def complete(self) -> None:
@@ -263,7 +263,7 @@ class Upload:
         await self._do("complete", self._file.close)
 
     async def abort(self) -> None:
-        """Remove what the store has of it; harmless when it is over."""
+        """Remove the upload from the store; harmless when it is over."""
         if self._is_over:
             return
         self._is_over = True
@@ -277,10 +277,10 @@ class Upload:
 
 
 class StoreCalls:
-    """The calls under way at a store: those that somebody waits for, and those that only tidy up.
+    """The calls under way at a store: calls that somebody waits for, and calls that only tidy up.
 
-    Made and used in an event loop; ``monotonic`` is the run's clock. ``line`` is done, with a fault, once the
-    volume was abandoned; from then on there is another one.
+    Made and used in an event loop; ``monotonic`` is the run's clock. When the volume is abandoned, ``line``
+    is done, with a fault, and a new ``line`` begins.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -291,7 +291,7 @@ class StoreCalls:
         self._late: asyncio.Task[None] | None = None
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The store's answer. Raises VolumeFault, also when the volume is abandoned meanwhile."""
+        """Return the store's answer. Raises VolumeFault, also if the volume is abandoned meanwhile."""
         line = self.line
         asked = asyncio.ensure_future(call())
         either: list[asyncio.Future[Any]] = [asked, line]
@@ -308,7 +308,7 @@ class StoreCalls:
     def tidy(self, step: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
         """Carry out the call soon.
 
-        Its faults are ignored: a store that refuses it has refused more important calls.
+        Its faults are ignored, as a store that refuses it also refuses more important calls.
         """
 
         async def carry_out() -> None:
@@ -325,23 +325,23 @@ class StoreCalls:
         return max((now_s - since_s for since_s in self._since_s.values()), default=0.0)
 
     def abandon(self, why: str, probe: Callable[[], Awaitable[None]]) -> None:
-        """Break off what is under way; ``probe`` is a call that shows when the store answers again."""
+        """Cancel the calls under way; ``probe`` is a call that shows when the store answers again."""
         line, self.line = self.line, asyncio.get_running_loop().create_future()
         line.set_result(VolumeFault(why))
         self._late = self.tidy(probe)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the call made when it was abandoned was neither answered nor timed out."""
+        """Whether the probe of ``abandon`` was neither answered nor timed out yet."""
         return self._late is not None and not self._late.done()
 
     async def wait_until_tidy(self) -> None:
-        """Wait until nothing is being cleaned up."""
+        """Wait until all calls that tidy up are done."""
         while self._tidying:
             await asyncio.wait(self._tidying)
 
     async def close(self, others: Collection["asyncio.Task[None]"]) -> None:
-        """End what tidies up, but not before it had some time; and the other tasks at once after it."""
+        """Give the calls that tidy up some time, then cancel them and the other tasks."""
         if self._tidying:
             await asyncio.wait(self._tidying, timeout=LONGEST_END_S)
         late = [*self._tidying, *others]

@@ -1,8 +1,9 @@
 """A volume that is a bucket: adapts ``ObjectStore`` to the volume's port.
 
-Objects are put under their final names when they are verified: the store makes each visible as a whole. Those
-of a batch are held back until all are there, as far as memory allows. Its record says that it is complete;
-if it cannot be, what this run has put of it is deleted. Nothing of an upload is of use to another run.
+Objects are put under their final names when they are verified: the store makes each visible as a whole. The
+objects of a batch are held back until all are there, as far as memory allows. The batch's record says that
+it is complete; if it cannot be completed, the objects that this run has put are deleted. No other run can
+continue an upload.
 """
 
 import asyncio
@@ -24,15 +25,15 @@ from cfetch.storage.standing import vouch
 from cfetch.storage.volume import BATCHES, BatchRecord, Ended, Standing, unless_changed
 
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged
-LOOKS_AT_A_TIME = 32  # some 600 a second
-MAX_PENDING_FILES = 256  # for their publishing; each holds less than one piece
+LOOKS_AT_A_TIME = 32  # look-ups at a time: some 600 a second
+MAX_PENDING_FILES = 256  # files that wait to be published; each holds less than one piece
 MAX_PENDING_BYTES = 64 << 20
 
 
 class ObjectPublisher:
-    """Makes verified parts visible, beside each other; what is pending is bounded.
+    """Makes verified parts visible, several at a time; the number of pending parts is limited.
 
-    ``run`` is its task; after ``drain`` it ends when all is visible and told.
+    ``run`` is its task; after ``drain`` it ends when all parts are visible and reported.
     """
 
     def __init__(self, bucket: Bucket) -> None:
@@ -40,10 +41,10 @@ class ObjectPublisher:
         self.tasks: set[asyncio.Task[None]] = set()
         self._pending_files = self._pending_bytes = 0
         self._draining = False
-        self._changed = asyncio.Event()  # parts in what is pending
+        self._changed = asyncio.Event()  # set when a task has ended
 
     def add(self, parts: Sequence[ObjectPart], ended: Ended, record: BatchRecord | None) -> None:
-        """Take over verified parts: all of them are published, or none; then the record is written."""
+        """Take over verified parts: publish all of them or none, then write the record."""
         size = (len(parts), sum(part.held_bytes for part in parts))
         self._pending_files += size[0]
         self._pending_bytes += size[1]
@@ -90,7 +91,7 @@ class ObjectPublisher:
             raise
 
     async def run(self) -> None:
-        """Wait for what is pending, until ``drain`` and the last of it."""
+        """Wait for pending parts, until ``drain`` was called and the last part is done."""
         while self.tasks or not self._draining:
             await self._changed.wait()
             self._changed.clear()
@@ -99,17 +100,17 @@ class ObjectPublisher:
                 task.result()
 
     def drain(self) -> None:
-        """Note that nothing more will come."""
+        """Note that no more parts will come."""
         self._draining = True
         self._changed.set()
 
     @property
     def is_full(self) -> bool:
-        """Whether the parts are too many, by number or by the bytes that they hold in memory."""
+        """Whether there are too many pending parts, by number or by the bytes that they hold in memory."""
         return self._pending_files >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
 
     async def wait_for_room(self) -> None:
-        """Wait while it is full."""
+        """Wait while ``is_full``."""
         while self.is_full:
             under_way = [task for task in self.tasks if not task.done()]
             await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
@@ -118,10 +119,10 @@ class ObjectPublisher:
 class ObjectStoreVolume:
     """Implements ``volume.Volume``; ``store`` is the bucket. Made and used in an event loop.
 
-    ``monotonic`` is the run's clock; ``existing``: what is done about objects in place (``--existing``).
+    ``monotonic`` is the run's clock; ``existing``: how objects in place are treated (``--existing``).
 
-    ``run_id`` is unique to this execution: only what it has put is ever deleted. ``confirm`` is the plan's
-    guard: it raises CfetchError if the plan is not this run's any more, and then nothing is put or deleted.
+    ``run_id`` is unique to this execution: only objects that it has put are ever deleted. ``confirm`` is the
+    plan's guard: it raises CfetchError if the plan is no longer this run's; then nothing is put or deleted.
     """
 
     def __init__(
@@ -141,20 +142,20 @@ class ObjectStoreVolume:
         self._calls = self.bucket.calls
         self._objects = self.bucket.objects
         self._publisher = ObjectPublisher(self.bucket)
-        self._begun: set[str] = set()  # batches, by their marks
+        self._begun: set[str] = set()  # ids of batches that have a mark
         self._was_empty = False
 
     async def open(self) -> None:
-        """Look which batches are marked. Raises VolumeFault, also if the store cannot be used at all."""
+        """Look up which batches have marks. Raises VolumeFault, also if the store cannot be used at all."""
         self._begun = set(await self._calls.ask(partial(self._store.names, BEGUN)))
         self._was_empty = await self._calls.ask(self._store.is_empty)
 
     def new_part(self, entry: Entry) -> ObjectPart:
-        """Make a part. It begins no upload before the first whole piece."""
+        """Make a part. Its upload begins with the first whole piece."""
         return ObjectPart(self.bucket, entry)
 
     def has_nothing_of(self, entry: Entry) -> bool:
-        """Whether the prefix was empty; else the store has to be asked."""
+        """Whether the prefix was empty; if not, the store has to be asked."""
         return self._was_empty and not _obstacle(self._store, entry)
 
     async def verify_existing(self, entry: Entry) -> Standing | None:
@@ -162,7 +163,7 @@ class ObjectStoreVolume:
 
         The object is not read again.
 
-        Else by size, and by the link it came from as far as that was told; without a size by that link alone.
+        Else verify it by size, and by its link if that is known; without a size, only by that link.
         Raises Blocked for a name that no store takes.
         """
         obstacle = _obstacle(self._store, entry)
@@ -191,12 +192,12 @@ class ObjectStoreVolume:
         """Do nothing: an upload belongs to the process that began it."""
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """Do nothing: what dead runs have left cannot be found."""
+        """Do nothing: uploads of dead runs cannot be found."""
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
-        """Judge by its mark or its record, and by the sizes of the objects under its names.
+        """Look up the batch's mark, its record, and the sizes of the objects under its names.
 
-        One request for each.
+        This takes one request for each object.
         """
         obstacles = {n: _obstacle(self._store, entry) for n, entry in enumerate(entries)}
         blocked = {n: error for n, error in obstacles.items() if error is not None}
@@ -220,7 +221,7 @@ class ObjectStoreVolume:
         return volume.Holding(record is not None, batch in self._begun, same_size, blocked)
 
     def mark_batch(self, batch: str) -> None:
-        """Put an empty object as a mark, before anything of the batch becomes visible."""
+        """Put an empty object as a mark, before any object of the batch becomes visible."""
         if batch not in self._begun:
             self._begun.add(batch)
             self._objects.put(_mark_of(batch), b"")
@@ -232,11 +233,11 @@ class ObjectStoreVolume:
             self._objects.delete(_mark_of(batch))
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
-        """Publish beside others: each object is visible as soon as it is complete."""
+        """Publish the parts at the same time as others: each object is visible as soon as it is complete."""
         self._publisher.add(cast("Sequence[ObjectPart]", parts), ended, record)
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
-        """Delete the record and what this run has put, soon."""
+        """Delete the record, and the objects that this run has put, soon."""
         self._objects.delete(_record_of(batch))
         for part in cast("Sequence[ObjectPart]", parts):
             part.is_published = False
@@ -259,7 +260,7 @@ class ObjectStoreVolume:
         return self._calls.oldest_s(now_s)
 
     def abandon(self, why: str) -> None:
-        """Break off what is under way, and delete what it may have put, as far as the store answers."""
+        """Cancel the calls under way; ``is_stuck`` until the store answers again."""
 
         async def look() -> None:
             await self._store.look(BEGUN)
@@ -275,7 +276,7 @@ class ObjectStoreVolume:
 
     @property
     def left_behind(self) -> int:
-        """Always 0: an object that cannot be deleted was put whole, and the docs say so."""
+        """Always 0: an object that cannot be deleted is whole, and the docs say so."""
         return 0
 
     @property
@@ -289,12 +290,12 @@ class ObjectStoreVolume:
 
     @property
     def written_bytes(self) -> int | None:
-        """Always None: only the bytes that have come are known; a store that is behind lets no more come."""
+        """Always None: only received bytes are known; backpressure stops them if the store is behind."""
         return None
 
     @property
     def is_behind(self) -> bool:
-        """Always false: entries are under way until the store has them."""
+        """Always false: an entry is under way until the store has it."""
         return False
 
     @property

@@ -17,23 +17,23 @@ from cfetch.storage.running_hash import PartHash
 from cfetch.storage.staging import Leftover, boot_id
 
 INLINE = InlineDisk()
-MOST_NOTED = 200  # segments in a note, whose size is limited; bytes of further segments are fetched again
+MOST_NOTED = 200  # ranges in a note, whose size is limited; bytes of further ranges are fetched again
 READ_BYTES = 1 << 20
-NOTE_EVERY_BYTES = 2 << 20  # in ranges: what kill -9 may cost of a file; a note is 0.1 ms, so 1 % at 200 MB/s
-READS_PER_TURN = 16  # 16 MiB, 10 ms: the hop to a thread costs nothing beside it, and a stop is prompt
+NOTE_EVERY_BYTES = 2 << 20  # in ranges: kill -9 may lose so much; a note takes 0.1 ms, so 1 % at 200 MB/s
+READS_PER_TURN = 16  # 16 MiB, 10 ms: much more than a switch of threads, and still a prompt stop
 
 
 async def hash_and_close(
     descriptor: int, algorithm: str, size_bytes: int, path: SafePath, disk: Disk = INLINE
 ) -> str:
-    """The hex digest of an open file, which is closed afterwards; can be cancelled. Raises LocalFault."""
+    """Hash an open file, and close it; return the hex digest. Can be cancelled. Raises LocalFault."""
     running = new_hash(algorithm, size_bytes)
     await _read_and_close(descriptor, running, path, disk)
     return running.hexdigest()
 
 
 async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: Disk) -> None:
-    """Read a file; a small one without a thread if possible, as a thread would cost more."""
+    """Read a file; a small file without a thread if possible, as a thread would cost more."""
 
     def read(times: int) -> bool:
         try:
@@ -58,8 +58,8 @@ async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: 
 class PartNotes:
     """Writes the notes by which later runs can continue a part: see ``resume``.
 
-    ``is_mirrored``: the present bytes' validator is a mirror's, and says nothing in a later run.
-    ``is_noted``: later runs are told of the present bytes. ``unnoted_bytes``: in ranges, held since the
+    ``is_mirrored``: the present bytes' validator is a mirror's, and of no use in a later run. ``is_noted``:
+    there is a note about the present bytes. ``unnoted_bytes``: for a part in ranges, the bytes since the
     last note.
     """
 
@@ -73,11 +73,11 @@ class PartNotes:
         self.unnoted_bytes = 0
 
     def leave_out_mirror(self, validator: str | None) -> str | None:
-        """The validator that says something in a later run; None: it is a mirror's, or there is none."""
+        """The validator, if it is of use in a later run; None: it is a mirror's, or there is none."""
         return None if self.is_mirrored else validator
 
     def note_source(self, validator: str | None) -> None:
-        """Note the ETag under which bytes in order came, if there was one and no hash will prove them."""
+        """Note the ETag of a part in order, if there is one, and the manifest has no hash."""
         if validator is None or self.is_mirrored or self._entry.digest is not None:
             return
         note = encode_note(note_for(self._entry, validator, boot_id()))
@@ -85,7 +85,7 @@ class PartNotes:
         self.is_noted = True
 
     def encode_ranges(self, ranges: HeldRanges, validator: str | None) -> bytes | None:
-        """The note of a part in ranges; None: a later run could not go on with it."""
+        """The note of a part in ranges; None: a later run could not continue the part."""
         own_validator = self.leave_out_mirror(validator)
         if self._entry.digest is None and own_validator is None:
             return None
@@ -94,7 +94,7 @@ class PartNotes:
         return encode_note(note)
 
     def note_ranges(self, ranges: HeldRanges, validator: str | None) -> None:
-        """Note which bytes are held now, in place of an older note."""
+        """Note which bytes are held now; this replaces an older note."""
         self.unnoted_bytes = 0
         note = self.encode_ranges(ranges, validator)
         if note is not None:
@@ -102,19 +102,19 @@ class PartNotes:
 
 
 class Part:
-    """One entry's bytes on their way. What touches the file are steps that ``disk`` carries out, in order.
+    """One entry's bytes on their way. ``disk`` carries out all steps on the file, in order.
 
-    ``entry`` is whose they are, ``file`` where they are. ``position`` is the number of bytes held; the hash
-    covers exactly those. ``validator`` is the strong ETag under which they came: only bytes of the same ETag
-    may follow them.
+    ``entry`` is the entry of the bytes, ``file`` is their file. ``position`` is the number of bytes held, and
+    the hash covers exactly these. ``validator`` is their strong ETag: only bytes with the same ETag may
+    follow them.
 
-    A part whose entry has a hash needs nothing but its name to be gone on with by a later run; another one
-    gets a note once it is ``WORTH_KEEPING_BYTES`` long (``resume``).
+    If the entry has a hash, a later run needs only the part's name to continue it; another part gets a note
+    when it is ``WORTH_KEEPING_BYTES`` long (``resume``).
 
-    After ``split_into_ranges`` it is in ``ranges``: several streams bring it, each a ``Segment``; the
-    owner's goes through ``write`` as before. The hash then covers what is held from the beginning on, or
-    less, and ``hash_rest`` reads the rest. What is held is not written again, so the hash has seen what the
-    file has. A hash that the server states when bytes are there already has seen none of them.
+    After ``split_into_ranges`` the part is in ``ranges``: several streams bring it, each a ``Segment``; the
+    owner's stream goes through ``write`` as before. The hash then covers the held bytes from the beginning
+    on, or fewer, and ``hash_rest`` reads the rest. Held bytes are not written again, so the hash has seen the
+    same bytes as the file. If the server states a hash when bytes are there already, it has seen none.
     """
 
     __slots__ = (
@@ -144,14 +144,14 @@ class Part:
         is_second: bool = False,
         keeps_time: bool = True,
     ) -> None:
-        """``keeps_time``: the file is to bear the time at which its server says that it was changed."""
+        """``keeps_time``: the file gets the time of its last change that the server states."""
         self._volume = volume
         self._disk = disk
         self._line = disk.line
         self.entry = entry
         self.file = PartFile(volume, entry, raises=disk is INLINE, is_second=is_second, keeps_time=keeps_time)
         self._notes = PartNotes(entry, self.file, disk)
-        self._is_over = False  # nothing more is to be written
+        self._is_over = False  # no more bytes are to be written
         self._hash = PartHash(entry)
         self.ranges: HeldRanges | None = None
         self.segment: Segment | None = None  # in ranges: the segment that its owner brings
@@ -162,7 +162,7 @@ class Part:
         self.total_bytes: int | None = None  # the file's size as the reply stated it
 
     def write(self, data: bytes) -> None:
-        """Append. Raises LocalFault when the disk does not take it, or has not taken what came before."""
+        """Append bytes. Raises LocalFault if the disk refuses them, or has refused earlier bytes."""
         if self.ranges is not None:
             assert self.segment is not None
             self.write_at(self.segment, data)
@@ -178,7 +178,7 @@ class Part:
             self._notes.note_source(self.validator)
 
     def write_at(self, segment: Segment, data: bytes) -> None:
-        """Take the next bytes of ``segment``; those beyond its end are dropped. Raises LocalFault."""
+        """Take the next bytes of ``segment``; bytes beyond its end are dropped. Raises LocalFault."""
         self.check()
         ranges, offset = self.ranges, segment.position
         if ranges is None:
@@ -196,14 +196,14 @@ class Part:
             self._notes.note_ranges(ranges, self.validator)
 
     def check(self) -> None:
-        """Raises LocalFault if it cannot come to a good end any more."""
+        """Raise LocalFault if the part can no longer be completed."""
         fault = self.file.fault or self._line.fault
         if fault is not None:
             raise fault
 
     @property
     def must_wait(self) -> bool:
-        """Whether the disk is behind, so that callers with more bytes are to wait for ``wait_for_room``."""
+        """Whether the disk is behind, so that callers with more bytes have to await ``wait_for_room``."""
         return self._disk.must_wait
 
     async def wait_for_room(self) -> None:
@@ -212,13 +212,13 @@ class Part:
         self.check()
 
     def can_split(self, size_bytes: int) -> bool:
-        """Whether bytes are missing whose fit a strong ETag or the manifest's hash will prove."""
+        """Whether bytes are missing, and a strong ETag or the manifest's hash will prove that they fit."""
         may_join = self.validator is not None or self.entry.digest is not None
         is_well = self.file.fault is None and self._line.fault is None and not self._is_over
         return may_join and is_well and self.ranges is None and self.position < size_bytes
 
     def split_into_ranges(self, size_bytes: int) -> HeldRanges:
-        """Let several streams bring it; the one under way goes on with all that is missing.
+        """Let several streams bring the file; the stream under way goes on with all missing bytes.
 
         Raises LocalFault.
         """
@@ -251,7 +251,7 @@ class Part:
             self.segment = None
 
     def forget(self, segment: Segment) -> None:
-        """Drop what came for ``segment``, as it cannot be trusted; it is missing again."""
+        """Drop the bytes of ``segment``, as they cannot be trusted; they are missing again."""
         if self.ranges is None or segment.start == segment.position:
             return
         self.ranges.forget(segment)
@@ -269,7 +269,7 @@ class Part:
         return self.ranges is not None and self._hash.seen_bytes != self.position
 
     async def hash_rest(self) -> None:
-        """Read what the hash has not seen; to be done before ``verify``. Raises LocalFault."""
+        """Read the bytes that the hash has not seen; needed before ``verify``. Raises LocalFault."""
         if not self.has_rest:
             return
         if self._hash.running is not None:
@@ -282,10 +282,10 @@ class Part:
         self._hash.running, self._hash.seen_bytes = running, self.position
 
     async def adopt(self, leftover: Leftover, note: Note | None) -> None:
-        """Go on with a dead run's part that ``fits``. Raises LocalFault.
+        """Continue a dead run's part that ``fits``. Raises LocalFault.
 
-        Of a whole one that the server has to confirm the last byte is fetched again: under the ETag, which
-        tells whether the others are still the same.
+        If the part is whole, but the server has to confirm it, its last byte is fetched again: by the ETag of
+        that reply, the other bytes are still the same or not.
         """
         if not await self._disk.call(lambda: self.file.take_over(leftover)):
             return
@@ -306,13 +306,13 @@ class Part:
         self.position = await self._disk.call(lambda: self.file.end(last_byte))
 
     def change_source(self, *, mirror: bool) -> None:
-        """The next bytes come from another source, whose validator is not known yet."""
+        """Note that the next bytes come from another source, whose validator is not known yet."""
         self._notes.is_mirrored = mirror
         self.validator = None
         self.total_bytes = None if self.ranges is None else self.ranges.size_bytes
 
     def restart(self) -> None:
-        """Forget the bytes; helpers are told."""
+        """Forget the bytes, and end the helpers' segments."""
         if self.position == 0 and self.ranges is None:
             return
         ranges, self.ranges, self.segment = self.ranges, None, None
@@ -325,7 +325,7 @@ class Part:
         self._hash = PartHash(self.entry)
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:
-        """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part has been emptied."""
+        """Verify the bytes, see ``proof_of``. Raises Corrupt; then the part is empty."""
         ranges = self.ranges
         running = self._hash.running
         is_seen = running is None or self._hash.seen_bytes == self.position
@@ -341,49 +341,49 @@ class Part:
             ranges.abandon()
             self._notes.is_noted, self._notes.unnoted_bytes = False, 0
             self._disk.do(self.file.join_ranges)
-            if must_ask(self.entry):  # as long as it waits for the other pieces, its ETag is all that tells
+            if must_ask(self.entry):  # while it waits for the other pieces, only its ETag can prove it
                 self._notes.note_source(self.validator)
         return proof
 
     def close(self) -> None:
         """Close the file; a later write appends to it.
 
-        Raises LocalFault: a network file system may tell now that it is full.
+        Raises LocalFault: a network file system may report only now that it is full.
         """
         self._disk.do(self.file.close)
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether all of it waits for ``finish`` to be written; never of a part that a thread writes."""
+        """Whether the whole file is only in memory until ``finish``; never if a thread writes it."""
         return self._disk.is_prompt and self.file.is_in_memory
 
     def finish(self) -> None:
         """Note that the part is whole and verified. Raises LocalFault.
 
-        Unless a hash vouches for it, its source is noted on the file: see ``Sources.note``.
+        If the entry has no hash, its source is noted on the file: see ``Sources.note``.
         """
         self.check()
         self._disk.do(self.file.finish, self._notes.leave_out_mirror(self.validator), self.last_modified)
 
     def publish(self) -> None:
-        """Give the verified part its final name. A step: called where the disk carries steps out.
+        """Give the verified part its final name. This is a step that the disk carries out.
 
         Raises LocalFault, Blocked.
         """
         self.file.check()
         if not self.file.is_finished:
             self.file.finish(self._notes.leave_out_mirror(self.validator), self.last_modified)
-        self.check()  # other parts of its batch may have been published before the disk was given up
+        self.check()  # the disk may be abandoned now, after other parts of the batch were published
         self.file.publish()
 
     def unpublish(self) -> None:
-        """Take the final name away again. A step; raises LocalFault."""
+        """Undo ``publish``. This is a step; it raises LocalFault."""
         self.file.unpublish()
 
     def keep_leftover(self, *, whole: bool = False) -> int:
-        """Keep what a later run can go on with and remove the rest; the number of bytes kept.
+        """Keep the part if a later run can continue it, else remove it; return the number of bytes kept.
 
-        ``whole``: verified, so its size and its name are proof enough on this boot.
+        ``whole``: the part is verified, so its size and its name are proof enough on this boot.
         """
         is_proved = self.entry.digest is not None and self.position > WORTH_KEEPING_BYTES
         has_skipped = self.file.fault is not None and self._disk is not INLINE
@@ -391,7 +391,7 @@ class Part:
         if lost or not (self._notes.is_noted or is_proved or whole):
             self.discard()
             return 0
-        with contextlib.suppress(LocalFault):  # a later run looks at what is really there
+        with contextlib.suppress(LocalFault):  # a later run looks at the real file
             if self.ranges is not None:
                 self.ranges.abandon()
                 self._notes.note_ranges(self.ranges, self.validator)
@@ -400,9 +400,9 @@ class Part:
         return self.position
 
     def discard(self) -> None:
-        """Remove what is there, if that can be done; harmless after ``publish``.
+        """Remove the part, if possible; harmless after ``publish``.
 
-        A fault while removing it is ignored: a later run cleans up.
+        A fault of the removal is ignored: a later run cleans up.
         """
         self._is_over = True
         ranges, self.ranges, self.segment = self.ranges, None, None
@@ -412,9 +412,9 @@ class Part:
 
 
 class SegmentSink:
-    """A further stream's way into a part that is in ranges: see ``volume.Sink``.
+    """The sink of a further stream for a part that is in ranges: see ``volume.Sink``.
 
-    What this stream meets concerns its segment only, never the part as a whole.
+    A failure of this stream affects only its segment, never the part as a whole.
     """
 
     __slots__ = (
@@ -429,7 +429,7 @@ class SegmentSink:
     )
 
     def __init__(self, part: Part, ranges: HeldRanges, segment: Segment, validator: str | None) -> None:
-        """``validator``: of the bytes that are there, if this stream's must have the same."""
+        """``validator``: the ETag of the present bytes, if this stream's bytes must have the same."""
         self._part = part
         self._ranges = ranges
         self._segment = segment
@@ -458,13 +458,13 @@ class SegmentSink:
         await self._part.wait_for_room()
 
     def restart(self) -> None:
-        """Forget what this stream has brought; the others' bytes stay."""
+        """Forget the bytes of this stream; the bytes of other streams stay."""
         self._part.forget(self._segment)
 
     def release_segment(self) -> None:
-        """End the segment: what has not come is missing again.
+        """End the segment: bytes that have not come are missing again.
 
-        The hash that its server has stated is of the whole file.
+        The part takes over the hash that this stream's server has stated, as it is of the whole file.
         """
         if self._part.ranges is self._ranges:
             self._part.stated = self._part.stated or self.stated

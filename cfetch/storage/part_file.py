@@ -1,12 +1,13 @@
 """The file of a part: steps that its volume's disk carries out, one after the other.
 
-A part in order is appended to, and its length tells how much is held. A part in ranges is written in place,
-and its length tells nothing: before the first byte out of order the file gets another kind of name (see
-``in_ranges`` in ``resume.py``) and a note that says what is held. When all is there, it gets its old name.
+Bytes in order are appended, and the file's length tells how many are held. A part in ranges is written in
+place, and its length tells nothing: before the first byte out of order, the file gets another kind of name
+(see ``in_ranges`` in ``resume.py``) and a note that says which bytes are held. When all bytes are there, it
+gets its old name again.
 
 The body of a small file that came in one piece stays in memory until ``finish``, or until another step needs
-the file. Such files are written one after the other, which takes the system half the time of writing each
-between the work for two requests.
+the file. Such files are written one after the other, which takes half the time of a write between the work
+for two requests.
 """
 
 import calendar
@@ -28,14 +29,14 @@ from cfetch.storage.staging import Leftover, boot_id
 _DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT\Z", re.ASCII)
 EPOCH = 1970
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-SMALL_BYTES = 64 << 10  # of a body that may stay in memory; a larger one gains nothing by it
+SMALL_BYTES = 64 << 10  # the largest body that may stay in memory; a larger one gains nothing by it
 
 
 @lru_cache(maxsize=256)  # files that were put on a server together have few dates
 def parse_http_date(text: str) -> int | None:
-    """Seconds since 1970 of a date in HTTP's own form (RFC 9110, 5.6.7); None: it has another one.
+    """Seconds since 1970 of a date in HTTP's form (RFC 9110, 5.6.7); None: it has another form.
 
-    The two older forms, which no server should write any more, are not read.
+    The two obsolete forms are not read.
     """
     match = _DATE.match(text)
     if match is None or match[2] not in _MONTHS:
@@ -47,12 +48,12 @@ def parse_http_date(text: str) -> int | None:
 
 
 class PartFile:
-    """Made at the first byte, so that a refused entry costs no file.
+    """The file of a part. It is created at the first byte, so that a refused entry costs no file.
 
-    ``raises``: steps are carried out at once, and raise LocalFault; else they keep it as ``fault``, and what
-    follows is not done. In ranges it is kept in any case, as another stream may go on. ``lost``: the disk has
-    failed to take some of it, and what is there may be anything. ``is_second``: another part of its entry is
-    being brought too.
+    ``raises``: steps are carried out at once, and raise LocalFault; else they keep the error as ``fault``,
+    and later steps do nothing. In ranges the error is always kept, as another stream may go on. ``lost``: the
+    disk has failed to write, and the file's contents are unknown. ``is_second``: another part of the same
+    entry is being brought too.
     """
 
     __slots__ = (
@@ -87,7 +88,7 @@ class PartFile:
         self._raises = raises
         self.keeps_time = keeps_time
         self._identity: str | None = None
-        self._name = ""  # no name until there is a file: most entries of a second run need none
+        self._name = ""  # computed when the file is created: most entries of a second run need no name
         self._is_made = False  # whether it is in the staging directory
         self._is_noted = False  # whether a note is beside it
         self._is_discarded = False
@@ -105,7 +106,7 @@ class PartFile:
 
     @property
     def _in_place(self) -> bool:
-        """Whether it is in ranges, which its name tells."""
+        """Whether the part is in ranges, by its name."""
         return self._name.startswith(IN_RANGES)
 
     def _own_name(self) -> str:
@@ -135,12 +136,12 @@ class PartFile:
 
     def _write(self, data: bytes) -> None:
         written = os.write(self.fd, data)
-        while written < len(data):  # a nearly full disk takes a part of it first
+        while written < len(data):  # a nearly full disk first takes only some of the bytes
             written += os.write(self.fd, memoryview(data)[written:])
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the file is whole, and not written."""
+        """Whether the whole file is in memory, not written yet."""
         return bool(self._unwritten)
 
     def append(self, data: bytes) -> None:
@@ -172,7 +173,7 @@ class PartFile:
             self._note_failure(error, "write")
 
     def note(self, note: bytes, *, renews: bool = False) -> None:
-        """Put a note beside it; ``renews``: in an older one's place."""
+        """Write a note beside the file; ``renews``: replace an older note."""
         if self.fault is not None:
             return
         try:
@@ -197,14 +198,14 @@ class PartFile:
             self._volume.staging.rename_part(before, name)
             was_noted, self._is_noted = self._is_noted, note is not None
             self._name = name
-            self.close()  # it was open for appending, perhaps
+            self.close()  # it may be open for appending
             if was_noted:
                 self._volume.staging.forget_note(before)
         except (OSError, LocalFault) as error:
             self._note_failure(error, "write")
 
     def join_ranges(self) -> None:
-        """Give a part in ranges that is whole its old name: its length is right again."""
+        """Give a part in ranges, when it is whole, its old name: its length is right again."""
         if self.fault is not None:
             return
         try:
@@ -256,10 +257,10 @@ class PartFile:
             self._note_failure(error, "write")
 
     def finish(self, validator: str | None, last_modified: str | None = None) -> None:
-        """Note that it is whole. Unless a hash vouches for it, note its source and ETag on the file.
+        """Note that the file is whole. If the entry has no hash, note source and ETag on the file.
 
-        The file gets the time of ``last_modified``, the reply's header, before its source is noted, whose
-        record may hold that time.
+        Before that, the file gets the time of ``last_modified``, the reply's header, as the record of the
+        source may hold that time.
         """
         if self.fault is not None:
             return
@@ -271,7 +272,7 @@ class PartFile:
             return
         changed_s = parse_http_date(last_modified) if self.keeps_time and last_modified else None
         if self.fd >= 0 and changed_s is not None:
-            with contextlib.suppress(OSError):  # a file system without it has a file without it
+            with contextlib.suppress(OSError):  # some file systems cannot set the time
                 os.utime(self.fd, (changed_s, changed_s))
         if self.fd >= 0 and self._entry.digest is None and self._entry.piece is None:
             self._volume.sources.note(self.fd, self._entry.path, Source(self.identity, validator))
@@ -279,31 +280,31 @@ class PartFile:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all that it has is in a file, and that is closed."""
+        """Whether all bytes are in the file, and the file is closed."""
         return self._is_made and self.fd < 0
 
     def check(self) -> None:
-        """Raises LocalFault if it cannot be published."""
+        """Raise LocalFault if the file cannot be published."""
         if self._is_discarded:  # its batch moved while this step waited for its turn
             raise VolumeFault(f"{printable(self._entry.path)} was given up")
         if self.fault is not None:
             raise self.fault
 
     def publish(self) -> None:
-        """Give it its final name. Raises LocalFault, Blocked."""
+        """Give the file its final name. Raises LocalFault, Blocked."""
         self._volume.publish(self._name, self._entry.path)
         self._is_made = False
-        if self._is_noted:  # few are
+        if self._is_noted:  # few parts have a note
             with contextlib.suppress(LocalFault):  # a note without a part is useless, and does no harm
                 self._forget_note()
 
     def unpublish(self) -> None:
-        """Take the final name away again. Raises LocalFault."""
+        """Undo ``publish``. Raises LocalFault."""
         self._volume.unpublish(self._name, self._entry.path)
         self._is_made = True
 
     def remove(self) -> None:
-        """Remove what is there, as far as that can be done."""
+        """Remove the file and its note, if possible."""
         self._is_discarded = True
         self._unwritten = b""
         with contextlib.suppress(LocalFault):
@@ -328,7 +329,7 @@ class PartFile:
         return True
 
     def end(self, most_bytes: int | None = None) -> int:
-        """The length of the file, where appended bytes go, cut to ``most_bytes``. Raises LocalFault."""
+        """Go to the end of the file, cut to ``most_bytes``; return its length. Raises LocalFault."""
         try:
             length = os.lseek(self.fd, 0, os.SEEK_END)
             if most_bytes is None or length <= most_bytes:
@@ -339,7 +340,7 @@ class PartFile:
             raise volume_fault(error, f"cannot read {printable(self._entry.path)}") from None
 
     def reader(self, offset: int) -> int:
-        """A descriptor of its own for reading it from ``offset`` on. Raises LocalFault."""
+        """A new descriptor for reading the file from ``offset`` on. Raises LocalFault."""
         if self.fault is not None:
             raise self.fault
         descriptor = self._volume.staging.reopen_part(self._name, in_place=True)

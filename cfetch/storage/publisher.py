@@ -1,13 +1,13 @@
 """Gives verified parts their final names, in an order that survives a power cut.
 
-Durable (``--durability power``): parts are flushed, then renamed, and the renames are flushed before anything
-vouches for them (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush costs
-milliseconds however many files it covers, so parts are published in groups: one flush makes a group's bytes
-durable and, with them, the names of the group before, whose files are told to be done only then. Workers do
-not wait for it. Small files whose bytes are still in memory are written ``WRITTEN_FILES`` at a time.
+Durable (``--durability power``): parts are flushed, then renamed, and the renames are flushed before files
+are reported as done (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush takes
+milliseconds for any number of files, so parts are published in groups: one flush makes a group's bytes
+durable, and also the names of the previous group, whose files are reported as done only then. Workers do not
+wait for it. Small files whose bytes are still in memory are written ``WRITTEN_FILES`` at a time.
 
-Not durable (``crash``): renamed as soon as they are written. A killed process loses nothing by that; a power
-cut may.
+Not durable (``crash``): parts are renamed as soon as they are written. A killed process loses nothing by
+that; a power cut may lose files.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from cfetch.storage.joining import JoinedFile, Publishable
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.volume import BatchRecord, Ended
 
-GROUP_S = 0.2  # for which a file waits at most for others; four or five flushes a second
-WRITTEN_FILES = 64  # 3 ms of the event loop; what kill -9 costs at most beside the downloads under way
-NAMED_FILES = 128  # likewise: a group gets its names, and is told of, so many at a time
+GROUP_S = 0.2  # the longest time that a file waits for others; four or five flushes a second
+WRITTEN_FILES = 64  # 3 ms of the event loop; kill -9 loses at most these and the downloads under way
+NAMED_FILES = 128  # files at a time that get their names, and are reported: a few ms of the event loop
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
 MAX_PENDING_FILES = 4096  # some 3 KiB of memory each, of twice as many; only a slow disk reaches this
 MAX_PENDING_BYTES = 256 << 20  # bounds a flush; the kernel's own limit for unwritten pages is usually higher
@@ -42,7 +42,7 @@ class _Pending(NamedTuple):
 
 
 class Publisher:
-    """Publishes parts. ``run`` is its task; after ``drain`` it ends when all is named, flushed and told."""
+    """Publishes parts. ``run`` is its task; after ``drain`` it ends when all are named, flushed, reported."""
 
     def __init__(self, volume: Directory, *, durable: bool, disk: Disk = INLINE) -> None:
         self._volume = volume
@@ -52,14 +52,14 @@ class Publisher:
         self._pending: list[_Pending] = []
         self._pending_files = self._pending_bytes = 0
         self._unflushed_records = False
-        self.left_behind = 0  # files whose names could not be taken back
+        self.left_behind = 0  # files that could not be unpublished
         self._work = asyncio.Event()
         self._full = asyncio.Event()  # do not wait for more
         self._room = asyncio.Event()
         self._draining = False
 
     def add(self, parts: Sequence[Publishable], ended: Ended, record: BatchRecord | None = None) -> None:
-        """Take over verified parts: all of them are published, or none; then the record is written."""
+        """Take over verified parts: publish all of them or none, then write the record."""
         self._unwritten.append(_Pending(tuple(parts), ended, record))
         self._work.set()
         # hundreds of parts may be pending, and descriptors are few
@@ -67,7 +67,7 @@ class Publisher:
             self._write_parts()
 
     def _write_parts(self) -> None:
-        """Write what is still in memory, and close what is open; publish what waits for no group."""
+        """Write parts that are still in memory, close open files, publish parts that need no group."""
         unwritten, self._unwritten = self._unwritten, []
         waits = self._durable or not self._disk.is_prompt
         ready = [pending for pending in unwritten if not waits and pending.record is None]
@@ -93,11 +93,11 @@ class Publisher:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is pending that workers have to wait."""
+        """Whether so many parts are pending that workers have to wait."""
         return self._pending_files >= MAX_PENDING_FILES or self._pending_bytes >= MAX_PENDING_BYTES
 
     async def wait_for_room(self) -> None:
-        """Wait while it is full."""
+        """Wait while ``is_full``."""
         while self.is_full:
             self._room.clear()
             await self._room.wait()
@@ -125,13 +125,13 @@ class Publisher:
             await self._disk.beside(self._volume.flush)  # the plan's record comes after those of its batches
 
     def drain(self) -> None:
-        """Nothing more will come: publish what is pending, then end ``run``."""
+        """Note that no more parts will come: ``run`` publishes the pending parts, then ends."""
         self._draining = True
         self._work.set()
         self._full.set()
 
     async def _publish_group(self, group: list[_Pending], named: deque[_Pending]) -> deque[_Pending]:
-        """Flush and publish a group. The parts of the group before, ``named``, are then reported as done."""
+        """Flush and publish a group; report the previous group, ``named``, as done after the flush."""
         group = [pending for pending in group if await self._join(pending)]
         errors: list[CfetchError | None] = []
         try:
@@ -165,7 +165,7 @@ class Publisher:
         return deque()
 
     async def _join(self, pending: _Pending) -> bool:
-        """Make the files that were brought in pieces; False: it could not be done, and that has been told."""
+        """Join the files that were brought in pieces; False: this failed, and has been reported."""
         joined = [part for part in pending.parts if isinstance(part, JoinedFile)]
         try:
             for file in joined:
@@ -181,7 +181,7 @@ class Publisher:
         return True
 
     async def _tell(self, named: deque[_Pending]) -> None:
-        """Report the parts as done, whose names are flushed; those before a fault are taken out."""
+        """Report parts whose names are flushed as done, and remove them from ``named`` one by one."""
         while named:
             for _ in range(min(len(named), NAMED_FILES)):
                 if named[0].record is not None:
@@ -190,7 +190,7 @@ class Publisher:
             await asyncio.sleep(0)
 
     def _give_up(self, group: Sequence[_Pending], named: Iterable[_Pending], fault: LocalFault) -> None:
-        """End a group, and what is left of the group before, with the fault of their flush."""
+        """End a group, and the rest of the previous group, with the fault of their flush."""
         for part in (part for pending in group for part in pending.parts):
             part.discard()
         for pending in named:
@@ -199,13 +199,13 @@ class Publisher:
             pending.ended(fault)
 
     def _withdraw_pending(self, pending: _Pending, fault: LocalFault) -> None:
-        """Take back the names that were not flushed, so that the batch may go elsewhere."""
+        """Remove the names that were not flushed, so that the batch can go to another volume."""
         if pending.record is not None:
             self.withdraw(pending.parts)
         pending.ended(fault)
 
     def withdraw(self, parts: Sequence[Publishable]) -> None:
-        """Remove their names and files, soon."""
+        """Remove the names and files of the parts, soon."""
         self._disk.tidy(lambda: self._unpublish(parts))
         for part in parts:
             part.discard()
@@ -219,12 +219,12 @@ class Publisher:
         self._unflushed_records = True
 
     def _publish_all(self, group: list[_Pending]) -> list[CfetchError | None]:
-        """Give the parts of all of a group their names; what stood in the way of each. A step."""
+        """Give all parts of a group their names; return the error of each, if any. This is a step."""
         with self._volume.one_look():
             return [self._publish_parts(pending) for pending in group]
 
     def _publish_parts(self, pending: _Pending) -> CfetchError | None:
-        """Give all parts their names, or none, as one step. Returns what stood in the way."""
+        """Give all parts their names, or none; return the error, if any. This is a step."""
         done: list[Publishable] = []
         for part in pending.parts:
             try:
@@ -236,13 +236,13 @@ class Publisher:
         return None
 
     def _undo(self, group: list[_Pending], errors: list[CfetchError | None]) -> None:
-        """Take back names that were given after the caller had stopped waiting; a step."""
+        """Remove names that were given when the caller no longer waited. This is a step."""
         for pending, error in zip(group, errors, strict=True):
             if error is None:
                 self._unpublish(pending.parts)
 
     def _unpublish(self, parts: Iterable[Publishable]) -> None:
-        """Take names back; a step. A file that cannot be removed stays, without a record."""
+        """Remove final names. This is a step. A file that cannot be removed stays, without a record."""
         for part in parts:
             try:
                 part.unpublish()

@@ -1,16 +1,16 @@
 """Decides by name and note whether a run may continue a part of an earlier run. Pure.
 
-A part's name is a hash of what its entry is: path, size, and the manifest's hash or the link. So a later run
-finds the part of its own entry by name, and a hash, or the size of a part that was whole, proves it. Beside a
-part that neither will prove lies a note with the strong ETag under which its bytes came; only under that may
-others follow them. A part that several streams have written has holes, and its note says what it holds. A
-link that was signed anew still names the same file, so signatures do not count; names and notes hold a hash
-of the rest, never the URL.
+A part's name is a hash over its entry: path, size, and the manifest's hash or the link. So a later run finds
+the part of its own entry by name, and the manifest's hash, or the size of a whole part, proves it. If neither
+can prove a part, there is a note beside it with the strong ETag of its bytes; only bytes with the same ETag
+may follow them. A part that several streams have written has holes, and its note says which bytes it holds.
+A link that was signed anew still names the same file, so signatures do not count; names and notes hold a
+hash of the rest, never the URL.
 
-The timeline moves what ``useful_parts`` names from a dead attempt's directory to
-``attempts/<instant>/<epoch>-<old epoch>/``, and removes all else that was there. A part tells by its name
-alone which entry it is for, so one that can prove itself needs no note: files are published in groups,
-and a note for each small file that waits would cost more than the file.
+The timeline moves the files that ``useful_parts`` selects from a dead run's directory to
+``attempts/<instant>/<epoch>-<old epoch>/``, and removes all others. The name alone tells the entry of a part,
+so a part that can be proved needs no note: files are published in groups, and a note for each small file that
+waits would cost more than the file.
 """
 
 import hashlib
@@ -31,14 +31,14 @@ from cfetch.secret import SecretUrl
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 WORTH_KEEPING_BYTES = (
     1 << 20
-)  # less is fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
+)  # fewer bytes are fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
 
-SHOWN_DIGITS = 16  # of a hash: as many as a person compares
+SHOWN_DIGITS = 16  # digits of a hash in a message: as many as a person compares
 NOTE_SUFFIX = ".note"
-PROVED_BY_HASH = "h"  # how the names of parts begin: the manifest has a hash for this one
-PROVED_BY_SIZE = "s"  # it has not: without a note, of use only when whole, and on the boot that wrote it
+PROVED_BY_HASH = "h"  # first letter of a part's name: the manifest has a hash for it
+PROVED_BY_SIZE = "s"  # the manifest has no hash: without a note, of use only if whole, on the same boot
 IN_RANGES = "r"  # the part has holes: of use only with its note, which says where; its length says nothing
-SECOND = "2"  # of a second request for an entry whose part stands beside it: of no use to a later run
+SECOND = "2"  # a second request for an entry that has a part already: of no use to a later run
 BATCH = "b"  # an empty file: the batch of that id is being staged here
 PART_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{IN_RANGES}{BATCH}][0-9a-f]{{32}}")
 
@@ -46,9 +46,9 @@ PART_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{IN_RANGES}{BATCH}][0-
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The note beside a part (``cfetch.part/1``). ``boot_id`` tells whether the machine has restarted.
 
-    Beside one that is in ranges: ``held``, pairs of first byte and end, of the file's ``total_bytes``.
-    ``path`` is its ``owner_of``. ``check`` is of all else: a digit that the disk has changed would publish
-    zeros in place of bytes.
+    The note of a part in ranges has ``held``, pairs of first byte and end, of the file's ``total_bytes``.
+    ``path`` is its ``owner_of``. ``check`` is a checksum of all other fields: if the disk changed a digit,
+    zeros might be published in place of bytes.
     """
 
     schema: str = "cfetch.part/1"
@@ -64,14 +64,14 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def identity(url: SecretUrl) -> str:
-    """The same for two links to one object, however they were signed; tells nothing about the link."""
+    """A hash of a link without its signature: it is the same for two links to one object."""
     return _hash_source(url, "")
 
 
 def identity_of(entry: Entry, source: SecretUrl | None = None) -> str:
-    """The ``identity`` of what an entry's file is made of: two ranges of one object have different ones.
+    """The ``identity`` of an entry's source: two ranges of one object have different identities.
 
-    ``source``: its own URL, or a mirror.
+    ``source``: a mirror; None: the entry's own URL.
     """
     start, url = entry.range_start, entry.url if source is None else source
     return _hash_source(url, "" if start is None else f" {start}+{entry.size_bytes}")
@@ -91,9 +91,9 @@ def _spell_origin(scheme: str, authority: str) -> str:
 
 
 def owner_of(entry: Entry) -> str:
-    """What a part is of: the entry's path, and the place of a piece, as others have its path too.
+    """The owner of a part: the entry's path, and for a piece its place, as other pieces have the same path.
 
-    Empty pieces may share a place.
+    Empty pieces may share a place, so their id is added.
     """
     if entry.piece is None:
         return entry.path
@@ -103,7 +103,7 @@ def owner_of(entry: Entry) -> str:
 def must_ask(entry: Entry) -> bool:
     """Whether the server has to confirm even a whole part of an earlier run.
 
-    Pieces of one file that came in two runs might be of two versions, and no hash would tell.
+    Pieces of one file that came in two runs may belong to two versions, and no hash would detect that.
     """
     return entry.piece is not None and entry.digest is None
 
@@ -111,9 +111,8 @@ def must_ask(entry: Entry) -> bool:
 def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
     """The name of every part of ``entry``, in this run and others; 33 characters.
 
-    ``link`` is its ``identity_of`` where that is known. Without a hash in the manifest the boot
-    counts too: after a restart of the machine unflushed bytes may have been lost behind a size that looks
-    right.
+    ``link`` is its ``identity_of``, if that is known already. Without a hash in the manifest, the boot counts
+    too: after a restart of the machine, unflushed bytes may be lost although the size looks right.
     """
     if entry.digest is not None:
         kind, proof = PROVED_BY_HASH, f"{entry.digest.algorithm}:{entry.digest.hex}"
@@ -124,17 +123,17 @@ def part_name(entry: Entry, boot_id: str, link: str | None = None) -> str:
 
 
 def in_ranges(name: str) -> str:
-    """The name of a part from the moment on in which its bytes come out of order."""
+    """The name of a part when its bytes come out of order."""
     return IN_RANGES + name[1:]
 
 
 def beside(name: str) -> str:
-    """The name of the part that a second request brings, while the first goes on."""
+    """The name of the part for a second request, while the first request goes on."""
     return SECOND + name[1:]
 
 
 def useful_parts(names: Iterable[str]) -> list[str]:
-    """Select the names of parts, and of the notes beside them, from those in a dead attempt's directory."""
+    """Select the names of parts, and of the notes beside them, from the names in a dead run's directory."""
     present = set(names)
     parts = {name for name in present if PART_NAME.fullmatch(name)}
     return sorted(parts | {name + NOTE_SUFFIX for name in parts} & present)
@@ -148,7 +147,7 @@ def note_for(
     held: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET,
     total_bytes: int | msgspec.UnsetType = msgspec.UNSET,
 ) -> Note:
-    """The note for a part of ``entry`` whose bytes came under ``validator``."""
+    """The note for a part of ``entry`` whose bytes have the ETag ``validator``."""
     return Note(
         path=owner_of(entry),
         size_bytes=entry.size_bytes,
@@ -168,10 +167,10 @@ def proof_of(
     digest: Digest | None,
     stated: Digest | None = None,
 ) -> str:
-    """What vouches for ``position`` bytes that ``running`` has seen: the hash's name, ``size`` or ``none``.
+    """Verify ``position`` bytes, seen by ``running``; return the proof: a hash's name, ``size``, ``none``.
 
-    ``size_bytes`` and ``digest`` are the manifest's. Where it has no hash, ``stated`` is the server's, and
-    the name is ``server-…``. Raises Corrupt: they are not its file.
+    ``size_bytes`` and ``digest`` are the manifest's. If it has no hash, ``stated`` is the server's hash, and
+    the proof is ``server-…``. Raises Corrupt: the bytes are not the entry's file.
     """
     if size_bytes is not None and position != size_bytes:
         raise Corrupt(f"{position} bytes came where the manifest says {size_bytes}")
@@ -201,7 +200,7 @@ def _sum_up(note: Note) -> str:
 
 
 def read_note(data: bytes) -> Note | None:
-    """The note, or None for anything that is not one: torn by a crash, damaged, or somebody else's."""
+    """Decode a note; None if it is no valid note: torn by a crash, damaged, or of another program."""
     try:
         note = msgspec.json.decode(data, type=Note)
     except NOT_DECODED:
@@ -210,12 +209,12 @@ def read_note(data: bytes) -> Note | None:
 
 
 def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool:
-    """Whether ``entry`` may go on with the part; one without a note was found by its ``part_name``.
+    """Whether ``entry`` may continue the part; a part without a note was found by its ``part_name``.
 
-    With a hash in the manifest the whole file will prove itself, so the same file by hash is enough. Without
-    one, the bytes are joined only under a strong ETag of the same object, and only if the machine has not
-    restarted: unflushed bytes may have been lost behind a size that looks right. Without a note nothing may
-    be joined, and only a part that was whole when its run died will do; a piece will not, see ``must_ask``.
+    With a hash in the manifest, the whole file will be verified, so an equal hash is enough. Without a hash,
+    bytes are joined only with a strong ETag of the same object, and only if the machine has not restarted:
+    unflushed bytes may be lost although the size looks right. Without a note no bytes may be joined, and only
+    a part that was whole when its run died is of use; but not a piece, see ``must_ask``.
     """
     if note is None:
         if entry.digest is None:
@@ -234,7 +233,7 @@ def fits(note: Note | None, entry: Entry, part_bytes: int, boot_id: str) -> bool
 
 
 def _can_be(note: Note, size_bytes: int | None, part_bytes: int) -> bool:
-    """Whether a file of ``part_bytes`` can hold what the note tells, of a file of ``size_bytes``."""
+    """Whether a part of ``part_bytes`` can hold the note's ranges of a file of ``size_bytes``."""
     if not isinstance(note.held, tuple) or not isinstance(note.total_bytes, int):
         return False
     places = [place for pair in note.held for place in pair]

@@ -1,7 +1,7 @@
 """The hash of a large file, computed in a thread while the event loop takes the next bytes.
 
-The libraries let other threads run while they hash, so on two cores a hash costs a large file next to no
-time. A small file is hashed in the loop: to hand it to a thread would cost more than its hash.
+The libraries release the GIL while they hash, so on two cores the hash of a large file takes almost no extra
+time. A small file is hashed in the loop, as a switch to a thread would take longer than its hash.
 """
 
 import os
@@ -14,22 +14,22 @@ from functools import cache
 from cfetch.manifest.digests import Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
 
-LARGE_BYTES = 4 << 20  # of a file; a smaller one is hashed in 3 ms
-HANDED_BYTES = 256 << 10  # at a time: 0.2 ms of hashing, a tenth of that for the hand-over
-MOST_UNHASHED_BYTES = 1 << 20  # of one file; beyond this the loop hashes too
+LARGE_BYTES = 4 << 20  # a smaller file is hashed in 3 ms
+HANDED_BYTES = 256 << 10  # at a time: 0.2 ms of hashing, a tenth of that for the switch
+MOST_UNHASHED_BYTES = 1 << 20  # for each file; beyond this the loop hashes too
 MOST_THREADS = 4
 
 
 def new_running_hash(algorithm: str, size_bytes: int | None) -> Hash:
-    """A hash of nothing yet, of a file of this size. Raises UsageError: its library is not installed."""
+    """A new hash for a file of this size. Raises UsageError: its library is not installed."""
     running = new_hash(algorithm, size_bytes)
     return running if size_bytes is None or size_bytes < LARGE_BYTES else RunningHash(running)
 
 
 class PartHash:
-    """The hash of a part's bytes from the first one on, as the manifest has it, else the server, else none.
+    """The hash of a part's bytes, from the first byte on: the manifest's hash, else the server's, else none.
 
-    ``seen_bytes``: counted by a part that is in ranges.
+    ``seen_bytes``: the number of hashed bytes, if the part is in ranges.
     """
 
     __slots__ = ("_entry", "running", "seen_bytes")
@@ -41,7 +41,7 @@ class PartHash:
         self.begin(entry.digest)
 
     def begin(self, expected: Digest | None) -> None:
-        """Begin, unless it has begun or no hash is expected; no byte may have come yet."""
+        """Begin the hash, unless it has begun or none is expected; no byte may have come yet."""
         if self.running is None and expected is not None:
             self.running = new_running_hash(expected.algorithm, self._entry.size_bytes)
 
@@ -54,9 +54,9 @@ class RunningHash:
     def __init__(self, running: Hash) -> None:
         self._running = running
         self._pieces: deque[bytes] = deque()
-        self._lock = threading.Lock()  # of whoever hashes
+        self._lock = threading.Lock()  # held by the thread that hashes
         self._taken_bytes = self._handed = 0
-        self._hashed_bytes = 0  # counted by whoever hashes
+        self._hashed_bytes = 0  # counted by the thread that hashes
 
     def update(self, data: bytes) -> None:
         """Take the next bytes, to be hashed soon."""
@@ -70,12 +70,12 @@ class RunningHash:
                 _threads().submit(self._hash_pieces)
 
     def hexdigest(self) -> str:
-        """Hash what a thread has not come to, and return the digest of all bytes so far."""
+        """Hash the bytes that no thread has hashed yet, and return the digest of all bytes so far."""
         self._hash_pieces()
         return self._running.hexdigest()
 
     def copy(self) -> Hash:
-        """The same so far, of bytes that come by themselves."""
+        """A plain hash of all bytes so far, which goes on independently."""
         self._hash_pieces()
         return self._running.copy()
 

@@ -1,18 +1,18 @@
-"""Where a published file came from: the record by which a later run knows it again.
+"""The record of where a published file came from, by which a later run recognises the file.
 
-A file without a stated hash has only its size to prove itself, and another link may lead to another file of
-that size; one without a stated size has nothing. So the record is written before such a file gets its name.
-It is an extended attribute of the file and travels with it through renames, so no list of ours can disagree
-with the file. It is lost when another tool replaces or copies the file, and then nothing is known about the
-file. A tool that writes into the file keeps it: it says where the file came from, not what it holds.
+A file without a stated hash has only its size as proof, and another link may lead to another file of that
+size; a file without a stated size has no proof. So the record is written before such a file gets its name.
+It is an extended attribute of the file and stays with it through renames, so no separate list can disagree
+with the file. It is lost when another tool replaces or copies the file, and then the source is unknown. It
+stays if a tool writes into the file: the record tells the source of the file, not its present contents.
 
-Of an ETag of more than 64 characters the record keeps a hash (``etags``). Such a file is asked for by the
-time of its change, and the ETag in the answer is compared (``volume.unless_changed``); where the server knows
-no times, it is fetched again.
+If an ETag has more than 64 characters, the record keeps only its hash (``etags``). Then the server is asked
+by the file's time of change, and the ETag in the answer is compared (``volume.unless_changed``); if the
+server knows no times, the file is fetched again.
 
-Where the file system has no extended attributes, the records of a directory's files stand in one file of the
-state directory, ``sources/<hash of the directory's name>``, a line each; the last one counts. Such a record
-speaks for a file of its size and time of change only, as it does not travel with the file.
+If the file system has no extended attributes, the records of a directory's files are in one file of the
+state directory, ``sources/<hash of the directory's name>``, a line each; the last line counts. Such a record
+is valid only for a file of its size and time of change, as it does not stay with the file.
 """
 
 import base64
@@ -37,9 +37,9 @@ NO_ATTRIBUTES = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class Source(msgspec.Struct, frozen=True):
-    """``identity`` names the link and holds nothing of it; ``etag`` is the strong ETag of the bytes, as kept.
+    """``identity`` is a hash of the link; ``etag`` is the kept form of the bytes' strong ETag.
 
-    ``size_bytes`` is of the file when it was published. None: not known.
+    ``size_bytes`` is the size of the file when it was published. None: not known.
     """
 
     identity: str
@@ -47,14 +47,14 @@ class Source(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
 
 
-# A byte for the form, 16 of the identity, 6 of the size, and the ETag without its quotes, or its hash. Up to
-# 56 bytes stand in an inode of ext4, which has 256; for more a file gets a block of its own, and to make that
-# doubles the time of making a small file. An MD5 as an ETag, in hex, makes 55.
+# A byte for the form, 16 for the identity, 6 for the size, and the ETag without its quotes, or its hash. Up
+# to 56 bytes fit in an inode of ext4, which has 256; for more bytes a file gets its own block, which doubles
+# the time to create a small file. An MD5 as an ETag, in hex, needs 55 bytes.
 _FORM, _FORM_OF_HASH = b"\x01", b"\x02"
 _IDENTITY_BYTES, _SIZE_BYTES = 16, 6
 _HEAD_BYTES = 1 + _IDENTITY_BYTES + _SIZE_BYTES
 SUPERSEDED = Source("0" * 2 * _IDENTITY_BYTES)
-"""The record of a file that is an older version, whatever its size."""
+"""The record of a file that is an older version, even if it has the right size."""
 
 
 class _Earlier(msgspec.Struct, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ def _encode_source(source: Source) -> bytes:
 
 
 def _decode_source(raw: bytes) -> Source | None:
-    """Read the attribute; None if it is not ours."""
+    """Decode the attribute; None if cfetch did not write it."""
     with suppress(ValueError, *NOT_DECODED):
         if raw[:1] in {_FORM, _FORM_OF_HASH} and len(raw) >= _HEAD_BYTES:
             size_bytes, kept = int.from_bytes(raw[1 + _IDENTITY_BYTES : _HEAD_BYTES]), raw[_HEAD_BYTES:]
@@ -99,9 +99,9 @@ def set_source(descriptor: int, source: Source) -> None:
 
 
 def source_of(descriptor: int) -> Source | None:
-    """Read the attribute of an open file; None if there is none, or if it is not ours.
+    """Read the attribute of an open file; None if there is none, or if cfetch did not write it.
 
-    Raises OSError where there are no attributes.
+    Raises OSError if the file system has no attributes.
     """
     try:
         return _decode_source(os.getxattr(descriptor, ATTRIBUTE))
@@ -114,19 +114,19 @@ def source_of(descriptor: int) -> Source | None:
 
 
 class Sources:
-    """The records of the files beneath ``root``. Raises VolumeFault: the root is not what it was."""
+    """The records of the files beneath ``root``. Raises VolumeFault: the root is another directory now."""
 
     def __init__(self, root: Path, held: HeldDirectories) -> None:
         self._name = os.fsencode(root) + b"/"
         self._held = held
-        self._parent: str | None = None  # of the records that were read last, where there are no attributes
+        self._parent: str | None = None  # without attributes: the directory whose records were read last
         self._records: dict[str, tuple[int, Source]] = {}
 
     def find(self, path: SafePath) -> Source | None:
-        """The link that the file at ``path`` came from, as ``note`` has noted it; None: it is not known.
+        """The source of the file at ``path``, as noted by ``note``; None: it is not known.
 
-        It costs one system call. The way to the attribute goes by names, which the caller has just looked at
-        beneath the held directory; nothing is written.
+        This takes one system call. The attribute is read by the file's name, which the caller has just
+        checked beneath the held directory; nothing is written.
         """
         try:
             raw = os.getxattr(self._name + path.encode(), ATTRIBUTE, follow_symlinks=False)
@@ -137,7 +137,7 @@ class Sources:
         return _decode_source(raw)
 
     def _find_beneath(self, path: SafePath) -> Source | None:
-        """Find it where there is no attribute to be had by name: no file, or no attributes at all."""
+        """Find the source if the attribute cannot be read by name: no file, or no attributes at all."""
         with suppress(OSError), self._held.lock:
             parent, _, leaf = path.rpartition("/")
             descriptor = os.open(leaf.encode(), _FILE, dir_fd=self._held.directory(parent, create=False))
@@ -150,9 +150,9 @@ class Sources:
         return None
 
     def note(self, descriptor: int, path: SafePath, source: Source) -> None:
-        """Note where the open file that is, or will be, at ``path`` comes from, as far as that can be done.
+        """Note the source of an open file that is, or will be, at ``path``, if possible.
 
-        It must not be changed afterwards.
+        The file must not be changed afterwards.
         """
         with suppress(OSError):
             status = os.fstat(descriptor)
@@ -163,7 +163,7 @@ class Sources:
                 self._note_in_state(path, source, status.st_mtime_ns)
 
     def changed_s(self, path: SafePath) -> float:
-        """When the bytes of the file at ``path`` were changed last, in seconds since 1970; 0: not known."""
+        """The time of the last change of the file at ``path``, in seconds since 1970; 0: not known."""
         parent, _, leaf = path.rpartition("/")
         with suppress(OSError), self._held.lock:
             directory = self._held.directory(parent, create=False)

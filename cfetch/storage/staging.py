@@ -1,7 +1,7 @@
 """The directory in which a run writes its parts, below the state directory of a volume.
 
-It is ``attempts/<instant>/<epoch>``, made by the timeline and this run's alone. Beside it lies what the
-timeline has kept of dead attempts at the same plan; a part of theirs is taken over by a rename.
+The directory is ``attempts/<instant>/<epoch>``; the timeline makes it for this run only. Beside it are the
+parts that the timeline has kept of dead runs of the same plan; a rename takes such a part over.
 """
 
 import errno
@@ -37,11 +37,11 @@ def boot_id() -> str:
     """The id of this boot, which changes when the machine restarts."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    return f"unknown {os.getpid()}"  # counts as another boot: nothing is taken for flushed
+    return f"unknown {os.getpid()}"  # counts as another boot: no file counts as flushed
 
 
 def _leftovers_in(attempts: int, instant: str) -> Iterator[Leftover]:
-    """The parts that were kept of dead attempts at ``instant``, below the held directory ``attempts``.
+    """The parts that were kept of dead runs of ``instant``, below the held directory ``attempts``.
 
     A part that cannot be read is left out, and fetched again.
     """
@@ -84,25 +84,25 @@ def _read(directory: int, name: str) -> bytes:
 
 
 class Staging:
-    """Closed at first. ``descriptor`` is the open directory. Raises LocalFault where the machine says no."""
+    """The staging directory, closed at first; ``descriptor`` when open. Methods raise LocalFault."""
 
     def __init__(self, root: Path) -> None:
-        """``root`` is the volume's, for messages."""
+        """``root`` is the volume's directory, for messages."""
         self._root = root
         self._attempts_fd = self.descriptor = -1
         self.path = ""
 
     def open(self, directories: HeldDirectories, path: str) -> None:
-        """Write parts to ``path``, an attempt's directory below the root, from now on. Raises OSError.
+        """Write parts to ``path``, the directory of this run below the root, from now on. Raises OSError.
 
-        It is never made anew: that it is gone is how a run learns that its plan was taken over.
+        It is never created again: if it is gone, the run learns by that that its plan was taken over.
         """
         self.path = path
         self._attempts_fd = directories.open_below("/".join(path.split("/")[:2]), create=False)
         self.descriptor = directories.open_below(path, create=False)
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Close the directory; after this nothing is written."""
         descriptors = (self.descriptor, self._attempts_fd)
         self.descriptor = self._attempts_fd = -1  # first, as a signal may end this in the middle
         for descriptor in descriptors:
@@ -111,17 +111,17 @@ class Staging:
 
     @property
     def epoch(self) -> str:
-        """The epoch of this execution, out of the path; a Spark task's directory lies one deeper."""
+        """The epoch of this execution, from the path; a Spark task's directory is one level deeper."""
         return self.path.split("/")[3]
 
     def leftovers(self) -> list[Leftover]:
-        """Parts of dead attempts at the same plan that may be of use."""
+        """Parts of dead runs of the same plan that may be of use."""
         return list(_leftovers_in(self._attempts_fd, self.path.split("/")[2]))
 
     def adopt_part(self, leftover: Leftover, name: str) -> int | None:
-        """Take a dead run's part, with its note, into this run; its descriptor, for reading and writing.
+        """Take over a dead run's part, with its note; return its descriptor, for reading and writing.
 
-        None: another run was faster. Killed between any two steps, it leaves the part with a note.
+        None: another run was faster. A kill between any two steps leaves the part with its note.
         """
         source = f"{leftover.run}/{leftover.name}"
         if leftover.note:
@@ -146,14 +146,14 @@ class Staging:
                 os.unlink(f"{leftover.run}/{leftover.name}{suffix}", dir_fd=self._attempts_fd)
 
     def note_part(self, name: str, note: bytes, *, renews: bool = False) -> None:
-        """Put a note beside a part; ``renews``: in an older one's place, if there is one, and in one step."""
+        """Write a note beside a part; ``renews``: replace an older note, if there is one, in one step."""
         draft = name + NOTE_SUFFIX + (".next" if renews else "")
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         flags |= os.O_TRUNC if renews else os.O_EXCL
         try:
             descriptor = os.open(draft, flags, 0o600, dir_fd=self.descriptor)
             try:
-                if os.write(descriptor, note) < len(note):  # what is torn is no note, and its part debris
+                if os.write(descriptor, note) < len(note):  # a torn note makes its part useless
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             finally:
                 os.close(descriptor)
@@ -163,7 +163,7 @@ class Staging:
             raise volume_fault(error, f"cannot note a part file in {self._root}") from None
 
     def forget_note(self, name: str) -> None:
-        """Remove the note, as it is not true any more."""
+        """Remove the note, as it is no longer true."""
         try:
             os.unlink(name + NOTE_SUFFIX, dir_fd=self.descriptor)
         except FileNotFoundError:
@@ -172,17 +172,17 @@ class Staging:
             raise volume_fault(error, f"cannot remove a note of a part file in {self._root}") from None
 
     def create_part(self, name: str) -> int:
-        """A new, empty file in the staging directory; its descriptor, for writing and reading."""
+        """Create an empty file in the staging directory; return its descriptor, for writing and reading."""
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.open(name, flags, 0o666, dir_fd=self.descriptor)  # its mode as a final file
+            return os.open(name, flags, 0o666, dir_fd=self.descriptor)  # the mode of the final file
         except OSError as error:
             raise volume_fault(
                 error, f"cannot create a part file in {self._root}", beneath=self.descriptor
             ) from None
 
     def reopen_part(self, name: str, *, in_place: bool = False) -> int:
-        """A descriptor for going on with a part that was closed: at its end, or anywhere if ``in_place``."""
+        """A descriptor for further writes to a closed part: at its end, or anywhere if ``in_place``."""
         try:
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if in_place else os.O_APPEND)
             return os.open(name, flags, dir_fd=self.descriptor)
@@ -197,7 +197,7 @@ class Staging:
             raise volume_fault(error, f"cannot go on with a part file in {self._root}") from None
 
     def mark(self, name: str) -> None:
-        """Put an empty file into the staging directory, where a later run finds it."""
+        """Create an empty file in the staging directory, where a later run finds it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(OSError):
             os.close(os.open(name, flags, 0o600, dir_fd=self.descriptor))

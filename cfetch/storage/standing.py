@@ -1,8 +1,8 @@
-"""Looks whether files stand in place, many at a time: one look at each directory, two calls a file.
+"""Checks whether files are in place, many at a time: one check of each directory, two system calls a file.
 
-A run that has nothing to do is nothing but this look, so it makes the fewest system calls: one for the size
-and the kind, one for the link that the file came from. What it does not recognise at once it leaves to
-``Volume.verify_existing``, which can also hash, and which says why a file is not taken for good.
+If all files are in place, a run does only this check, so it makes as few system calls as possible: one for
+size and kind, one for the link that the file came from. Files that it does not recognise at once are left to
+``Volume.verify_existing``, which can also hash, and which says why a file is not accepted.
 """
 
 import os
@@ -20,7 +20,7 @@ from cfetch.storage.resume import identity_of
 from cfetch.storage.sources import Source
 
 BY_SIZE = "size"
-BY_RECORD = "none"  # no size and no hash is stated, but the file is the one that came from the link
+BY_RECORD = "none"  # no size and no hash is stated, but by its record the file came from the link
 
 
 class StandingFiles:
@@ -30,13 +30,13 @@ class StandingFiles:
         self._directory = directory
 
     def has_any(self) -> bool:
-        """Whether anything stands there but what is cfetch's own."""
+        """Whether the directory has anything besides cfetch's own state."""
         with suppress(OSError, LocalFault), os.scandir(self._directory.descriptor_of("")) as names:
             return any(entry.name != STATE_NAME for entry in names)
         return False
 
     def find(self, entries: Sequence[Entry]) -> list[str | None]:
-        """What vouches for the file under the name of each entry, where one look tells; else None."""
+        """The proof for the file of each entry, if the quick check finds one; else None."""
         vouched: list[str | None] = []
         parents = ((entry.path.rpartition("/")[0], entry) for entry in entries)
         with self._directory.one_look():
@@ -52,11 +52,11 @@ class StandingFiles:
 
 
 def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
-    """What vouches for a file of ``size_bytes`` that came from ``source``, as far as that is known.
+    """The proof for a file of ``size_bytes`` that came from ``source``, if that is known; None: no proof.
 
-    A file of the stated size needs no record, as another tool may have put it there. Where no size is
-    stated, only the record tells that the file is the entry's, and whole. Of a file made of pieces, only the
-    record tells that all of them are the manifest's.
+    A file of the stated size needs no record, as another tool may have put it there. If no size is stated,
+    only the record can prove that the file is the entry's, and whole. For a file made of pieces, only the
+    record can prove that all of them are the manifest's.
     """
     if entry.piece is not None:
         is_joined = source is not None and source.identity == entry.piece.source

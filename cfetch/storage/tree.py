@@ -24,21 +24,21 @@ _FILE = (
 
 
 class Stopped(Exception):
-    """The hash is not wanted any more; the function that is told what was read raises it."""
+    """The hash is not needed any more; the function ``read`` of ``hash_of`` raises this."""
 
 
 class Found(NamedTuple):
-    """An entry of the tree at ``path``, which may be no valid Unicode; ``is_file``: a regular file."""
+    """A name in the tree at ``path``, which may be no valid Unicode; ``is_file``: a regular file."""
 
     path: str
     is_file: bool
 
 
 class ReadOnlyTree:
-    """Close it, or use it in a ``with``."""
+    """A tree that is only read. Close it, or use it in a ``with``."""
 
     def __init__(self, root: Path) -> None:
-        """Raises: UsageError: there is no such directory, or it cannot be opened."""
+        """Open the directory. Raises UsageError: there is no such directory, or it cannot be opened."""
         self.root = root
         try:
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
@@ -46,11 +46,11 @@ class ReadOnlyTree:
             raise UsageError(f"cannot read the directory {printable(str(root))}: {error.strerror}") from None
 
     def size_of(self, path: str) -> int | None:
-        """The size in bytes of the regular file at ``path``; None for anything else that stands there.
+        """The size in bytes of the regular file at ``path``; None if it is no regular file.
 
         Raises:
-            FileNotFoundError: nothing stands there.
-            OSError: it cannot be looked at.
+            FileNotFoundError: nothing is there.
+            OSError: its status cannot be read.
         """
         parent, leaf = self._parent_of(path)
         try:
@@ -68,9 +68,9 @@ class ReadOnlyTree:
         start_byte: int = 0,
         most_bytes: int | None = None,
     ) -> tuple[str, int]:
-        """The hex digest of a file and the number of bytes it is of; ``read`` is told each number read.
+        """Hash a file; return the hex digest and the number of bytes. ``read`` gets the size of each read.
 
-        ``start_byte``: of what follows, ``most_bytes`` at most.
+        Only ``most_bytes`` from ``start_byte`` on are hashed; None: all.
 
         Raises:
             OSError: it cannot be read.
@@ -91,9 +91,9 @@ class ReadOnlyTree:
         return running.hexdigest(), size_bytes
 
     def identity(self) -> tuple[int, int]:
-        """A key of the directory, whatever its name.
+        """A key of the directory, independent of its name.
 
-        It is good as long as nothing is mounted or restarted.
+        The key is valid until a mount or a restart.
         """
         status = os.fstat(self._root_fd)
         return status.st_dev, status.st_ino
@@ -110,7 +110,7 @@ class ReadOnlyTree:
             os.close(parent)
 
     def open_file(self, path: str) -> int:
-        """A descriptor to read the file from, which the caller closes; it may be of something special.
+        """A descriptor for reading the file, which the caller closes; it may be a special file.
 
         Raises:
             OSError: it cannot be opened.
@@ -122,10 +122,10 @@ class ReadOnlyTree:
             os.close(parent)
 
     def regular_files(self, leave_out: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result | None, str]]:
-        """Path and status of each regular file, in no order; without status, what is left out and why.
+        """Yield path and status of each regular file, in no order; status None: left out, with the reason.
 
-        However many names a directory has, few of them are in memory. ``leave_out``: names in the root. What
-        comes or goes meanwhile may be among them or not.
+        Only a few names of a directory are in memory at a time. ``leave_out``: names in the root. Files that
+        come or go meanwhile may be included or not.
         """
         root = os.dup(self._root_fd)
         stack = [(root, "", os.scandir(root))]
@@ -160,7 +160,7 @@ class ReadOnlyTree:
                 os.close(descriptor)
 
     def walk(self) -> Iterator[Found]:
-        """All that is no directory, in the order of names; cfetch's own state directory is left out.
+        """Yield everything except directories, in the order of names; cfetch's own state is left out.
 
         Raises:
             LocalFault: a directory cannot be read.

@@ -1,9 +1,9 @@
 """The pool: connections that aiohttp's connector makes, kept from one request to the next.
 
 aiohttp (3.14) looks names up, connects, does TLS and asks proxies. Its own pool stays empty: it has no public
-way to ask for a new connection, and takes five calls and an object for each request. Here an idle connection
-waits in a queue of its origin, the one that has waited longest is asked first, and one that has waited
-too long is closed.
+way to get a new connection, and takes five calls and an object for each request. Here an idle connection
+waits in a queue of its origin; the connection with the longest wait is used first, and a connection that has
+waited too long is closed.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from cfetch.wire.foreign_errors import is_unknown_name
 from cfetch.wire.network import Network
 from cfetch.wire.targets import NotPublic, is_public
 
-AHEAD_BYTES = 512 << 10  # per connection: twice what is read at once, so that no read pauses a fast stream
+AHEAD_BYTES = 512 << 10  # per connection: twice the bytes of a read, so that no read pauses a fast stream
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
-UNKNOWN_NAME_S = 0.5  # a resolver that is just starting says so of every name, so it is asked once more
+UNKNOWN_NAME_S = 0.5  # a resolver that is just starting does not know any name, so it is asked once more
 AHEAD_S = (
     0.25  # seconds that the kernel may read ahead under a limit; one connection can still use the whole limit
 )
-MIN_AHEAD_BYTES = 32 << 10  # less would make a window of a few packets
+MIN_AHEAD_BYTES = 32 << 10  # a smaller value would make a window of a few packets
 MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
 
@@ -37,8 +37,8 @@ _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
 class Pool:
     """Connections by origin, a text such as ``https://host:port``. Make it inside a running loop.
 
-    ``connect_timeout_s`` covers all of it: looking the name up, connecting, a proxy's tunnel, TLS.
-    ``idle_s``: how long an idle connection is kept; 0: none is.
+    ``connect_timeout_s`` covers name lookup, connection, a proxy's tunnel and TLS together. ``idle_s``: how
+    long an idle connection is kept; 0: it is not kept.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Pool:
     ) -> PooledConnection:
         """Make a connection for ``request``; an unknown name is looked up twice.
 
-        ``looks_up``: the name is looked up anew.
+        ``looks_up``: do not use the cached addresses of the name.
         """
         if looks_up:
             self._connector.clear_dns_cache()
@@ -98,7 +98,7 @@ class Pool:
         raise AssertionError
 
     def _keep(self, origin: str, connection: PooledConnection) -> None:
-        """Let a connection wait for its next request."""
+        """Keep a connection for its next request."""
         if self._is_closed or not self._idle_s:
             connection.let_go()
             return
@@ -110,7 +110,7 @@ class Pool:
             self._sweeping = self._loop.call_later(self._idle_s, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what has waited too long, and look again while anything waits."""
+        """Close connections that have waited too long; repeat this while any connection waits."""
         oldest_s = self._loop.time() - self._idle_s
         for origin, idle in list(self._idle.items()):
             while idle and (idle[0][1] <= oldest_s or not idle[0][0].is_connected()):
@@ -127,15 +127,15 @@ class Pool:
         await self._connector.close()
         for idle in self._idle.values():
             for connection, _ in idle:
-                connection.let_go()  # it is closed, and aiohttp is to know that nobody holds it
+                connection.let_go()  # it is closed already; this tells aiohttp that nobody holds it
         self._idle.clear()
         await self._resolver.close()
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Makes connections of our own kind.
+    """Makes connections with cfetch's own protocol.
 
-    The request for a tunnel (CONNECT) is aiohttp's own affair: the connection to the proxy is of its kind.
+    aiohttp itself asks a proxy for a tunnel (CONNECT), so that connection has aiohttp's protocol.
     """
 
     def __init__(self, ahead_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
@@ -150,7 +150,7 @@ class _Connector(aiohttp.TCPConnector):
             return ResponseHandler(loop)
         return PooledConnection(loop, self._buffer, self._ahead_bytes)
 
-    # aiohttp (3.14) has no public way to ask for a connection of another kind. Pinned by tests of tunnels.
+    # aiohttp (3.14) has no public way to choose the protocol of a connection. Tests of tunnels pin this.
 
     async def _create_proxy_connection(self, req: aiohttp.ClientRequest, *args: Any) -> Any:  # noqa: ANN401
         _ASKS_FOR_TUNNEL.set(req.is_ssl())
@@ -160,12 +160,12 @@ class _Connector(aiohttp.TCPConnector):
             _ASKS_FOR_TUNNEL.set(False)
 
     async def _start_tls_connection(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401
-        _ASKS_FOR_TUNNEL.set(False)  # the server is at its other end
+        _ASKS_FOR_TUNNEL.set(False)  # this connection ends at the server
         return await super()._start_tls_connection(*args, **options)
 
 
 class _Resolver(AbstractResolver):
-    """Makes an answer without addresses an error: aiohttp (3.14) would fail an assertion of its own."""
+    """Turns an answer without addresses into an error, as aiohttp (3.14) would fail an assertion."""
 
     def __init__(self, inner: AbstractResolver) -> None:
         self._inner = inner
@@ -183,7 +183,7 @@ class _Resolver(AbstractResolver):
 
 
 def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
-    """Make the function that sees each address before it is connected to; None: no setting asks for one."""
+    """Make the function that makes a socket for an address; None: no setting needs such a function."""
     if not network.public_only and network.limit_bps is None:
         return None
     limit_bps = network.limit_bps
@@ -196,7 +196,7 @@ def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | N
         if network.public_only and not is_public(where[0]):
             raise NotPublic
         made = socket.socket(family, kind, protocol)
-        if ahead_bytes is not None:  # before connecting: it bounds the window that is offered
+        if ahead_bytes is not None:  # before the connection, as it limits the offered window
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ahead_bytes)
         return made
 

@@ -1,7 +1,7 @@
-"""The user's own headers, token and cookies: read once, and given to no host but those that may have them.
+"""The user's own headers, token and cookies: read once, and given only to hosts that may have them.
 
-Headers and the token go to the hosts that are named, and never on to the target of a redirect on another
-origin. A cookie goes wherever its own domain, path and ``Secure`` say (RFC 6265), redirects included.
+Headers and the token go to the hosts that are named, and never to the target of a redirect on another origin.
+A cookie is sent by its own domain, path and ``Secure`` (RFC 6265), also to the target of a redirect.
 """
 
 import re
@@ -22,14 +22,14 @@ _VISIBLE = re.compile(r"[!-~]+\Z")
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """``headers`` are for ``hosts``, each ``host`` or ``host:port`` as a URL has it; ``ALL_HOSTS`` is all."""
+    """``headers`` are for ``hosts``, each ``host`` or ``host:port`` as in URLs; ``ALL_HOSTS`` means all."""
 
     headers: Headers = ()
     hosts: frozenset[str] = frozenset()
     cookies: CookieJar | None = None
 
     def add_headers(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
-        """Add the headers for the host of ``url`` to ``secrets``, which come first where both have one."""
+        """Add the headers for the host of ``url`` to ``secrets``, which win if both have a header."""
         if not self.headers or not (ALL_HOSTS in self.hosts or url.host() in self.hosts):
             return secrets
         stated = {name.lower() for name in secrets}
@@ -37,7 +37,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         return {**secrets, **own}
 
     def add_cookies(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
-        """Add the cookies for ``url`` to ``secrets``, unless those have a ``Cookie`` of their own."""
+        """Add the cookies for ``url`` to ``secrets``, unless ``secrets`` have a ``Cookie`` already."""
         if self.cookies is None or any(name.lower() == "cookie" for name in secrets):
             return secrets
         request = Request(url.reveal())  # noqa: S310 - it is only looked at
@@ -84,9 +84,9 @@ def _check_header(name: str, value: str) -> Headers:
 def _read_cookies(path: str) -> CookieJar:
     jar, shown = MozillaCookieJar(), printable(path)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of a broken file it prints a traceback too
+        with warnings.catch_warnings(action="ignore"):  # for a broken file it prints a traceback
             jar.load(path, ignore_discard=True, ignore_expires=True)
-    except (LoadError, UnicodeDecodeError):  # whose text holds the line
+    except (LoadError, UnicodeDecodeError):  # their text may hold the cookie
         raise ConfigError(
             f"cookies is {shown}, which is not in Netscape's format, as curl and browser add-ons write it; "
             "its first line is # Netscape HTTP Cookie File"
@@ -94,7 +94,7 @@ def _read_cookies(path: str) -> CookieJar:
     except OSError as error:
         raise ConfigError(f"cookies is {shown}, which cannot be read: {error.strerror}") from None
     for cookie in jar:
-        if cookie.expires == 0:  # so curl writes a cookie of a session
+        if cookie.expires == 0:  # curl writes session cookies so
             cookie.expires = None
     jar.clear_expired_cookies()
     return jar

@@ -1,10 +1,10 @@
 """Repeats small requests until they are answered: for documents, replies of an API, sizes of files.
 
-The pool does not retry them, and nothing begins before the answer, so they have a small retry
-budget of their own (``LIMITS``). A document is a manifest given as a URL, or a page of the SQL statement API.
+The worker pool does not retry them, and a run cannot begin before the answer, so they have their own small
+retry budget (``LIMITS``). A document is a manifest given as a URL, or a page of the SQL statement API.
 
-The size of a file is asked with HEAD. Where that is refused, or brings no length, the first byte is asked
-with GET: a signed URL is signed for GET, and refuses all else.
+A HEAD request asks for the size of a file. If HEAD is refused, or brings no length, a GET asks for the first
+byte: a signed URL is signed for GET, and is refused with other methods.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
 from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
 
-MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest belongs on disk
+MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest must be given as a file
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
 ANSWER_S = 120.0  # for a small reply as a whole, so that single bytes now and then do not count as an answer
-SLOW_S = 60.0  # from then on a document has to have come at SLOWEST_BPS
-SLOWEST_BPS = 1024.0  # less is a server that holds its clients up
+SLOW_S = 60.0  # after this time, a document's average rate must be SLOWEST_BPS
+SLOWEST_BPS = 1024.0  # a server below this rate only blocks its clients
 FIRST_BYTE = {"Range": "bytes=0-0"}
-PROBE_S = 30.0  # for one try of a size: a header and a byte
+PROBE_S = 30.0  # for one try to get a size: a header and a byte
 LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
 T = TypeVar("T")
 _TOTAL = re.compile(r"bytes (?:\d{1,19}-\d{1,19}|\*)/(\d{1,19})", re.ASCII | re.IGNORECASE)
@@ -38,7 +38,7 @@ _STATEMENT_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class Fetched(NamedTuple):
-    """Where a document came from: ``place`` and ``source`` are as in ``Response``."""
+    """The origin of a document: ``place`` and ``source`` are as in ``Response``."""
 
     place: SecretUrl
     source: SecretUrl
@@ -67,7 +67,7 @@ async def fetch_document(
     """Write the whole body to ``sink``, which can be truncated and starts empty.
 
     Raises:
-        SourceError: it cannot be had; transient faults were tried again.
+        SourceError: the document cannot be had; transient faults were tried again.
     """
     fetch = partial(_fetch_once, url, sink, transport, clock, max_bytes, secrets=secrets or {})
     response = await repeat_until_answered(fetch, clock=clock, jitter=jitter)
@@ -85,10 +85,10 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     method: str = "GET",
 ) -> Answer:
-    """Ask for a small reply as a whole: of a success, or of a status that is ``expected``.
+    """Get a small reply as a whole: a success, or a status that is ``expected``.
 
     Raises:
-        SourceError: it cannot be had; transient faults were tried again, unless ``method`` changes something.
+        SourceError: there is no such reply; after transient faults a GET, and only a GET, was tried again.
     """
 
     async def ask_once() -> Answer:
@@ -170,9 +170,10 @@ def make_chunk_fetcher(
     clock: Clock,
     jitter: Callable[[], float],
 ) -> Callable[[int], Awaitable[bytes]]:
-    """A function that asks the SQL statement API for the links from a chunk index on; gives the reply's body.
+    """Make a function that asks the SQL statement API for the links from a chunk index on.
 
-    ``GET /api/2.0/sql/statements/{id}/result/chunks/{index}``. The token goes to that host only.
+    It sends ``GET /api/2.0/sql/statements/{id}/result/chunks/{index}`` and returns the reply's body. The
+    token goes only to that host.
     """
     if not _STATEMENT_ID.fullmatch(statement_id):
         raise ConfigError("the manifest's statement_id is not valid; cfetch builds no URL from it")
@@ -196,7 +197,7 @@ def make_chunk_fetcher(
 
 
 class Prober:
-    """Asks for sizes; remembers which origins refuse HEAD, so that each costs one question too many, once."""
+    """Asks for sizes; remembers which origins refuse HEAD, so that each costs only one useless request."""
 
     def __init__(self, transport: Transport, clock: Clock, jitter: Callable[[], float]) -> None:
         self._transport = transport
@@ -205,7 +206,7 @@ class Prober:
         self._without_head: set[str] = set()
 
     async def ask_size_bytes(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
-        """The size that the server states; None when it states none.
+        """The size that the server states; None if it states none.
 
         Raises:
             SourceError: there is no such file; transient faults were tried again.
@@ -224,7 +225,7 @@ class Prober:
     async def _ask_by_head(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
         """Ask with HEAD.
 
-        None: the first byte must be asked for, also of an empty file, which some servers misstate.
+        None: a GET of the first byte is needed; also if HEAD says 0, which some servers say wrongly.
         """
         origin = url.origin()
         if origin in self._without_head:
@@ -236,7 +237,7 @@ class Prober:
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action in (Action.RETRY, Action.THROTTLE):
                 raise make_refusal(verdict, response, self._clock)
-            if response.status not in (404, 410):  # a missing file says nothing about the others
+            if response.status not in (404, 410):  # a missing file tells nothing about HEAD
                 self._without_head.add(origin)
             return None
         finally:
@@ -264,7 +265,7 @@ class Prober:
 
 
 def _read_length(response: Response) -> int | None:
-    """The length of a whole reply, unless it is that of an encoded form."""
+    """The length of a whole reply, unless the reply is encoded."""
     headers = response.headers
     encoded = _read_single(headers, "Content-Encoding") or headers.getall("Transfer-Encoding", [])
     length = _read_single(headers, "Content-Length") or ""
@@ -283,7 +284,7 @@ async def repeat_until_answered(
     """Ask again after transient faults, until there is an answer.
 
     Raises:
-        SourceError: the last one, when it is for good or ``LIMITS`` are reached; then it says which.
+        SourceError: the last error, if it is permanent or ``LIMITS`` are reached; then it says which limit.
     """
     start_s, errors = clock.monotonic(), 0
     while True:
@@ -301,7 +302,7 @@ async def repeat_until_answered(
 
 
 def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
-    """Make the error of a reply that is not accepted, where no part is kept and no link can be renewed."""
+    """Make the error of a reply that is not accepted, if there is no part and no way to a fresh link."""
     if verdict.action is Action.THROTTLE:
         return make_throttled(verdict.reason, response.status, response.headers, clock.wall())
     kind = Transient if verdict.action is Action.RETRY else Refused

@@ -1,10 +1,10 @@
 """One request and its reply on a kept connection, without the layers of aiohttp's session.
 
-llhttp reads the reply: the parser of Node.js, by way of httptools; aiohttp has the same one inside. It is
-given the leniencies that aiohttp gives it (many servers end lines with a bare LF). What llhttp leaves to its
-caller is here: the limits, the end of a body that only the end of the connection ends, and whether a
-connection is used again. It is after a whole reply, if both sides keep it and nothing has come behind that
-reply; where something comes before the next request, it is closed.
+llhttp, the parser of Node.js, reads the reply, by way of httptools; aiohttp uses the same parser. It is as
+lenient as in aiohttp (many servers end lines with a bare LF). This module does what llhttp leaves to its
+caller: the limits, the end of a body that only the end of the connection ends, and the reuse of a connection.
+A connection is used again after a whole reply, if both sides keep it and no bytes have come after that reply.
+If bytes come before the next request, it is closed.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from cfetch.wire.foreign_errors import map_error
 
 MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
 MAX_HEADERS = 128
-# What may come without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
-# The parser keeps no more than that.
+# Limit of bytes without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
+# The parser keeps no more bytes than that.
 MAX_BARE_BYTES = 128 << 10
-LARGE_BYTES = 64 << 10  # pieces of this size are handed on as they are, smaller ones together
+LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller pieces are joined
 _TEXT = ("utf-8", "surrogateescape")
-MANY_PIECES = 64  # each costs some 50 bytes besides its own: a chunk may have a single byte
+MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
 
 
 class PooledConnection(asyncio.BufferedProtocol):
@@ -34,12 +34,12 @@ class PooledConnection(asyncio.BufferedProtocol):
 
     ``keep`` takes it after a reply that leaves it usable, ``let_go`` closes it; both are set by the pool.
 
-    ``coming_bytes`` have come of the present reply's body, or the last one's; ``carried_bytes`` before it.
+    ``coming_bytes``: bytes of the present or last reply's body; ``carried_bytes``: bytes of earlier bodies.
 
-    Where ``ahead_bytes`` of a body wait for their reader, nothing more is read.
+    If ``ahead_bytes`` of a body wait for their reader, reading pauses.
 
-    All connections of a transport read into one ``buffer``: what it holds is parsed before the next read.
-    It is no ``asyncio.Protocol`` besides, since uvloop would not read into the buffer then.
+    All connections of a transport read into one ``buffer``: its bytes are parsed before the next read. The
+    class is not also an ``asyncio.Protocol``, since uvloop would then not read into the buffer.
     """
 
     __slots__ = (
@@ -71,13 +71,13 @@ class PooledConnection(asyncio.BufferedProtocol):
         self.peer: str | None = None
 
     def begin(self, exchange: "Exchange") -> None:
-        """Give what comes from now on to ``exchange``."""
+        """Give all bytes that come from now on to ``exchange``."""
         self._exchange = exchange
         self.carried_bytes += self.coming_bytes
         self.coming_bytes = 0
 
     def end(self, exchange: "Exchange", *, is_usable: bool) -> None:
-        """Take it from ``exchange``, if that has it still. From now on nothing may come."""
+        """Take the connection from ``exchange``, if it still has it. From now on no bytes may come."""
         if self._exchange is not exchange:
             return
         self._exchange = None
@@ -88,7 +88,7 @@ class PooledConnection(asyncio.BufferedProtocol):
             self.let_go()
 
     def make_waiter(self) -> asyncio.Future[None]:
-        """Make a future for a reader that waits for what comes."""
+        """Make a future for a reader that waits for bytes."""
         return self._loop.create_future()
 
     def is_connected(self) -> bool:
@@ -97,41 +97,41 @@ class PooledConnection(asyncio.BufferedProtocol):
 
     @property
     def closed(self) -> asyncio.Future[None] | None:
-        """Done when the connection is over; None: it is already. The pool waits for it."""
+        """A future that is done when the connection is over; None: it is over already. The pool awaits it."""
         if self._closed is None and self.transport is not None:
             self._closed = self._loop.create_future()
         return self._closed
 
     def close(self) -> None:
-        """Close it in good order."""
+        """Close the connection in good order."""
         if self.transport is not None:
             self.transport.close()
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         if self.transport is not None:
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the transport, and who is at its other end."""
+        """Note the transport, and the address of its other end."""
         self.transport = cast("asyncio.Transport", transport)
         name = transport.get_extra_info("peername")
         if name:
             self.peer = f"{name[0]}:{name[1]}"
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's hint is of no use here
-        """Tell where the next bytes go."""
+        """Return the buffer for the next bytes."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes that have come."""
         if self._exchange is None:
-            self.close()  # nobody has asked
+            self.close()  # there is no request
         else:
             self._exchange.feed(self._buffer[:nbytes])
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note the end, which may be that of a body."""
+        """Note the end of the connection, which may be the end of a body."""
         self.transport = None
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
@@ -140,7 +140,7 @@ class PooledConnection(asyncio.BufferedProtocol):
 
 
 class Exchange:
-    """A request that is sent when it is made, and the ``Response`` to it. ``has_body``: false for a HEAD."""
+    """A request, which is sent at once, and the ``Response`` to it. ``has_body`` is false for HEAD."""
 
     __slots__ = (
         "_bare_bytes",
@@ -162,7 +162,7 @@ class Exchange:
     )
 
     place: SecretUrl  # set by the transport, which follows redirects
-    source: SecretUrl  # set by it too
+    source: SecretUrl  # set by the transport too
 
     def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
         self._wire = wire
@@ -192,11 +192,11 @@ class Exchange:
 
     @property
     def carried_bytes(self) -> int:
-        """Bytes of bodies that its connection had brought before, as long as nothing else is asked on it."""
+        """Bytes of bodies that the connection had brought before; valid until its next request."""
         return self._wire.carried_bytes
 
     async def wait_for_head(self) -> None:
-        """Wait for status and headers. Raises whatever error has ended the connection."""
+        """Wait for status and headers. Raises the error that has ended the connection, if any."""
         try:
             while not self.status:
                 if self._error is not None:
@@ -207,7 +207,7 @@ class Exchange:
             raise
 
     def may_be_stale(self) -> bool:
-        """Whether a failure tells only that the server had closed an idle connection: nothing has come."""
+        """Whether the server may just have closed an idle connection: no byte of the reply has come."""
         return self._wire.used and not self._bare_bytes
 
     async def read(self, most: int = -1) -> bytes:
@@ -221,24 +221,24 @@ class Exchange:
         return self._note_taken(self._take(most))
 
     def read_buffered(self) -> bytes:
-        """Read what has arrived, as ``Response`` says."""
+        """Read the bytes that have arrived, as ``Response`` says."""
         data = b"".join(self._parts)
         self._parts.clear()
         return self._note_taken(data)
 
     def _note_taken(self, data: bytes) -> bytes:
-        """Let the connection read on where so little waits for the reader now."""
+        """Resume reading if few enough bytes wait for the reader now."""
         self._buffered_bytes -= len(data)
         if self._is_paused and self._buffered_bytes < self._wire.ahead_bytes:
             self._resume()
         return data
 
     def retire(self) -> None:
-        """Let the connection go after this reply, as ``Response`` says, unless that has come already."""
+        """Close the connection after this reply, as ``Response`` says; no effect if it is complete."""
         self._keeps = False
 
     def close(self) -> None:
-        """Break the reply off, as ``Response`` says."""
+        """Cancel the reply, as ``Response`` says."""
         if self._parser is not None:
             self._fail(aiohttp.ClientConnectionError())
 
@@ -256,14 +256,14 @@ class Exchange:
         return b"".join(pieces)
 
     def _join_last(self) -> None:
-        """Join the small pieces that came last."""
+        """Join the last pieces that are small."""
         small: deque[bytes] = deque()
         while self._parts and len(self._parts[-1]) < LARGE_BYTES:
             small.appendleft(self._parts.pop())
         self._parts.append(b"".join(small))
 
     def _next_news(self) -> asyncio.Future[None]:
-        """Done when more has come, or nothing more will."""
+        """A future that is done when more bytes have come, or none will come."""
         self._waiter = self._wire.make_waiter()
         return self._waiter
 
@@ -272,7 +272,7 @@ class Exchange:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    # --- what comes from the connection
+    # --- called by the connection
 
     def feed(self, data: memoryview) -> None:
         """Parse bytes that have come."""
@@ -307,14 +307,14 @@ class Exchange:
             self._wake()
 
     def _finish(self) -> None:
-        """Give the connection back: the reply has come to its end."""
+        """Give the connection back, as the reply is complete."""
         self._is_over, self._parser = True, None
         if self._is_paused:
             self._resume()
         self._wire.end(self, is_usable=self._keeps)
 
     def _distrust(self, error: HttpParserError) -> None:
-        """Fail, and drop what has come together with bytes that are no HTTP."""
+        """Fail, and drop unread bytes, as the reply is no valid HTTP."""
         self._parts.clear()
         self._fail(error)
 
@@ -329,22 +329,22 @@ class Exchange:
             assert self._wire.transport is not None
             self._wire.transport.resume_reading()
 
-    # --- what the parser calls
+    # --- called by the parser
 
     def on_message_begin(self) -> None:
-        """Note a second reply, which nobody has asked for."""
+        """Note a second reply, for which there was no request."""
         if self._is_over:
             self._keeps = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers count, but are not read; what comes behind the reply is not either."""
+        """Keep a header. Trailers count for the limits, but are not used."""
         fields = self._fields
         if len(fields) == MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or b"\0" in value:
             raise ValueError
         fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Note status and headers, unless they are those of an interim reply."""
+        """Note status and headers, unless the reply is an interim reply."""
         if self._is_over or self._parser is None:
             return
         status = self._parser.get_status_code()
@@ -364,7 +364,7 @@ class Exchange:
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body for the reader."""
         if self._is_over:
-            self._keeps = False  # a body where none may be
+            self._keeps = False  # a body in a reply that must not have one
             return
         self._bare_bytes = 0
         self._parts.append(body)
@@ -374,6 +374,6 @@ class Exchange:
         self._wire.coming_bytes += len(body)
 
     def on_message_complete(self) -> None:
-        """Note the end of the reply; an interim one goes on with the next."""
+        """Note the end of the reply; after an interim reply, another one follows."""
         if self.status:
             self._is_over = True

@@ -1,4 +1,4 @@
-"""Turns the errors of aiohttp and of the system into our own.
+"""Turns the errors of aiohttp and of the system into cfetch's errors.
 
 Their texts are never used: they may hold the whole URL, headers or a proxy's password.
 """
@@ -17,7 +17,7 @@ from cfetch.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
 from cfetch.wire.targets import NotPublic
 
-_MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first that fits
+_MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first match counts
     (
         aiohttp.ClientConnectorCertificateError,
         Refused,
@@ -50,15 +50,15 @@ _CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbe
 
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"}
 _UNKNOWN_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
-# What aiohappyeyeballs makes of several failures; only numbers and the kind of address are taken from it.
+# The text of aiohappyeyeballs for several failures; only numbers and the kind of address are taken from it.
 _ONE_OF_SEVERAL = re.compile(r"\[Errno (\d{1,4})\](?: Connect call failed \('([0-9A-Fa-f.:]*))?", re.ASCII)
 
 
 def map_error(error: Exception, *, proxied: bool = False, reading: bool = False) -> CfetchError:
-    """Our form of any exception that a library of the wire raises, foreseen or not.
+    """Make an error of cfetch from any exception that a library of the wire raises.
 
-    ``proxied``: the request went by way of a proxy. ``reading``: the request has gone out, so that no
-    ``ValueError`` speaks of its URL.
+    ``proxied``: the request went through a proxy. ``reading``: the request has been sent, so that a
+    ``ValueError`` is not about its URL.
     """
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return local_fault(error, "cannot open a connection")
@@ -70,7 +70,7 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     if is_unknown_name(error):
         return Refused(f"{'the proxy' if proxied else 'the host'}'s name does not exist (asked for twice)")
     if isinstance(inner, socket.gaierror) and not isinstance(error, aiohttp.ClientConnectorDNSError):
-        return Refused("the URL's host is not an address that can be connected to")  # a zone, for one
+        return Refused("the URL's host is not an address that can be connected to")  # such as a zone
     kind, text = next(
         (kind, text)
         for type_, kind, text in _MEANINGS
@@ -98,7 +98,7 @@ def is_unknown_name(error: Exception) -> bool:
 
 
 def make_proxy_refusal(status: int) -> SourceError:
-    """Make the error of a proxy's own refusal: its 5xx may pass, everything else is for good."""
+    """Make the error of a proxy's own refusal: a 5xx may be temporary, every other status is permanent."""
     if status == 407:
         return Refused("the proxy asks for a user and a password (HTTP 407); put them into its URL")
     if status >= 500 or status in (408, 429):
@@ -107,7 +107,7 @@ def make_proxy_refusal(status: int) -> SourceError:
 
 
 def _find_cause(error: Exception) -> str:
-    """Describe a cause: the system's words for an error number, ours for a certificate, else the type."""
+    """Describe a cause: the system's text for an error number, cfetch's for a certificate, or the type."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         code = getattr(error.certificate_error, "verify_code", None)
         return _CERTIFICATE_FAULTS.get(code, "it cannot be verified")
@@ -115,7 +115,7 @@ def _find_cause(error: Exception) -> str:
         return several
     number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if number is None and isinstance(inner, ConnectionResetError):  # asyncio raises it bare when TLS is cut
+    if number is None and isinstance(inner, ConnectionResetError):  # asyncio gives no number if TLS is cut
         number = errno.ECONNRESET
     return os.strerror(number) if number and number in errno.errorcode else type(error).__name__
 
@@ -123,7 +123,7 @@ def _find_cause(error: Exception) -> str:
 def _group_by_family(text: str) -> str | None:
     """``IPv6: Network is unreachable; IPv4: Connection refused``; None unless several addresses failed.
 
-    An address without a route fails before it is named: its family is the one that no other failure has.
+    The text does not name an address without a route: its family is the one that no other failure has.
     """
     failures = _ONE_OF_SEVERAL.findall(text.partition("Multiple exceptions:")[2])
     if not failures:

@@ -2,12 +2,12 @@
 
 An ordinary attempt has a connection from a pool. An attempt that replaces a straggler has a ``fresh`` one,
 made after a new DNS lookup: a slow connection from the pool might be used again (Amazon S3 performance
-guidelines, "Timeouts and retries for latency-sensitive applications"). Once a fresh connection has brought
-its reply to the end, it goes into the pool like any other; one that was broken off never does.
+guidelines, "Timeouts and retries for latency-sensitive applications"). When a fresh connection has brought
+its whole reply, it goes into the pool like any other; a connection whose reply was cancelled never does.
 
 URLs are sent as they are written (quoting again breaks signatures), no server's cookies are kept, and
-redirects are followed here, without secrets where they lead to another origin. An object of a store is asked
-for over a link that is made, and signed, for this one request.
+redirects are followed here, without secrets if they lead to another origin. The request for an object of a
+store uses a link that is made, and signed, only for this request.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ from cfetch.wire.targets import REDIRECTS, next_hop
 if TYPE_CHECKING:
     from cfetch.storage.object_source import ObjectLinks
 
-OBJECT_REFUSALS = {  # of a link that is new, a refusal says something about the login, and not the link
+OBJECT_REFUSALS = {  # the link is new, so a refusal is about the login, not about the link
     400: "the store does not accept the request; if its bucket is in another region, set AWS_REGION",
     401: "the store denies access; the login in the environment needs to read there",
     403: "the store denies access; the login in the environment needs to read there",
 }
-# A signed link would have to be signed over it too, which obstore does not do.
+# Only for links without a signature: a signature would have to cover this header, and obstore's does not.
 WITH_CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
-MAX_ORIGINS = 1024  # of which what a request needs is kept; a plan of more hosts makes it anew
+MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-# The server, what it is asked for, and a fragment, which is the reader's own affair.
+# The server, the request target, and a fragment, which is never sent.
 _URL = re.compile(r"(https?://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.IGNORECASE | re.DOTALL)
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
@@ -50,9 +50,9 @@ OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-E
 class Response(Protocol):
     """A reply whose body is still to be read.
 
-    ``place``: the address that it came from, as far as redirects stayed at the host that was asked. What its
-    body names is relative to that: a host that only keeps the bytes elsewhere does not know the others.
-    ``source``: the address that it came from, after all redirects.
+    ``place``: the address of the reply, after the redirects that stayed at the first host. Relative URLs in
+    the body are relative to ``place``: another host that only stores the bytes does not have the other files.
+    ``source``: the address of the reply, after all redirects.
     """
 
     status: int
@@ -61,31 +61,31 @@ class Response(Protocol):
 
     @property
     def headers(self) -> Headers:
-        """Its headers, without those of interim replies and without trailers."""
+        """The reply's headers, without headers of interim replies and without trailers."""
 
     @property
     def peer(self) -> str | None:
-        """Address and port of the other end, where they are known."""
+        """Address and port of the other end, if they are known."""
 
     @property
     def carried_bytes(self) -> int:
-        """Bytes of bodies that its connection had brought before; ask before the end of this reply."""
+        """Bytes of bodies that the connection had brought before; valid until the end of this reply."""
 
     async def read(self, most: int = -1) -> bytes:
         """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""
 
     def read_buffered(self) -> bytes:
-        """Read what has arrived, without waiting."""
+        """Read the bytes that have arrived, without waiting."""
 
     def retire(self) -> None:
-        """Use the connection for nothing else after this reply."""
+        """Do not use the connection again after this reply."""
 
     def close(self) -> None:
-        """Break the reply off: the connection is not used again. Harmless after the end."""
+        """Cancel the reply: the connection is not used again. Harmless after the end."""
 
 
 class Transport(Protocol):
-    """The port by which servers are asked; the tests' own implementation runs on virtual time."""
+    """The port for requests to servers; the tests' own implementation runs in virtual time."""
 
     async def open(
         self,
@@ -96,7 +96,7 @@ class Transport(Protocol):
         fresh: bool,
         method: str = "GET",
     ) -> Response:
-        """Ask for ``url``. ``secrets`` are headers for its own origin only. Raises SourceError."""
+        """Request ``url``. ``secrets`` are headers only for its own origin. Raises SourceError."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -114,9 +114,9 @@ class HttpTransport:
         network: Network = DIRECT,
         resolver: AbstractResolver | None = None,
     ) -> None:
-        """``connect_timeout_s`` covers all of it: looking the name up, connecting, a proxy's tunnel, TLS.
+        """``connect_timeout_s`` covers name lookup, connection, a proxy's tunnel and TLS together.
 
-        ``keep_alive`` false: for plans of so many hosts that idle connections would use up descriptors.
+        ``keep_alive`` false: for plans with so many hosts that idle connections would use up descriptors.
         ``idle_s``: how long an idle connection is kept.
         """
         self._network = network
@@ -141,7 +141,7 @@ class HttpTransport:
         fresh: bool,
         method: str = "GET",
     ) -> Response:
-        """Ask for ``url``, as ``Transport`` says."""
+        """Request ``url``, as ``Transport`` says."""
         if is_object_url(url.value):
             return await self._open_object(url, headers, secrets, fresh=fresh, method=method)
         own = self._network.credentials
@@ -185,7 +185,7 @@ class HttpTransport:
         fresh: bool,
         method: str,
     ) -> Response:
-        """Ask for an object over a link that is made now. Raises SourceError."""
+        """Request an object by a link that is made now. Raises SourceError."""
         if self._links is None:
             from cfetch.storage.object_source import ObjectLinks
 
@@ -204,7 +204,7 @@ class HttpTransport:
     ) -> Exchange:
         """Send one request, and wait for the reply's head.
 
-        It is sent once more where the server had closed the idle connection that it was sent on.
+        The request is sent once more if the server had closed the idle connection.
         """
         looks_up = fresh
         while True:
@@ -222,12 +222,12 @@ class HttpTransport:
             except (aiohttp.ServerDisconnectedError, OSError):
                 if method == "POST" or not reply.may_be_stale():
                     raise
-                fresh = True  # the next of the pool may be closed as well
+                fresh = True  # the pool's next connection may be closed too
             else:
                 return reply
 
     def _find_origin(self, url: SecretUrl) -> "tuple[_Origin, str]":
-        """Find what all requests to the URL's server share, and what it is asked for. Raises ValueError."""
+        """Find the shared data of requests to the URL's server, and the request target. Raises ValueError."""
         parts = _URL.match(url.reveal())
         if parts is None:
             raise ValueError
@@ -253,9 +253,9 @@ class HttpTransport:
 
 
 class _Origin:
-    """What all requests to a server share; ``url`` is its scheme and authority.
+    """The data that all requests to a server share; ``url`` is its scheme and authority.
 
-    ``request``: what aiohttp's connector asks for to make a connection. It is never sent.
+    ``request``: aiohttp's connector needs this object to make a connection. It is never sent.
     """
 
     __slots__ = ("_lines", "_own_lines", "_prefix", "is_proxied", "request", "url")
@@ -271,18 +271,18 @@ class _Origin:
             proxy=None if proxy is None else yarl.URL(proxy.reveal(), encoded=True),
             loop=asyncio.get_running_loop(),
         )
-        # A proxy is asked for the whole URL, without its login, since it may log it. A tunnel needs none.
+        # A proxy gets the whole URL, without its login, since it may log it. A tunnel needs only the path.
         is_plain = proxy is None or self.request.is_ssl()
         self._prefix = "" if is_plain else f"{scheme.lower()}://{authority.rpartition('@')[2]}"
         self._lines: dict[str, str] = {}
         self._own_lines = ""
 
     def make_request(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
-        """Make the bytes of a request, once the connection is there. Raises ValueError: it cannot be sent.
+        """Make the bytes of a request, when the connection exists. Raises ValueError: it cannot be sent.
 
-        ``target`` is sent as it is. ``headers`` come instead of ours.
+        ``target`` is sent as it is. ``headers`` replace cfetch's own headers of the same name.
         """
-        if not self._lines:  # only now, as aiohttp's connector adds the login for a proxy
+        if not self._lines:  # only now, as aiohttp's connector has added the login for a proxy
             own = self.request.headers
             self._lines = {name.lower(): f"{name}: {value}\r\n" for name, value in own.items()}
             self._own_lines = "".join(self._lines.values())

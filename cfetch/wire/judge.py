@@ -1,29 +1,29 @@
 """Judges what a reply means for the attempt that asked: a pure function of values.
 
-The rules, in the order in which they are asked (RFC 9110 names in brackets):
+The rules (sections of RFC 9110 in brackets):
 
-1. Two different values of a header that may stand once: nobody can know which is true. REFUSE.
+1. Two different values of a header that may occur only once: it is unknown which is true. REFUSE.
 2. The status decides the class; see ``STATUS`` below. 200 and 206 go on to the rules that follow.
 3. An encoded body was not asked for, and is never decoded: REFUSE, or REFUSE_RANGE for a part of one. So is
-   a Transfer-Encoding other than ``chunked`` alone, which no client undoes.
+   a Transfer-Encoding other than ``chunked`` alone, which no client decodes.
 4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
-   byte range, start where we asked, end where its object ends, and agree with the manifest on the total;
-   and the ETag [15.3.7] must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for the
-   whole. Where an end was asked for too, the range may end there or before [15.3.7], and not beyond.
+   byte range, start at the requested byte, end where its object ends, and agree with the manifest on the
+   total; and the ETag [15.3.7] must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for
+   the whole. If an end was requested too, the range may end there or before [15.3.7], but not beyond.
 5. 200 to a range [14.2] means that the server has another version or no ranges: ACCEPT from byte 0; but
-   REFUSE_RANGE where an end was asked for, as others bring the rest.
+   REFUSE_RANGE if an end was requested, as other attempts bring the rest.
 6. A length that contradicts the manifest: REFUSE before a byte is read.
-7. Of an entry that is a range of its object, every request asks for a range, and byte numbers are the
-   object's from ``base`` on. An object that ends before the range does: REFUSE, and so is 416. 200 brings
-   the whole object, or an error page: it is cut to the range where a hash will prove that and the range
-   begins within ``MAX_SKIPPED_BYTES``, else REFUSE; but where bytes are there already under an ETag, the
-   object has changed: REFUSE_RANGE.
+7. If an entry is a range of its object, every request asks for a range, and byte numbers are the object's
+   from ``base`` on. An object that ends before the range does: REFUSE, and also 416. 200 brings the whole
+   object, or an error page: it is cut to the range if a hash will prove that and the range begins within
+   ``MAX_SKIPPED_BYTES``, else REFUSE; but if bytes with an ETag are there already, the object has changed:
+   REFUSE_RANGE.
 8. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
-   ``framed=False``, and only a size or a hash of the manifest can vouch for it.
-9. A web page where something else was asked for, and neither size nor hash will tell: REFUSE. It is a login
-   page, a captive portal's, or an error told with status 200.
-10. 304 to a request with a condition [13.1]: UNCHANGED. Where a record has only the hash of the ETag, and the
-   reply names another one, the server goes by dates alone: REFUSE_RANGE, and the file is asked for anew. A
+   ``framed=False``, and only a size or a hash of the manifest can prove it.
+9. A web page although the name is not a page's, and neither size nor hash can detect that: REFUSE. It is a
+   login page, a page of a captive portal, or an error with status 200.
+10. 304 to a request with a condition [13.1]: UNCHANGED. If a record has only the hash of the ETag, and the
+   reply names another ETag, the server compares only dates: REFUSE_RANGE, and the file is requested anew. A
    200 that names the ETag of the file in place is UNCHANGED too: the server knows no conditions.
 
 Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two replies.
@@ -40,15 +40,15 @@ from cfetch.storage.etags import is_same
 
 
 class Action(Enum):
-    """What the attempt has to do."""
+    """The step that the attempt has to take."""
 
     ACCEPT = "accept"
-    REFUSE_RANGE = "refuse range"  # drop what this reply was to be joined to, ask again for the whole
+    REFUSE_RANGE = "refuse range"  # drop the part, ask again for the whole
     REFUSE = "refuse"  # this source cannot be used at all
     RETRY = "retry"
     THROTTLE = "throttle"
     REFRESH = "refresh"  # the link has expired
-    UNCHANGED = "unchanged"  # the file in place is the server's
+    UNCHANGED = "unchanged"  # the file in place is the server's version
 
 
 class Headers(Protocol):
@@ -61,42 +61,42 @@ class Headers(Protocol):
 class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts of the request by which its answer is judged; byte numbers are the file's.
 
-    ``base``: where the file begins in the server's object, if it is a range of it; then ``size_bytes`` is
-    known. ``has_hash``: the manifest's hash will prove the bytes.
+    ``base``: where the file begins in the server's object, if the file is a range of the object; then
+    ``size_bytes`` is known. ``has_hash``: the manifest's hash will prove the bytes.
     """
 
     from_byte: int = 0
     end_byte: int | None = None  # exclusive; None: to the end of the file
     size_bytes: int | None = None
-    total_bytes: int | None = None  # the total size as stated by the reply that the part came from
-    validator: str | None = None  # the strong ETag under which the part's bytes came
-    refuses_pages: bool = False  # what is asked for is no web page, as far as its name tells
-    unless: Mapping[str, str] = {}  # the headers by which the server can say that nothing has changed
-    etag_hash: str | None = None  # of the ETag of the file in place, where that was too long to be kept
+    total_bytes: int | None = None  # the total size that the reply of the part's bytes stated
+    validator: str | None = None  # the strong ETag of the part's bytes
+    refuses_pages: bool = False  # by its name, the file is no web page
+    unless: Mapping[str, str] = {}  # the headers by which the server can say that the file has not changed
+    etag_hash: str | None = None  # the hash of the ETag of the file in place, if the ETag is too long
     base: int | None = None
     has_hash: bool = False
 
     @property
     def joins(self) -> bool:
-        """Whether it asked for less than the whole file."""
+        """Whether the request asks for less than the whole file."""
         return self.from_byte > 0 or self.end_byte is not None
 
     @property
     def is_range(self) -> bool:
-        """Whether it asked for less than the whole object."""
+        """Whether the request asks for less than the whole object."""
         return self.base is not None or self.joins
 
     def find_end(self) -> int:
-        """Find the end of what was asked for, in the file; of a range of an object."""
+        """Find the end of the requested bytes in the file; only if the file is a range of an object."""
         assert self.size_bytes is not None
         return self.size_bytes if self.end_byte is None else self.end_byte
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """``from_byte``: where the body begins; ``body_bytes``: its stated length; ``total_bytes``: the object's.
+    """``from_byte``: where the body begins; ``body_bytes``: its length; ``total_bytes``: the object's length.
 
     ``framed`` is false for a body that only the end of the connection ends. ``reason`` is for a person.
-    ``skip_bytes``: the body is the whole object where a range of it was asked for, which begins behind them.
+    ``skip_bytes``: the body is the whole object, and the requested range begins after these bytes.
     """
 
     action: Action
@@ -122,7 +122,7 @@ STATUS: Mapping[int, Action] = {
 }
 SINGLETONS = ("Content-Length", "Content-Range", "Content-Encoding", "ETag")
 MAX_LENGTH = 2**63 - 1
-MAX_SKIPPED_BYTES = 1 << 20  # what a server that ignores ranges may send for nothing: 0.1 s at 100 Mbit/s
+MAX_SKIPPED_BYTES = 1 << 20  # useless bytes that a server without ranges may send: 0.1 s at 100 Mbit/s
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII | re.IGNORECASE)
 _ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,7})$")
 _PAGES = {"html", "htm", "xhtml", "xht", "shtml", "mhtml", "php", "asp", "aspx", "jsp", "cgi", "do"}
@@ -131,13 +131,13 @@ _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
 
 
 def is_page_name(name: str) -> bool:
-    """Whether a web page may be meant by a path: it ends as pages do, or has no ending."""
+    """Whether a path may name a web page: it has the ending of a page, or no ending."""
     ending = _ENDING.search(name)
     return ending is None or ending[1].lower() in _PAGES
 
 
 def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
-    """Judge a reply by the rules above, in their order."""
+    """Judge a reply by the rules above."""
     if status not in (200, 206):
         return _judge_status(status, headers, asked)
     media_type = _media_type(headers) if asked.refuses_pages else ""
@@ -194,13 +194,13 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
 
 
 def _is_standing(asked: Asked, etag: str | None) -> bool:
-    """Whether a server that sends all, whatever was asked, names the ETag of the file in place."""
+    """Whether a 200 has the ETag of the file in place: then the server ignores conditions."""
     kept = asked.etag_hash or asked.unless.get("If-None-Match")
     return etag is not None and kept is not None and is_same(kept, etag)
 
 
 def _is_vouched_for(asked: Asked) -> bool:
-    """Whether something besides the reply tells if it is whole."""
+    """Whether the manifest has a size or a hash, by which the file can be proved whole."""
     return asked.has_hash or asked.size_bytes is not None
 
 
@@ -277,7 +277,7 @@ def _judge_range(
 def _accept_part(
     asked: Asked, body_bytes: int, total_bytes: int | None, length: int | None, etag: str | None, framed: bool
 ) -> Verdict:
-    """Accept a 206 whose range is right, if it is of the version and of the length that it must be."""
+    """Accept a 206 whose range is right, if its version and its length are right too."""
     if asked.validator is not None and etag != asked.validator:
         return _refuse_range("the file changed on the server between two tries")
     if length is not None and length != body_bytes:

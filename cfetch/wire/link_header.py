@@ -1,4 +1,4 @@
-"""The header ``Link`` (RFC 8288), which tells where a list goes on. Pure.
+"""Reads the header ``Link`` (RFC 8288), which names the next page of a list. Pure.
 
 aiohttp reads it too, but splits parameters within quotes, and leaves relation types in one string.
 """
@@ -16,9 +16,9 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def find_next_link(values: Iterable[str]) -> str | None:
-    """The target whose relation types have ``next`` among them; None: the list ends here.
+    """The target with the relation type ``next``; None: the list ends here.
 
-    Raises Refused: a value cannot be read, so nobody can tell whether the list goes on.
+    Raises Refused: a value cannot be read, so it is unknown whether the list goes on.
     """
     for value in values:
         scan = _Scan(value)
@@ -35,7 +35,7 @@ class _Scan:
         self._at = 0
 
     def is_at_end(self) -> bool:
-        """Pass over commas, as a list may have empty elements."""
+        """Skip commas, as a list may have empty elements; tell whether the text ends."""
         self._pass_space()
         while self._take(","):
             self._pass_space()

@@ -1,15 +1,15 @@
-"""The end of a server: no connection that a client is just opening stays open unseen."""
+"""Closes a server so that no connection that a client is just opening is lost while open."""
 
 import asyncio
 
 
 async def close_listener(server: asyncio.Server) -> None:
-    """Close ``server``; every connection that it has accepted is known to its protocol afterwards.
+    """Close ``server``; after this its protocol knows every connection that was accepted.
 
-    asyncio accepts a connection first, and a task of its own makes the transport later. A server that ends
-    in between refuses the transport, and the accepted socket is lost while it is open. Therefore the server
-    stops accepting first, and is closed once these tasks are done. A connection that nobody has accepted yet
-    is closed by the system, with the listening socket.
+    asyncio accepts a connection first, and a separate task makes the transport later. A server that ends in
+    between refuses the transport, and the accepted socket is lost while it is open. Therefore the server
+    first stops accepting, and is closed when these tasks are done. The system closes connections that are not
+    accepted yet, with the listening socket.
     """
     loop = asyncio.get_running_loop()
     for listener in server.sockets:

@@ -1,4 +1,4 @@
-"""The event loop of a download: uvloop where it is installed (extra ``fast``), asyncio's own elsewhere."""
+"""The event loop of a download: uvloop if it is installed (extra ``fast``), else asyncio's own."""
 
 import asyncio
 import traceback
@@ -21,10 +21,11 @@ def make_loop() -> asyncio.AbstractEventLoop:
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report what nobody else learns of.
+    """Report errors that no other code gets.
 
-    The error of a connection ends that connection, and its reader learns of it. uvloop's TLS has such errors
-    where a connection is closed while bytes come. One that a line of ours has raised is a bug.
+    An error of a connection ends that connection, and its reader gets the error, so it is not reported.
+    uvloop's TLS has such errors if a connection is closed while bytes come. An error that cfetch's own code
+    has raised is a bug.
     """
     error = context.get("exception")
     if "transport" not in context or not isinstance(error, Exception) or _is_ours(error):

@@ -1,7 +1,7 @@
 """Describes how servers are reached: proxy, logins, trusted CAs, addresses. Checked before the first request.
 
-Nothing is taken from the environment unless a setting says so: a variable that another user has set must not
-decide who sees signed links (reference: curl's netrc CVEs 2024-11053, 2025-0167).
+The environment is used only if a setting says so: a variable that another user has set must not decide who
+sees signed links (reference: curl's netrc CVEs 2024-11053, 2025-0167).
 """
 
 import base64
@@ -27,9 +27,9 @@ NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_pro
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
-    ``proxies``: by scheme. ``no_proxy``: hosts that are reached without one, in NO_PROXY's form.
+    ``proxies``: by scheme. ``no_proxy``: hosts that are reached without a proxy, in NO_PROXY's form.
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
-    ``limit_bps``: the run is limited to about that, so little should be read ahead.
+    ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
 
     proxies: dict[str, SecretUrl] = {}
@@ -42,7 +42,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     limit_bps: int | None = None
 
     def proxy_for(self, url: SecretUrl) -> SecretUrl | None:
-        """The proxy that a request for ``url`` goes through."""
+        """The proxy for a request for ``url``; None: no proxy."""
         parts = urlsplit(url.reveal())
         proxy = self.proxies.get(parts.scheme.lower())
         if proxy is None or not self.no_proxy:
@@ -53,7 +53,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         return None if bypassed else proxy
 
     def login_for(self, url: SecretUrl) -> str | None:
-        """The ``Authorization`` that the user has for the host of ``url``."""
+        """The user's ``Authorization`` for the host of ``url``."""
         login = self.logins.get((urlsplit(url.reveal()).hostname or "").lower())
         return None if login is None else login.reveal()
 
@@ -89,7 +89,7 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
 
 
 def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
-    """Find the proxies by scheme, and the hosts that need none. A lower-case variable wins, as with curl."""
+    """Find the proxies by scheme, and the hosts without proxy. A lower-case variable wins, as with curl."""
     if options.proxy:
         return dict.fromkeys(("http", "https"), SecretUrl(options.proxy)), ""
     proxies: dict[str, SecretUrl] = {}
@@ -110,9 +110,9 @@ def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict
 
 
 def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
-    """Read ``Authorization`` by host. ``default`` is left out: it would give a password to any host there is.
+    """Read ``Authorization`` by host. ``default`` is left out: it would give a password to every host.
 
-    A file that others can read is refused, as ftp(1) does (curl does not look).
+    A file that others can read is refused, as by ftp(1) (curl does not check this).
     """
     import netrc
 
@@ -139,9 +139,9 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
 
 
 def _make_tls_context(options: NetworkOptions) -> ssl.SSLContext | None:
-    """Make the TLS context that the settings ask for.
+    """Make the TLS context for the settings.
 
-    None: the library's own (system CAs, TLS 1.2) will do.
+    None: the library's own context (system CAs, TLS 1.2) is enough.
     """
     if options.client_key is not None and options.client_cert is None:
         raise ConfigError("client_key is set without client_cert; name the certificate too")

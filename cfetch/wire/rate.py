@@ -1,7 +1,7 @@
-"""``--limit-rate``: how many bytes a second are read, of all downloads together and of each host.
+"""``--limit-rate``: limits the bytes read per second, for all downloads together and for each host.
 
-aiolimiter does not fit: it refuses amounts above its bucket, serves small amounts before large ones
-that came earlier, and starts with a full bucket, that is a burst of its whole period.
+aiolimiter does not fit: it refuses amounts above its bucket, serves small amounts before earlier large
+amounts, and starts with a full bucket, that is, with a burst of its whole period.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Protocol
 from cfetch.clock import RunClock
 from cfetch.config.wire import RateLimits
 
-BURST_S = 0.1  # of unused time is made up for: enough for late timers, and below 5 % of any few seconds
+BURST_S = 0.1  # so much unused time can be used later: enough for late timers, below 5 % of a few seconds
 TURNS_PER_S = 50  # reads a second under a limit: cheap, and smooth in the view
 MIN_SLICE_BYTES = 1 << 10
 MAX_SLICE_BYTES = 256 << 10
@@ -36,12 +36,12 @@ class Bucket:
         return max(0.0, self._paid_s - now_s)
 
     def give_back(self, size_bytes: int) -> None:
-        """Give back what was paid for bytes that had not arrived."""
+        """Give back the payment for bytes that had not arrived."""
         self._paid_s -= size_bytes / self._rate_bps
 
 
 class Held(Protocol):
-    """An attempt that must know when it waits for a limit and not for its server."""
+    """An attempt that must know when it waits for a rate limit and not for its server."""
 
     def hold(self, now_s: float) -> None:
         """Note that reading pauses, as the limit is used up."""
@@ -51,7 +51,7 @@ class Held(Protocol):
 
 
 class Limiter:
-    """Gives turns of reading to all attempts of a run. Both limits hold at once; None is no limit."""
+    """Gives turns of reading to all attempts of a run. Both limits apply at once; None is no limit."""
 
     def __init__(self, clock: RunClock, *, total_bps: int | None, per_host_bps: int | None) -> None:
         self._clock = clock
@@ -63,9 +63,9 @@ class Limiter:
     def reader(
         self, read: Callable[[int], Awaitable[bytes]], host: str, attempt: Held
     ) -> Callable[[], Awaitable[bytes]]:
-        """``read``, which takes a largest number of bytes, in turns.
+        """Wrap ``read``, whose argument is the most bytes to read, so that it reads in turns.
 
-        A turn is paid for before it is taken, and bytes that had not arrived are given back.
+        A turn is paid before it is taken, and bytes that had not arrived are given back.
         """
         buckets = [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
         clock, size_bytes = self._clock, self._slice_bytes
@@ -101,5 +101,5 @@ def make_limiter(limits: RateLimits, clock: RunClock) -> Limiter | None:
 
 
 def slice_bytes(rate_bps: float) -> int:
-    """The bytes of one turn: few, so that every connection soon has a turn and all get the same."""
+    """The bytes of one turn: few, so that every connection soon has a turn, and all get the same share."""
     return int(min(max(rate_bps / TURNS_PER_S, MIN_SLICE_BYTES), MAX_SLICE_BYTES))

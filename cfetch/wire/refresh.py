@@ -1,7 +1,7 @@
 """Gets fresh links for entries whose links have expired: one port, and three sources.
 
-Presigned links live 15 minutes or less; a job of hours outlives them. However many entries expire at once,
-a source is asked once (single flight), and its answer serves all of them.
+Presigned links often live 15 minutes or less; a job of hours outlives them. If many entries expire at once,
+the manifest or the API is asked once (single flight), and its answer serves all of them.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretText, SecretUrl
 
-REREAD_S = 30.0  # what a manifest said half a minute ago holds: N refused links cost one reading, not N
+REREAD_S = 30.0  # a manifest read in this time is not read again: N refused links cost one reading, not N
 COMMAND_TIMEOUT_S = 60.0  # after which a signing helper counts as hanging
 
 
@@ -35,7 +35,7 @@ class Link(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, SecretText], ...] = ()
 
     def is_used_up(self, stale: "Link", wall_s: float) -> bool:
-        """Whether it is the same link as ``stale``, or has expired itself."""
+        """Whether this is the same link as ``stale``, or has expired too."""
         over = self.expires_at is not None and self.expires_at <= wall_s
         return over or (self.url == stale.url and dict(self.headers) == dict(stale.headers))
 
@@ -65,7 +65,7 @@ class ManifestRefresher:
             if used_up and self._clock.monotonic() >= self._read_s + REREAD_S:
                 try:
                     previous, self._latest = self._latest, await self._reread()
-                except UsageError:  # an error page, or half a manifest, which its publisher may be writing
+                except UsageError:  # an error page, or a manifest that is just being written
                     raise Transient("the manifest, read again, has faults") from None
                 if previous is not None:
                     previous.close()
@@ -103,10 +103,10 @@ class _CommandReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CommandRefresher:
-    """Runs the user's command: the entry as one JSON object on stdin, the link on stdout.
+    """Runs the user's command: it gets the entry as one JSON object on stdin, and prints the link on stdout.
 
     stdout is the URL on one line, or ``{"url": …, "expires_at": seconds, "headers": {…}}``. The command is
-    split like a shell would, but no shell runs it, and the URL never stands in its arguments.
+    split as a shell would, but no shell runs it, and the URL is never in its arguments.
     """
 
     def __init__(self, command: str) -> None:
@@ -132,7 +132,7 @@ class CommandRefresher:
     async def _start(self) -> asyncio.subprocess.Process:
         """Start the command. A cancellation meanwhile waits until the process is known, and ends it.
 
-        asyncio would end the process alone, not what it has started, and wait for all who hold its pipes.
+        asyncio would end only this process, not its children, and would wait for all that hold its pipes.
         """
         starting = asyncio.create_task(
             asyncio.create_subprocess_exec(
@@ -153,7 +153,7 @@ class CommandRefresher:
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:
-    """Kill the command, if it runs, with all that it has started."""
+    """Kill the command, if it runs, with all processes that it has started."""
     if child.returncode is None:
         os.killpg(child.pid, signal.SIGKILL)
         await child.wait()
@@ -178,7 +178,7 @@ def _check_url(text: str) -> SecretUrl:
 
 
 class StatementRefresher:
-    """Asks the SQL statement API for a chunk's link again; ``fetch_chunk(index)`` brings the reply."""
+    """Asks the SQL statement API for a chunk's link again; ``fetch_chunk(index)`` returns the reply."""
 
     def __init__(self, fetch_chunk: Callable[[int], Awaitable[bytes]], clock: Clock) -> None:
         self._fetch_chunk = fetch_chunk

@@ -1,14 +1,14 @@
-"""``--rate``: how many requests a second each host is asked. Pure."""
+"""``--rate``: limits the requests per second to each host. Pure."""
 
 import math
 
-LATE_S = 0.1  # by so much a timer may be late, and it is made up for
+LATE_S = 0.1  # if a timer is late by up to this, the next request is not delayed by it
 
 
 class RequestPace:
-    """When each host may be asked once more, of ``per_s`` requests a second.
+    """The time of the next request to each host, for ``per_s`` requests a second.
 
-    A bucket of one token for each host: requests are evenly apart; late timers are made up for.
+    This is a bucket of one token for each host: requests are evenly spaced, also if timers are late.
     """
 
     def __init__(self, per_s: float) -> None:
@@ -16,11 +16,11 @@ class RequestPace:
         self._due_s: dict[str, float] = {}
 
     def opens_s(self, host: str) -> float:
-        """When ``host`` may be asked: in the past, if it may be asked now."""
+        """The time when ``host`` may be asked; it is in the past if ``host`` may be asked now."""
         return self._due_s.get(host, -math.inf)
 
     def note_request(self, host: str, now_s: float) -> None:
-        """Note that it is being asked."""
+        """Note a request to ``host``."""
         due_s = self.opens_s(host)
-        is_late = now_s - due_s <= LATE_S  # by a timer, and not because nobody had anything to ask
+        is_late = now_s - due_s <= LATE_S  # late by a timer, not for lack of requests
         self._due_s[host] = (due_s if is_late else now_s) + self._gap_s

@@ -1,7 +1,7 @@
-"""Decides what follows a failed try. It is pure arithmetic; the random number is passed in.
+"""Decides the step after a failed try. It is pure arithmetic; the random number is passed in.
 
 Back-off is "full jitter": uniform between 0 and min(cap, base x 2^n) (AWS Architecture Blog, "Exponential
-Backoff and Jitter", 2015), so that clients which failed together do not come back together.
+Backoff and Jitter", 2015), so that clients that failed together do not come back together.
 """
 
 from datetime import UTC
@@ -16,13 +16,13 @@ from cfetch.wire.judge import Headers
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
 CAP_S = 32.0  # as in the CloudFetch driver; presigned links do not live through longer waits
-MAX_REFRESHES = 3  # a link that is refused although it was renewed three times is revoked, and not expired
+MAX_REFRESHES = 3  # a link that is refused after three renewals is revoked, and not expired
 RETRY_SHARE = 0.2  # retries for each first request, as in Twitter's Finagle ("RetryBudget")
 RETRIES_PER_S = 10.0  # retries that are always allowed, so that a short run can try again
 MAX_SAVED_RETRIES = 100.0  # the most retries that a long time without errors can save up
-SEVERAL = 5  # files refused in a row; where each tenth is, that comes by chance once in 10,000 refusals
-SERVED_WORTH = 0.365  # ln(0.9 / 0.5) / ln(0.5 / 0.1): of a refusal, if a throttled host refuses each second
-REMEMBERED = 32  # refusals; a host that serves more in between does not throttle
+SEVERAL = 5  # files refused in a row; with a share of 10 %, this is chance once in 10,000 refusals
+SERVED_WORTH = 0.365  # of a refusal: ln(0.9 / 0.5) / ln(0.5 / 0.1), if a throttled host refuses one in two
+REMEMBERED = 32  # refusals; a host that serves more downloads in between does not throttle
 SHORTLY_S = 10.0
 
 
@@ -34,7 +34,7 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
-    """The tries and seconds spent, this failed try included; ``corrupt`` errors brought wrong bytes."""
+    """The tries and seconds spent, with this failed try; ``corrupt`` tries brought wrong bytes."""
 
     errors: int
     refreshes: int
@@ -43,9 +43,9 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """``delay_s`` None means give up, and ``reason`` says which limit was reached.
+    """The next step; ``delay_s`` None means give up, and ``reason`` says which limit was reached.
 
-    ``refresh``: with a fresh link; ``leave``: from another source, and never from this one again.
+    ``refresh``: try with a fresh link; ``leave``: try another source, and never this source again.
     """
 
     delay_s: float | None
@@ -55,7 +55,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class RetryBudget:
-    """Bounds the retries of a run to a share of its requests; retries beyond it wait, and do not fail."""
+    """Limits the retries of a run to a share of its requests; retries beyond it wait, and do not fail."""
 
     def __init__(self) -> None:
         self._saved = MAX_SAVED_RETRIES
@@ -66,7 +66,7 @@ class RetryBudget:
         self._saved = min(MAX_SAVED_RETRIES, self._saved + RETRY_SHARE)
 
     def spend_s(self, now_s: float) -> float:
-        """Note a retry. Returns seconds until its turn, at most ``CAP_S``; a longer debt is dropped."""
+        """Note a retry. Return the seconds until its turn, at most ``CAP_S``; a longer debt is dropped."""
         saved = self._saved + RETRIES_PER_S * max(0.0, now_s - self._at_s) - 1.0
         self._saved = min(MAX_SAVED_RETRIES, max(saved, -RETRIES_PER_S * CAP_S))
         self._at_s = now_s
@@ -74,7 +74,7 @@ class RetryBudget:
 
 
 class Matter(Enum):
-    """Whom a refusal concerns; ``UNCLEAR``: the file, if another of the host's downloads brings bytes."""
+    """The subject of a refusal; ``UNCLEAR``: the file, if another download of the host gets bytes."""
 
     FILE = auto()
     HOST = auto()
@@ -90,13 +90,13 @@ class _Refusal(NamedTuple):
 class Refusals:
     """Tells whether a host refuses one file with a 503, or all of them.
 
-    It refuses all once the refusals of different files within ``SHORTLY_S`` seconds, less ``SERVED_WORTH``
-    for each download that it has begun to serve in between, come to ``SEVERAL``: a cumulative sum, which
-    tells soonest that the share of refusals has risen (E. S. Page, "Continuous inspection schemes", 1954).
-    Until it has served a first one, nobody knows.
+    The host refuses all files if the refusals of different files within ``SHORTLY_S`` seconds, less
+    ``SERVED_WORTH`` for each download that it has begun to serve in between, reach ``SEVERAL``. This is a
+    cumulative sum, the fastest test for a higher share of refusals (E. S. Page, "Continuous inspection
+    schemes", 1954). Before the host has served a first download, the result is unclear.
 
-    ``unclear_window``: the places that the host had before refusals of which nobody knows yet; the caller
-    keeps it, and gives them back.
+    ``unclear_window``: the places that the host had before unclear refusals; the caller sets it, and gives
+    these places back.
     """
 
     __slots__ = ("_ended", "_recent", "unclear_window")
@@ -111,10 +111,10 @@ class Refusals:
         self._ended += 1
 
     def judge(self, file: int, now_s: float, being_served: int) -> Matter:
-        """Note that ``file`` was refused, and say whom that concerns.
+        """Note that ``file`` was refused, and tell what the refusal is about.
 
-        ``being_served``: downloads of which the host is sending the body. A body takes longer than a refusal,
-        so that whole files alone would make refusals look more frequent.
+        ``being_served``: downloads whose bodies the host is sending. A body takes longer than a refusal, so
+        if only whole files counted, refusals would look more frequent.
         """
         served = self._ended + being_served
         since_s = now_s - SHORTLY_S
@@ -151,7 +151,7 @@ def retry_after_s(text: str | None, wall_s: float) -> float | None:
 
 
 def make_throttled(reason: str, status: int, headers: Headers, wall_s: float) -> Throttled:
-    """Make the error of a reply that asks to slow down, with the pause that it names."""
+    """Make the error of a reply that asks to slow down, with the pause that the reply states."""
     asked = headers.getall("Retry-After", [])
     pause_s = retry_after_s(asked[0] if asked else None, wall_s)
     return Throttled(reason, http_status=status, retry_after_s=pause_s)
@@ -168,10 +168,10 @@ def next_step(
     untried: bool = False,
     joined: bool = False,
 ) -> Step:
-    """Choose what follows a failed try.
+    """Choose the step after a failed try.
 
-    ``others``: the entry has other sources that may be asked; ``untried``: and some that have not failed it.
-    ``joined``: the try went on with bytes that were there before, so wrong bytes may be theirs.
+    ``others``: the entry has other sources that may be asked; ``untried``: some of them have not failed yet.
+    ``joined``: the try continued earlier bytes, so the wrong bytes may be the earlier bytes.
     """
     if isinstance(error, Straggling):
         return Step(0.0)

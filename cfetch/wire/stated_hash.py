@@ -1,18 +1,18 @@
 """The hash that an object store states of its object in a reply. Pure.
 
-It proves that the bytes are those that the store meant to send, no more: for entries without a hash of the
-manifest. Only hashes of the object as a whole count:
+It is used for entries without a hash in the manifest, and proves only that the bytes are those that the store
+meant to send. Only hashes of the whole object count:
 
-* Amazon S3, ``x-amz-checksum-…``, where the request asks for it. A composite one ends in ``-N``: it is made
-  of the hashes of N parts, whose limits are not known, and ``x-amz-checksum-type`` is ``COMPOSITE``. In the
-  reply to a range it does not count: where the range is a part of the upload, it is that part's, and nothing
-  in the reply tells which.
-* Google Cloud Storage, ``x-goog-hash``; of what is stored, so not where the store unpacks it. In the reply to
-  a range it is the whole object's too.
-* Azure, ``Content-MD5`` of a whole reply, which in the reply to a range is that of the range;
-  ``x-ms-blob-content-md5`` of a range, which is the whole object's.
+* Amazon S3, ``x-amz-checksum-…``, if the request asks for it. A composite hash ends in ``-N``: it is made of
+  the hashes of N parts, whose limits are not known, and ``x-amz-checksum-type`` is ``COMPOSITE``. In the
+  reply to a range the hash does not count: if the range is a part of the upload, it is the hash of that part,
+  and the reply does not tell this.
+* Google Cloud Storage, ``x-goog-hash``; it is of the stored bytes, so it does not count if the store unpacks
+  them. In the reply to a range it is the hash of the whole object too.
+* Azure, ``Content-MD5`` in a whole reply (in the reply to a range it is of the range), and
+  ``x-ms-blob-content-md5`` in the reply to a range, which is of the whole object.
 
-Where a reply states two different values of one hash, nobody can know which is true, and neither counts.
+If a reply states two different values of one hash, it is unknown which is true, and neither counts.
 """
 
 import binascii
@@ -33,8 +33,8 @@ _NOTHING: list[str] = []
 
 
 def find_stated_hash(status: int, headers: Headers) -> Digest | None:
-    """The hash of the whole object that is the cheapest to compute; None: there is none that can be."""
-    for sign in _SIGNS:  # asked of each reply; nearly all have none
+    """The stated hash of the whole object that is the cheapest to compute; None: none can be computed."""
+    for sign in _SIGNS:  # fast path: nearly all replies have none
         if headers.getall(sign, _NOTHING):
             break
     else:
@@ -68,7 +68,7 @@ def _is_as_stored(headers: Headers) -> bool:
 
 
 def _split(values: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Take ``crc32c=n03x6A==,md5=…`` apart."""
+    """Split ``crc32c=n03x6A==,md5=…`` into algorithms and values."""
     for value in values:
         for pair in value.split(","):
             algorithm, _, text = pair.strip().partition("=")

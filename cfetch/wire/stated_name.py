@@ -1,6 +1,6 @@
-"""The name that a server states for a file, in ``Content-Disposition`` (RFC 6266), asked for with one byte.
+"""The name that a server states for a file in ``Content-Disposition`` (RFC 6266), by a request for one byte.
 
-GET is used, and not HEAD: a signed link is signed for GET, and some servers state the name only there.
+GET is used, and not HEAD: a signed link is signed for GET, and some servers state the name only for GET.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from cfetch.wire.document import FIRST_BYTE, PROBE_S, make_refusal, repeat_until
 from cfetch.wire.http import Transport
 from cfetch.wire.judge import Asked, Headers, judge
 
-HAS_FILE = (200, 206, 416)  # the last: of an empty file
+HAS_FILE = (200, 206, 416)  # 416: the file is empty
 
 
 async def ask_name(
@@ -27,7 +27,7 @@ async def ask_name(
     clock: Clock,
     jitter: Callable[[], float],
 ) -> str | None:
-    """The name that the server states, without directories, and not yet checked; None: it states none.
+    """The name that the server states, without directories, not yet checked; None: it states none.
 
     Raises:
         SourceError: there is no such file; transient faults were tried again.
@@ -52,13 +52,13 @@ async def ask_name(
 
 
 def read_stated_name(headers: Headers) -> str | None:
-    """The file's name out of ``Content-Disposition``; None: there is none, or it is not valid.
+    """The file's name from ``Content-Disposition``; None: there is none, or it is not valid.
 
-    ``filename*`` wins, and directories are dropped, as RFC 6266, 4.3, says.
+    ``filename*`` wins, and directories are dropped (RFC 6266, 4.3).
     """
     for header in headers.getall("Content-Disposition", []):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is not valid, which counts as not stated
+            warnings.simplefilter("ignore")  # an invalid name counts as not stated
             _, params = parse_content_disposition(header)
             name = content_disposition_filename(params)
         if name:
@@ -67,7 +67,7 @@ def read_stated_name(headers: Headers) -> str | None:
 
 
 def _read_raw_bytes(name: str) -> str:
-    """Bytes outside ASCII come as UTF-8, or else, by the old rule of HTTP, as Latin-1."""
+    """Decode bytes outside ASCII that are not UTF-8 as Latin-1, by the old rule of HTTP."""
     return name.encode("utf-8", "surrogateescape").decode("latin-1") if _has_surrogates(name) else name
 
 

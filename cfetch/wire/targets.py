@@ -1,11 +1,11 @@
 """Decides where a request may lead: redirects, and which addresses are public. Pure.
 
-cfetch follows redirects itself, because no library drops every secret. At most ``MAX_HOPS``; the scheme stays
-or gets better (http to https, never back); a target is sent exactly as the server wrote it; another origin
-(scheme, host and port) gets none of the manifest's headers.
+cfetch follows redirects itself, because no library drops every secret. There are at most ``MAX_HOPS``; the
+scheme stays, or changes from http to https, never back; a target is sent exactly as the server wrote it;
+another origin (scheme, host and port) gets none of the manifest's headers.
 
-``--public-only`` judges the address that is about to be connected to, after resolution: a name that changes
-its answer between two lookups (DNS rebinding) does not help an attacker.
+``--public-only`` checks the address just before the connection, after resolution: a name that changes its
+answer between two lookups (DNS rebinding) does not help an attacker.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -20,17 +20,17 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
-# What some of our Pythons take for global: protocol assignments (RFC 6890; a metadata service lives there),
+# Some versions of Python take these for global: protocol assignments (RFC 6890; a metadata service is there),
 # and documentation (RFC 9637).
 _PROTOCOLS = IPv4Network("192.0.0.0/24")
 _DOCUMENTATION = IPv6Network("3fff::/20")
 
 
 def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretUrl:
-    """Find the URL to ask next. ``seen`` are those that have been asked, ``url`` last.
+    """Find the next URL. ``seen`` are the URLs that have been requested, ``url`` last.
 
     Raises:
-        Refused: no or several targets, a loop, too many hops, another kind of URL, or a step down to http.
+        Refused: no or several targets, a loop, too many hops, no http(s) URL, or a step from https to http.
     """
     targets = set(headers.getall("Location", []))
     if len(targets) != 1:
@@ -38,7 +38,7 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     try:
         target = SecretUrl(urljoin(url.reveal(), targets.pop()))
         parts = urlsplit(target.reveal())
-        plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone: that is our own affair
+        plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain
         target.origin()
     except ValueError:
@@ -55,7 +55,7 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
 
 
 class NotPublic(OSError):
-    """The address is not public. An OSError, as only those come through aiohttp as they are."""
+    """The address is not public. It is an OSError, as aiohttp passes only these on unchanged."""
 
     def __init__(self) -> None:
         super().__init__("not public")  # one text for all, so that several addresses make one error
@@ -64,9 +64,9 @@ class NotPublic(OSError):
 def is_public(address: str) -> bool:
     """Whether an IPv4 or IPv6 address, as text, belongs to the public internet.
 
-    Not public are loopback, private, link-local (with the clouds' metadata services), shared (RFC 6598),
-    multicast and reserved ones, and what IPv6 only wraps: mapped, 6to4 and NAT64 forms count as their IPv4
-    address. Text that is no address is not public.
+    Loopback, private, link-local (with the clouds' metadata services), shared (RFC 6598), multicast and
+    reserved addresses are not public. Mapped, 6to4 and NAT64 forms in IPv6 count as their IPv4 address. Text
+    that is no address is not public.
     """
     try:
         parsed = ip_address(address)

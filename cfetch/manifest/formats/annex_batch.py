@@ -1,4 +1,4 @@
-"""``git annex addurl --batch --with-files``, and what DataLad gives it: ``URL PATH`` on each line."""
+"""Input of ``git annex addurl --batch --with-files``, also by DataLad: ``URL PATH`` on each line."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _LINE = re.compile(r"(?P<url>[A-Za-z][A-Za-z0-9+.-]*://[^ ]+) (?P<path>[^ ].*)\Z
 
 
 def is_annex_line(line: str) -> bool:
-    """Whether a line is a URL, a space and something else, which may be a URL with a space in it too."""
+    """Whether a line is a URL, a space and more text; it may also be a URL with a space in it."""
     return _LINE.match(line) is not None
 
 

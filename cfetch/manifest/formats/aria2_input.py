@@ -1,7 +1,8 @@
-"""Input files of ``aria2c -i``: a line of URLs of one file, tab separated, then its options, each indented.
+"""Input files of ``aria2c -i``: a line with the URLs of one file, tab separated, then its indented options.
 
-Read are ``out``, ``dir``, ``checksum``, ``header``, ``referer`` and ``user-agent``. What else a request would
-need (a password, cookies, a client's certificate) is refused; all other options tune aria2 and are left out.
+The reader takes ``out``, ``dir``, ``checksum``, ``header``, ``referer`` and ``user-agent``. It refuses other
+options that a request needs (a password, cookies, a client's certificate). All others tune aria2 and are left
+out.
 """
 
 import re
@@ -14,9 +15,9 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.urls import UrlError, last_segment
 
 CHECKSUM_TYPES = {"md5": "md5", "sha-1": "sha1", "sha-256": "sha256", "sha-512": "sha512"}
-"""aria2's name of a hash -> ours."""
+"""aria2's name of a hash -> cfetch's name."""
 
-MAX_OPTIONS = 1000  # of one download; they are held until its last one
+MAX_OPTIONS = 1000  # options of one download; they are in memory until the last of them
 
 _INDENTED = re.compile(r"^(?:https?://\S+)(?:\t\S+)*[ \t]*\r?\n[ \t]+[a-z0-9][a-z0-9-]*=", re.MULTILINE)
 _MIRRORS = re.compile(r"^https?://\S+\t+[a-z]+://\S+", re.MULTILINE)
@@ -41,7 +42,7 @@ class _Download:
 
 
 def read_aria2_input(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows; each has the line of its URLs."""
+    """Yield the rows; each has the line number of its URLs."""
     download: _Download | None = None
     for line, text in source.lines(faults):
         if not text or text.isspace() or text[0] == "#":

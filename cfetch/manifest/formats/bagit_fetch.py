@@ -1,6 +1,6 @@
 """BagIt's ``fetch.txt`` (RFC 8493, section 2.2.3): on each line ``URL LENGTH FILEPATH``.
 
-``-`` is an unknown length. Only CR, LF and % are percent-encoded in a path; spaces belong to it.
+``-`` is an unknown length. Only CR, LF and % are percent-encoded in a path; spaces are part of it.
 """
 
 import re
@@ -18,7 +18,7 @@ _ENCODED = re.compile("%(0[Dd]|0[Aa]|25)")
 
 
 def is_fetch_line(line: str) -> bool:
-    """Whether a line looks like one of these; in no other format does a length follow a URL after blanks."""
+    """Whether a line is of this format: no other format has a length after a URL and blanks."""
     match = _LINE.match(line)
     return (
         match is not None and "://" in match["url"] and (match["length"] == "-" or match["length"].isdigit())

@@ -1,8 +1,8 @@
-"""Lists as ``sha256sum`` and its kin write them: a hash and a file's name a line, the URL from ``base_url``.
+"""Lists of ``sha256sum`` and similar tools: a hash and a file's name on each line; URLs need ``base_url``.
 
-GNU lines are ``HASH  NAME`` (``HASH *NAME`` in binary mode), the algorithm told by the hash's length; BSD
-lines are ``SHA256 (NAME) = HASH``. A line that begins with a backslash has its name escaped. ``./`` before a
-name is left out, for ``find`` writes it. Blank lines and those that begin with ``#`` are left out, as by
+GNU lines are ``HASH  NAME`` (``HASH *NAME`` in binary mode), and the hash's length tells the algorithm; BSD
+lines are ``SHA256 (NAME) = HASH``. If a line begins with a backslash, its name is escaped. ``./`` before a
+name is removed, as ``find`` writes it. Blank lines and lines that begin with ``#`` are left out, as by
 ``sha256sum --check``.
 """
 
@@ -23,7 +23,7 @@ _ESCAPED = {"\\": "\\", "n": "\n", "r": "\r"}
 
 
 def is_checksum_line(line: str) -> bool:
-    """Whether a line looks like one of these; no line of another format does."""
+    """Whether a line is of this format; no line of another format looks so."""
     match = _BSD.match(line) or _GNU.match(line)
     return match is not None and _algorithm(match) is not None
 

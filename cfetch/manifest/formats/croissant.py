@@ -1,6 +1,6 @@
 """Croissant, the description of a data set for machine learning: its file objects.
 
-Files inside of an archive come with the archive. A whole repository is no file.
+Files inside an archive come with the archive. A whole repository is no file, and is left out.
 """
 
 import re

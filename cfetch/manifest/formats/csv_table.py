@@ -1,10 +1,10 @@
-"""Tables as text: CSV (RFC 4180), and cells set apart by tabs, semicolons or bars.
+"""Tables as text: CSV (RFC 4180), and cells separated by tabs, semicolons or bars.
 
-The first row names the columns: native keys, or those of somebody else's table (``manifest/columns.py``). A
-table without such a row is read where one cell of its first row is a URL: its columns are numbered from 1. An
-empty cell is a key not given. ``headers`` and ``mirrors`` cells hold JSON; ``size``, ``offset`` and
-``length`` cells hold digits. Between tabs a quote is a character like others, unless it surrounds the whole
-cell.
+The first row names the columns: native keys, or names of a foreign table (``manifest/columns.py``). A table
+without such a row is read if exactly one cell of its first row is a URL: its columns are numbered from 1. An
+empty cell means that the key is not given. ``headers`` and ``mirrors`` cells hold JSON; ``size``, ``offset``
+and ``length`` cells hold digits. In a table with tabs, a quote is an ordinary character, unless quotes
+surround the whole cell.
 """
 
 import csv
@@ -24,7 +24,7 @@ _URL = re.compile(r"(?:https?|s3|gs|az|hf)://[!-~]", re.IGNORECASE)
 
 
 def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    """The rows; one with too many or too few cells is a fault."""
+    """Yield the rows; a row with too many or too few cells is a fault."""
     columns = document.make_columns()
     first_line = next(source.lines(Faults()), (1, ""))[1]
     delimiter = _choose_delimiter(first_line, document)
@@ -64,7 +64,7 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
 
 
 def _choose_delimiter(first_line: str, document: Document) -> str:
-    """The one that makes a column of URLs of the first line; a comma where none or several do."""
+    """The only delimiter that finds URLs in the first line; if none does, the most frequent; else a comma."""
     wanted = document.options.url_column if document.options else None
     fitting = []
     for delimiter in DELIMITERS:
@@ -79,7 +79,7 @@ def _choose_delimiter(first_line: str, document: Document) -> str:
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """The cells of a first line, for a look at it."""
+    """Split a first line into cells, for detection."""
     try:
         return next(csv.reader([line[:MAX_ROW_CHARS]], delimiter=delimiter), [])
     except csv.Error:
@@ -92,7 +92,7 @@ def has_url_column(cells: Sequence[str]) -> bool:
 
 
 def find_url_cell(cells: Sequence[str]) -> int | None:
-    """The place of the only cell that is a URL in a first row that names no column; None without one."""
+    """The place of the only URL in a first row that names no column of URLs; None if there is none."""
     if has_url_column(cells):
         return None
     urls = [place for place, cell in enumerate(cells) if _URL.match(cell.strip())]
@@ -119,7 +119,7 @@ def _list_keys(names: Sequence[str], columns: Columns) -> list[str | None]:
 
 
 def _records(source: Source, faults: Faults, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Each record with the line that it begins on."""
+    """Yield each record with the number of its first line."""
     if delimiter == "\t":
         for number, text in source.lines(faults):
             if text:
@@ -166,7 +166,7 @@ def _value(column: str, cell: str) -> object:
 
 
 def json_cell(cell: str) -> object:
-    """The value that a cell's JSON holds."""
+    """Decode the JSON in a cell."""
     try:
         return decode_text(cell, 0)
     except BrokenDocumentError:

@@ -1,7 +1,7 @@
 """Files of ``curl --config``: ``url``, ``output``, ``header``, ``user-agent``, ``referer`` and ``range``.
 
-``next`` ends what holds for the URLs before it. Options that a request needs and cfetch has not are refused,
-all others tune curl and are left out.
+``next`` ends the options for the URLs before it. Options that a request needs, but cfetch does not have, are
+refused; all others tune curl and are left out.
 """
 
 import re
@@ -50,7 +50,7 @@ def is_url_option(line: str) -> bool:
 
 
 class _Section:
-    """What stands between two ``next``."""
+    """The options between two ``next``."""
 
     def __init__(self) -> None:
         self.line = 0
@@ -68,7 +68,7 @@ class _Section:
 
 
 def read_curl_config(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows, each with the line of its URL."""
+    """Yield the rows, each with the line number of its URL."""
     section = _Section()
     for line, text in source.lines(faults):
         if not text or text.isspace() or text.lstrip(" \t")[0] == "#":

@@ -15,14 +15,14 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def read_datapackage(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows: ``url``, ``path`` of a relative one, ``size`` and a hash; a resource may have several."""
+    """The rows: ``url``, ``path`` if it is relative, ``size`` and a hash; a resource may have many files."""
     for resource in list_objects(load_json(source, "the package"), "resources"):
         stated = resource.get("path") or resource.get("url")
-        if stated is None and "data" in resource:  # it stands in the document itself
+        if stated is None and "data" in resource:  # the data is in the document itself
             continue
         paths: list[Any] = stated if isinstance(stated, list) else [stated]
         about: dict[str, object] = {}
-        if len(paths) == 1:  # else they are of all files together
+        if len(paths) == 1:  # else size and hash are for all files together
             text = resource.get("hash")
             digest = {"md5": text} if isinstance(text, str) and _MD5.match(text) else hash_fields(text)
             about = {"size": resource.get("bytes"), **digest}

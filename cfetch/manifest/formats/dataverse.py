@@ -1,7 +1,7 @@
 """A dataset of a Dataverse: ``/api/datasets/:persistentId/?persistentId=doi:…``, or its ``versions/…/files``.
 
-URLs are relative to the installation. A table that Dataverse has converted is fetched as it was uploaded, for
-its hash is that file's.
+URLs are relative to the installation. A table that Dataverse has converted is fetched as it was uploaded, as
+the stated hash is of the uploaded file.
 """
 
 from collections.abc import Iterator

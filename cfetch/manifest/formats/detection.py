@@ -1,7 +1,7 @@
-"""The seam between formats and the rest: a name, how to know it, and a reader that yields rows.
+"""The names of formats, their detection and their readers.
 
-What the content begins with decides where it can, for endings lie; the file's ending decides what is left.
-Where two readings are possible, neither is taken: the user names the format.
+The beginning of the content decides if it can, as endings may be wrong; else the file's ending decides. If
+two readings are possible, none is chosen: the user has to name the format.
 """
 
 import re
@@ -52,7 +52,7 @@ from cfetch.manifest.rows import HEADER_KEYS, Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 Reader = Callable[[Source, Document, Faults], Iterator[Row]]
-"""Yields rows, tells the document what holds for all of them, adds faults; raises ``BrokenDocumentError``."""
+"""Yields rows, sets the document's values for all rows, adds faults; raises ``BrokenDocumentError``."""
 
 INDEX = "html-index"
 READERS: dict[str, Reader] = {
@@ -122,7 +122,7 @@ _KNOWN_OBJECTS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = tuple(
         ("datapackage", ("resources",)),
     )
 )
-"""A format and the keys of the object that a document is: any of the sets."""
+"""Formats, with sets of keys: a document that is an object with all keys of one set has the format."""
 
 _KNOWN_ARRAYS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
     ("figshare", (frozenset({"computed_md5", "download_url"}),)),
@@ -130,20 +130,20 @@ _KNOWN_ARRAYS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
     ("huggingface-tree", (frozenset({"type", "oid", "path"}),)),
     ("rclone-lsjson", (frozenset({"Path", "Name", "IsDir"}),)),
 )
-"""The same of the objects of an array."""
+"""The same for the first object of an array."""
 
-_INDEXED = frozenset({"filename", "hashes"})  # keys of a file in a package index, and in no native manifest
+_INDEXED = frozenset({"filename", "hashes"})  # keys of a file in a package index, not in a native manifest
 
 _HTML = re.compile(
     r"(?:<\?xml[^>]{0,200}>|<!--[^>]{0,1000}-->|\s){0,4}<(?:!doctype\s+html|html|head|body|h1|pre)\b",
     re.IGNORECASE,
 )
 _SITEMAP = re.compile(r"<(?:urlset|sitemapindex)\b")
-_LOOKED_AT = 20  # lines, for what one line does not tell
+_LOOKED_AT = 20  # lines, if one line is not enough to decide
 
 
 def reader_for(source: Source, name: str | None, options: ReadingOptions | None = None) -> Reader:
-    """The reader of that format, or of the detected one.
+    """The reader of the format ``name``, or else of the detected format.
 
     Raises:
         UsageError: there is no format of that name.
@@ -172,7 +172,7 @@ def _make_refusal(name: str) -> Reader:
 
 
 def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
-    """The name of the format that ``source`` seems to have, also of one that cfetch refuses."""
+    """The name of the format that ``source`` seems to have; it may be a format that cfetch refuses."""
     start = source.read(0, HEAD_BYTES)
     if start.startswith(MAGIC):
         return "parquet"
@@ -207,13 +207,13 @@ def _markup_kind(head: str) -> str:
 
 
 def _suffix(name: str) -> str:
-    """The ending that tells the format, in lower case: what stands before ``.gz`` and the like."""
+    """The ending that tells the format, in lower case; ``.gz`` and similar endings are skipped."""
     path = PurePosixPath(name.partition("?")[0].lower())
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
 def _kind_of_lines(first: str, head: str) -> str:
-    """What the first line that is no comment tells beyond doubt; empty where the ending decides."""
+    """The format, if the first line that is no comment tells it for sure; else empty."""
     if is_checksum_line(first):
         return "sha256sum"
     if looks_like_aria2(head):
@@ -234,7 +234,7 @@ def _kind_of_lines(first: str, head: str) -> str:
 
 
 def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> str:
-    """``csv`` where the first line names a column of URLs, or one of its cells between tabs is one."""
+    """``csv`` if the first line names a column of URLs, or has tabs and one URL as a cell; else empty."""
     if options is not None and options.url_column is not None:
         return "csv"
     if ending == "csv":
@@ -251,7 +251,7 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
 
 
 def _json_kind(head: str, ending: str, source: Source) -> str:
-    """The kind of a document that is an object; what tells it may stand behind all its files."""
+    """The format of a document that is an object; the key that decides may come after all its files."""
     keys, end, listed = _first_object(head)
     is_told = keys <= _NATIVE_KEYS or keys & _TELLING_KEYS or _find_known(keys, _KNOWN_OBJECTS)
     if end is None and not is_told and ending != "jsonl":
@@ -273,9 +273,9 @@ def _find_known(keys: set[str], known: tuple[tuple[str, tuple[frozenset[str], ..
 
 
 def _first_object(head: str) -> tuple[set[str], int | None, set[str]]:
-    """The keys of the first object that ``head`` shows, where it ends if it does, and those of what it lists.
+    """The keys of the first object in ``head``, its end if it is there, and the keys of its first file.
 
-    That is the first object in an array.
+    Its first file is the first object within an array.
     """
     keys: set[str] = set()
     listed: set[str] = set()

@@ -1,6 +1,6 @@
-"""A file report of the European Nucleotide Archive: lists of addresses, sizes and MD5 with ``;`` in a cell.
+"""A file report of the European Nucleotide Archive: cells hold addresses, sizes and MD5, separated by ``;``.
 
-The columns are ``fastq_ftp``, ``fastq_md5`` and ``fastq_bytes``, or the same of ``submitted``, ``sra`` or
+The columns are ``fastq_ftp``, ``fastq_md5`` and ``fastq_bytes``, or the same with ``submitted``, ``sra`` or
 ``bam``. The addresses have no scheme; the archive serves them by https.
 """
 

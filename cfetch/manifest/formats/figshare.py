@@ -8,12 +8,12 @@ from cfetch.manifest.formats.whole_json import list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
-PAGE = 10  # files of one answer, unless it was asked for more by page_size
+PAGE = 10  # files in one answer, unless page_size asks for more
 _PAGE_SIZE = re.compile(r"[?&](?:page_size|limit)=([0-9]{1,9})(?:[&#]|\Z)")
 
 
 def read_figshare(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows: ``url``, ``path``, ``size`` and ``md5``. A mere link to elsewhere has no size."""
+    """The rows: ``url``, ``path``, ``size`` and ``md5``. A link to another site has no size."""
     article = load_json(source, "the article")
     files = list(list_objects(article, None if isinstance(article, list) else "files"))
     asked = _PAGE_SIZE.search(source.own_url or "")

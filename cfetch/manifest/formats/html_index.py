@@ -1,6 +1,6 @@
 """The page that a web server makes of a directory: Apache, nginx, lighttpd, Python's http.server and others.
 
-Links to sort it are left out. As a manifest a page means the files of that very directory;
+Links that sort the page are left out. As a manifest, a page means only the files of its own directory;
 ``run/index_tree.py`` reads the pages of its directories too.
 """
 
@@ -28,14 +28,14 @@ CUT = "the page is cut off: it has no </html>"
 
 
 def is_directory_index(head: str) -> bool:
-    """Whether an HTML page says of itself that it is the listing of a directory."""
+    """Whether the title or heading of an HTML page says that it is the listing of a directory."""
     return _INDEX.search(head) is not None
 
 
 class Page(NamedTuple):
-    """What a page lists, relative to its directory and encoded as there; directories end with a slash.
+    """The links of a page, relative to its directory and encoded as there; directories end with a slash.
 
-    Each of ``files`` comes after the number of its line. ``is_cut``: its end is missing.
+    Each of ``files`` comes with the number of its line. ``is_cut``: the end of the page is missing.
     """
 
     files: list[tuple[int, str]]
@@ -44,13 +44,13 @@ class Page(NamedTuple):
 
 
 def find_place(url: str) -> str | None:
-    """The URL of the directory whose page was had from ``url``, with a slash at its end."""
+    """The URL of the directory whose page is at ``url``, with a slash at its end."""
     match = _PLACE.match(url)
     return match[0] if match else None
 
 
 def read_page(text: str, place: str | None) -> Page:
-    """What the page of the directory at ``place`` lists; None: nobody knows where the page was had."""
+    """Read the page of the directory at ``place``, which is None if the page's address is unknown."""
     page = Page([], [], bool(_BEGIN.search(text) and not _END.search(text)))
     line, end = 1, 0
     seen: set[str] = set()
@@ -64,12 +64,12 @@ def read_page(text: str, place: str | None) -> Page:
         if name.endswith("/"):
             page.directories.append(f"{name.rstrip('/')}/")
         else:
-            page.files.append((line, f"./{name}" if ":" in name else name))  # else it would be a scheme's
+            page.files.append((line, f"./{name}" if ":" in name else name))  # else it would end a scheme
     return page
 
 
 def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows, each with a ``url`` alone; relative ones where nobody knows where the page was had."""
+    """Yield the rows, each with only a ``url``, relative to the page's directory."""
     page = read_page(load_text(source, "the page"), find_place(document.base() or ""))
     if page.is_cut:
         document.note_partial(CUT)
@@ -82,7 +82,7 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
 
 
 def _name_within(link: str, place: str | None) -> str | None:
-    """The link relative to its directory; None for what lies elsewhere."""
+    """The link relative to its directory; None if it leads out of the directory or below it."""
     if place is not None:
         try:
             link = urljoin(place, link)

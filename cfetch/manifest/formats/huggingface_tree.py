@@ -1,6 +1,6 @@
 """The tree of a Hugging Face repository: ``/api/datasets/OWNER/NAME/tree/REVISION?recursive=true``.
 
-URLs are relative to the repository's ``resolve`` address, which the tree's own address tells.
+URLs are relative to the repository's ``resolve`` address, which follows from the tree's own address.
 """
 
 import re
@@ -13,14 +13,14 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
 
-PAGE = 1000  # entries of one answer; a longer tree goes on in another one
+PAGE = 1000  # entries in one answer; a longer tree goes on in another answer
 _TREE = re.compile(
     r"(?P<host>https?://[^/]+)/api/(?P<kind>datasets|spaces|models)/(?P<name>[^?]+)/tree/(?P<revision>[^/?]+)"
 )
 
 
 def read_huggingface_tree(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows: ``url``, ``path``, ``size``, and ``sha256`` of large files, ``git_sha1`` of others."""
+    """The rows: ``url``, ``path``, ``size``, and ``sha256`` for large files or ``git_sha1`` for others."""
     match = _TREE.match(source.own_url or "")
     if match:
         kind = "" if match["kind"] == "models" else f"{match['kind']}/"

@@ -1,9 +1,9 @@
 """JSON: the native document, ``{"version": 1, "base_url": …, "headers": {…}, "files": […]}``, or an array.
 
-An array holds the entries alone: objects with foreign keys too (``manifest/columns.py``), or URLs.
+An array holds only the entries: URLs, or objects, which may have foreign keys (``manifest/columns.py``).
 
 The document is never in memory as a whole: a window slides over it, and each element of ``files`` is decoded
-as soon as the window holds it. The keys may stand in any order.
+as soon as the window holds it. The keys may come in any order.
 """
 
 import json
@@ -22,7 +22,7 @@ _TOP_KEYS = (*HEADER_KEYS, "files")
 
 
 def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    """The rows of ``files``, or of the array that the document is."""
+    """Yield the rows of ``files``, or of the document itself if it is an array."""
     window = _Window(source)
     if window.peek() == "[":
         yield from _rename_rows(read_elements(source), document, faults)
@@ -64,7 +64,7 @@ def _take(key: str, value: object, line: int, document: Document, faults: Faults
 
 
 def read_elements(source: Source) -> Iterator[Row]:
-    """The elements of a document that is an array. Raises BrokenDocumentError: it is none."""
+    """Yield the elements of a document that is an array. Raises BrokenDocumentError: it is no array."""
     window = _Window(source)
     yield from _elements(window, "rows")
     if window.peek():
@@ -72,7 +72,7 @@ def read_elements(source: Source) -> Iterator[Row]:
 
 
 def _rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iterator[Row]:
-    """The rows with native keys only; a row that is a text is a URL. What was left out goes to the notes."""
+    """Give rows native keys; a row that is a text is a URL. The notes name the columns that are left out."""
     columns = document.make_columns()
     for row in rows:
         try:
@@ -98,7 +98,7 @@ def _elements(window: "_Window", array: str) -> Iterator[Row]:
 
 
 def _find_base_url(source: Source) -> str | None:
-    """Walk the document once more for a ``base_url`` behind its entries; faults are told by the main walk."""
+    """Walk the document once more for a ``base_url`` after its entries; the main walk reports the faults."""
     document = Document()
     try:
         for _ in read_json(source, document, Faults()):
@@ -109,7 +109,7 @@ def _find_base_url(source: Source) -> str | None:
 
 
 class _Window:
-    """The part of the text that is being read. ``pos`` is where reading stands in it."""
+    """The part of the text that is being read; ``pos`` is the current position in it."""
 
     def __init__(self, source: Source) -> None:
         self._texts = source.texts()
@@ -117,7 +117,7 @@ class _Window:
         self._line = 1
         self._counted = 0
         self._dropped = 0
-        self._line_begin = 0  # in characters of the document, of the line that the window begins in
+        self._line_begin = 0  # where the window's first line begins, in characters of the document
         self.pos = 0
 
     def line(self) -> int:
@@ -127,7 +127,7 @@ class _Window:
         return self._line
 
     def peek(self) -> str:
-        """The next character that is no space, with ``pos`` on it; empty at the end."""
+        """The next character that is no space, and set ``pos`` to it; empty at the end."""
         if self.pos < len(self._text) and (char := self._text[self.pos]) > " ":
             return char
         while True:
@@ -142,7 +142,7 @@ class _Window:
         """Step over ``char``.
 
         Raises:
-            BrokenDocumentError: something else stands there.
+            BrokenDocumentError: the next character is another one.
         """
         character = self.peek()
         if character != char:
@@ -179,7 +179,7 @@ class _Window:
         return end - self.pos > MAX_ROW_CHARS
 
     def _more(self) -> bool:
-        """Let go of what was read, and at least double what is left, so that a long value costs no square."""
+        """Drop the text already read, and at least double the rest: so a long value takes linear time."""
         self.line()
         self._line_begin = self._find_line_begin(self.pos)
         self._text = self._text[self.pos :]

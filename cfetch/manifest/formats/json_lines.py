@@ -1,4 +1,4 @@
-"""JSON Lines: on each line one object with the keys of the native format's ``files``, or with foreign ones.
+"""JSON Lines: on each line one object with the keys of the native format's ``files``, or with foreign keys.
 
 The first line may be a header instead: an object with ``version`` or ``base_url`` and without ``url``. It may
 have ``headers`` too, and holds for all lines.
@@ -14,7 +14,7 @@ from cfetch.manifest.strict_json import decode_text
 
 
 def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    """The rows; blank lines are left out, and a line that is not JSON is a fault of that line alone."""
+    """Yield the rows; blank lines are left out, and a line that is not JSON is a fault only of that line."""
     columns = document.make_columns() if document.options is not None else None
     first = source.begin == 0
     for line, text in source.lines(faults):
@@ -34,13 +34,13 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
 
 
 def is_header(fields: object) -> bool:
-    """Whether a first line is none of the entries."""
+    """Whether a first line is a header and no entry."""
     return type(fields) is dict and "url" not in fields and ("version" in fields or "base_url" in fields)
 
 
 def _take_header(fields: dict[str, object], line: int, document: Document, faults: Faults) -> None:
     before = faults.total
     for key, value in fields.items():
-        if faults.total - before >= MAX_KEPT:  # to look for what is meant takes time
+        if faults.total - before >= MAX_KEPT:  # the search for similar keys takes time
             break
         document.take(key, value, line, faults)

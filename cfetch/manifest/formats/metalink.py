@@ -1,6 +1,6 @@
 """Metalink 4 (RFC 5854): each ``file`` with its size, hashes and sources, the best source by priority first.
 
-The document is parsed as it streams by, so that memory does not grow with it. Document types and entities are
+The document is parsed as a stream, so that memory does not grow with it. Document types and entities are
 refused. Hashes of pieces, torrents and sources that are not http are left out.
 """
 
@@ -19,18 +19,18 @@ from cfetch.manifest.strict_json import Misfit
 
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
 MAX_DEPTH = 32  # Metalink has five levels; elements of other namespaces have a few of their own
-MAX_PARTS = 10_000  # of one file; they are held until it ends
-LAST_PRIORITY = 999_999  # section 4.2.16.1: what a source without a priority has
+MAX_PARTS = 10_000  # sizes, hashes and sources of one file; they are in memory until it ends
+LAST_PRIORITY = 999_999  # section 4.2.16.1: the priority of a source that states none
 
 _ALGORITHMS = {"sha-512": "sha512", "sha-256": "sha256", "sha-1": "sha1", "md5": "md5"}
-"""The registry's name of a hash (RFC 5854 refers to IANA's "Hash Function Textual Names") -> ours."""
+"""The registry's name of a hash (IANA's "Hash Function Textual Names", see RFC 5854) -> cfetch's name."""
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _HTTP = re.compile(r"https?:", re.IGNORECASE)
 
 
 def read_metalink(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows, each with the line of its ``file`` element.
+    """Yield the rows, each with the line number of its ``file`` element.
 
     Raises:
         UsageError: the library defusedxml is not installed.
@@ -77,7 +77,7 @@ class _File:
 
 
 class _Files(xml.sax.ContentHandler):
-    """Collects the file at hand; ``take_rows`` hands over those that are complete."""
+    """Collects the current file; ``take_rows`` returns the files that are complete."""
 
     def __init__(self, parser: Any, faults: Faults) -> None:  # noqa: ANN401
         super().__init__()
@@ -98,7 +98,7 @@ class _Files(xml.sax.ContentHandler):
         return rows
 
     def check_length(self) -> None:
-        """A tag or comment that does not end would be held in memory as a whole."""
+        """Limit the length of a tag or comment, as it is in memory as a whole until it ends."""
         if self.fed_chars - self._heard_at > MAX_ROW_CHARS:
             raise self._make_broken_error(
                 f"a tag, a comment or a text is longer than {MAX_ROW_CHARS} characters"

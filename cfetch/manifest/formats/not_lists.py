@@ -1,6 +1,6 @@
-"""Files that people give as a manifest and that are none: what each is, and the way out.
+"""Files that are no lists, but that users give as a manifest: their kinds, and advice for each.
 
-A format of this table is refused by name, so that a person learns more than where the first odd byte stands.
+The message names the kind, so that the user learns more than the place of the first bad byte.
 """
 
 import re
@@ -38,7 +38,7 @@ MESSAGES = {
 
 
 def find_kind(start: bytes) -> str:
-    """The kind of a file that begins so; empty if it may be a list."""
+    """The kind of a file with these first bytes; empty if it may be a list."""
     if _TORRENT.match(start):
         return "torrent"
     for magic, kind in _BINARIES:

@@ -1,4 +1,4 @@
-"""A project of a package index in JSON (PEP 691): ``/simple/NAME/`` asked for as JSON."""
+"""A project of a package index in JSON (PEP 691): the JSON form of ``/simple/NAME/``."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
-"""How much memory the pages of a Parquet table take, by their own headers, before a byte is decompressed.
+"""Measures how much memory the pages of a Parquet table take, by their headers, before they are decompressed.
 
 A few hundred bytes can claim gigabytes: a page that decompresses to any size, one dictionary value for every
-row, nulls without end, one list with all values. Arrow allocates what a page's header says and expands what
-its encoding says, so these headers count here, and not the footer's sums, which may say less.
+row, nulls without end, one list with all values. Arrow allocates memory by a page's header and expands values
+by its encoding, so these headers count here, and not the footer's sums, which may be too small.
 
 Format: parquet-format, ``parquet.thrift`` (PageHeader), in Thrift's compact protocol.
 """
@@ -18,12 +18,12 @@ from typing import Any, BinaryIO, NamedTuple
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.faults import BrokenDocumentError
 
-FREE_ROWS = 100_000  # a second's work, whatever they are
-ROWS_PER_BYTE = 8  # of the file, beyond those: numbered URLs in the densest encoding take a byte a row
+FREE_ROWS = 100_000  # a second's work for rows of any kind
+ROWS_PER_BYTE = 8  # of the file, beyond FREE_ROWS: numbered URLs in the densest encoding take a byte a row
 FREE_VALUES = 1 << 20  # of lists
 BATCH_BYTES = 32 << 20  # of one batch of rows, as Arrow holds it
-LIST_BYTES = 128 << 20  # of one list, which may be that of a whole row group
-SHORT_BYTES = BATCH_BYTES // 512  # a dictionary below it bounds its values well enough
+LIST_BYTES = 128 << 20  # of one list, which may hold the values of a whole row group
+SHORT_BYTES = BATCH_BYTES // 512  # below this, a dictionary's size is a good enough limit for its values
 FIXED_BYTES = 16  # of a number or a moment
 MAX_COLUMNS = 1000  # leaves; a table of entries has a dozen
 _HEADER_BYTES = (1 << 12, 16 << 20)  # most headers are below 100 bytes; Arrow reads none above 16 MiB
@@ -34,16 +34,16 @@ _DICTIONARY_PAGE = 2
 _DICTIONARY_ENCODINGS = frozenset({2, 8})  # PLAIN_DICTIONARY, RLE_DICTIONARY
 _DELTA_BYTE_ARRAY = 7
 _KINDS = {0: 5, 2: 7, 3: 8}
-"""A page's type -> the field of its header that says more: data, dictionary, data of version 2."""
+"""A page's type -> the field of its header with the details: data, dictionary, data of version 2."""
 
 
 def refuse_bomb(what: str) -> BrokenDocumentError:
-    """The fault of a table that claims more than its size bears."""
+    """The fault of a table that claims too much for its size."""
     return BrokenDocumentError(0, f"{what}; write it as JSON Lines yourself if you trust it")
 
 
 class Chunk(NamedTuple):
-    """The pages of one column of a row group: where they begin, their bytes in the file, their values."""
+    """The pages of one column of a row group: their position, their bytes in the file, their values."""
 
     begin: int
     stored_bytes: int
@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """Its rows, its bytes when decompressed (as the footer says), and its columns in the schema's order."""
+    """Rows, bytes when decompressed (as the footer says), and columns in the schema's order."""
 
     rows: int
     plain_bytes: int
@@ -60,10 +60,10 @@ class RowGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class Measure:
-    """What a reader may rely on.
+    """The limits that a reader may rely on.
 
-    ``row_bytes``: no row takes more, on average over a batch of rows, outside of lists. ``as_dictionary``:
-    the list columns that must stay dictionaries, because one value may stand for many.
+    ``row_bytes``: the most that a row takes, on average over a batch of rows, without lists.
+    ``as_dictionary``: the list columns that must stay dictionaries, because a value may be repeated often.
     """
 
     row_bytes: int = 1
@@ -88,13 +88,13 @@ class _Column:
         if not self.values:
             self.begins_with_dictionary = encoding in _DICTIONARY_ENCODINGS
         self.values += about.get(1, 0)
-        if encoding == _DELTA_BYTE_ARRAY:  # each value repeats the one before it for nothing
+        if encoding == _DELTA_BYTE_ARRAY:  # each value can repeat the one before it without bytes
             self.delta_bytes = max(self.delta_bytes, size)
         elif encoding not in _DICTIONARY_ENCODINGS:
             self._plain_width = max(self._plain_width, -(-size // max(1, about.get(1, 0))))
 
     def find_width(self, find_longest: Callable[[], int]) -> int:
-        """The most that a value takes; ``find_longest``: of the dictionary's, where that is worth a look."""
+        """The most bytes of a value; ``find_longest`` measures the dictionary's values, if that may help."""
         longest = self.dictionary_bytes
         if longest > SHORT_BYTES and self.begins_with_dictionary:
             longest = min(longest, find_longest())
@@ -104,8 +104,8 @@ class _Column:
 def read_row_groups(file: BinaryIO) -> list[RowGroup]:
     """The row groups of a table, as its footer describes them.
 
-    It is read here and not by pyarrow, whose metadata ends the process by ``abort`` where a footer is not
-    consistent: 26.0 lets an exception of C++ out of ``RowGroupMetaData.column``.
+    It is read here and not by pyarrow, as an inconsistent footer makes pyarrow ``abort`` the process: 26.0
+    lets a C++ exception out of ``RowGroupMetaData.column``.
 
     Raises:
         BrokenDocumentError: there is no such footer.
@@ -124,7 +124,7 @@ def read_row_groups(file: BinaryIO) -> list[RowGroup]:
 
 
 def _make_group(fields: dict[int, Any]) -> RowGroup:
-    """Field numbers are those of RowGroup, ColumnChunk and ColumnMetaData in ``parquet.thrift``."""
+    """Make a group; fields are numbered as RowGroup, ColumnChunk, ColumnMetaData in ``parquet.thrift``."""
     chunks = []
     for column in fields[1]:
         about = column[3]
@@ -147,10 +147,10 @@ def measure_pages(
 ) -> Measure:
     """Walk over the page headers of ``columns`` in ``groups``; ``schema`` is the ``ParquetFile``'s.
 
-    ``find_longest``: the bytes of the longest value in the dictionary of a column of a row group.
+    ``find_longest`` returns the bytes of the longest value in the dictionary of a column of a row group.
 
     Raises:
-        BrokenDocumentError: it claims more rows, values or bytes than a file of its size bears, or a header
+        BrokenDocumentError: the table claims too many rows, values or bytes for its size, or a header
             cannot be read.
         OSError: the file cannot be read.
     """
@@ -187,7 +187,7 @@ def measure_pages(
 
 
 class _Sums:
-    """What a file of ``size_bytes`` has claimed so far. Methods raise BrokenDocumentError: it is too much."""
+    """The claims of a file of ``size_bytes`` so far. Methods raise BrokenDocumentError if it is too much."""
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -230,7 +230,7 @@ class _Sums:
 
 
 def _read_pages(file: BinaryIO, chunk: Chunk, size_bytes: int) -> Iterator[dict[int, Any]]:
-    """The headers of a column chunk's pages, found where Arrow finds them."""
+    """Yield the headers of a column chunk's pages, at the positions where Arrow reads them."""
     position, end, values = chunk.begin, chunk.begin + chunk.stored_bytes, 0
     if not 0 <= position <= end <= size_bytes:
         raise BrokenDocumentError(0, "it is not a Parquet table (a column lies outside of the file)")
@@ -245,7 +245,7 @@ def _read_pages(file: BinaryIO, chunk: Chunk, size_bytes: int) -> Iterator[dict[
 
 
 def _about(page: dict[int, Any]) -> dict[int, Any]:
-    """The part of a page's header that is its type's own."""
+    """The part of a page's header that depends on its type."""
     about = page.get(_KINDS.get(page[1], -1), {})
     if type(about) is not dict or any(
         type(number := about.get(field, 0)) is not int or number < 0 for field in (1, 2, 4)
@@ -263,7 +263,7 @@ def _read_header(file: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
             if not all(type(page.get(key)) is int for key in (1, 2, 3)):
                 break
             return page, header_bytes
-        except IndexError:  # it goes on
+        except IndexError:  # the header is longer
             continue
         except ValueError:
             break
@@ -274,7 +274,7 @@ def _read_header(file: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
 
 
 def _read_struct(data: bytes, position: int, depth: int) -> tuple[dict[int, Any], int]:
-    """The fields by number: integers, structs and lists of them; None for what else there is."""
+    """The fields by number: integers, structs and lists of them; None for values of other types."""
     if depth == 0:
         raise ValueError("nested too deeply")
     fields: dict[int, Any] = {}
@@ -309,7 +309,7 @@ def _read_value(data: bytes, position: int, kind: int, depth: int) -> tuple[Any,
 
 
 def _read_list_head(data: bytes, position: int) -> tuple[int, int, int]:
-    """How many elements there are, their type, and where they begin."""
+    """The number of elements, their type, and the position of the first one."""
     head = data[position]
     count, position = head >> 4, position + 1
     if count == 15:

@@ -1,9 +1,9 @@
-"""Parquet: the columns are the native keys or foreign ones, and only those that are wanted are read.
+"""Parquet: the columns are native or foreign keys, and only the columns that are needed are read.
 
-``manifest/columns.py`` chooses them. A null is a key not given. Faults name the row, counted from 0.
+``manifest/columns.py`` chooses them. A null means that the key is not given. Faults name the row, from 0.
 
 ``headers`` may be a map, a struct or JSON in a string; ``mirrors`` a list or JSON in a string; ``expires_at``
-a timestamp with a time zone too. Rows come in small batches, however large the row groups are. Nothing
+a timestamp with a time zone too. Rows are read in small batches, however large the row groups are. No value
 becomes a Python object before ``parquet_pages`` has measured it and its bytes are counted in Arrow.
 """
 
@@ -23,7 +23,7 @@ from cfetch.manifest.strict_json import Misfit, quoted_key
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 512
-CELL_BYTES = 8  # of a cell that is no text, and of each value of a list
+CELL_BYTES = 8  # for a cell that is no text, and in addition for each value of a list
 
 
 def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -37,7 +37,7 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
         import pyarrow.parquet as pq
     except ImportError:
         raise UsageError(missing_library("Parquet", "pyarrow", "parquet")) from None
-    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own keeps some 30 MiB more
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own pool keeps some 30 MiB more
     try:
         table = pq.ParquetFile(source.file, pre_buffer=False)
         metadata = table.metadata
@@ -71,7 +71,7 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
 
 
 def _find_longest(table: Any, column: str, group: int) -> int:  # noqa: ANN401 - pyarrow is not typed
-    """The bytes of the longest value of a dictionary, which comes whole with the first row."""
+    """The bytes of the longest value of a dictionary; the first row brings the whole dictionary."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -81,7 +81,7 @@ def _find_longest(table: Any, column: str, group: int) -> int:  # noqa: ANN401 -
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         values = values.values
     if not pa.types.is_dictionary(values.type) or not len(values.dictionary):
-        return BATCH_BYTES  # of a map or a struct: nobody has looked
+        return BATCH_BYTES  # a map or a struct, which is not measured
     longest: int = pc.max(_widths(values.dictionary)).as_py()
     return longest
 
@@ -98,7 +98,7 @@ def _read_batches(
     *,
     has_dictionaries: bool,
 ) -> Iterator[Row]:
-    """The rows by native keys; ``keys`` has the key of each column."""
+    """Yield the rows by native keys; ``keys`` has the key of each column."""
     text_bytes = 0
     for batch in batches:
         names = [keys[name] for name in batch.schema.names]
@@ -123,7 +123,7 @@ def _read_batches(
 
 
 def _cut_batch(widths: Sequence[int]) -> Iterator[tuple[int, int | None]]:
-    """Runs of rows that fit into the memory together; None is the end of a row that is too long for any."""
+    """Yield runs of rows that fit into memory together; None as the end marks a row that is too long."""
     begin, size_bytes = 0, 0
     for row, width in enumerate(widths):
         if width > MAX_ROW_CHARS or size_bytes + width > BATCH_BYTES:
@@ -140,7 +140,7 @@ def _cut_batch(widths: Sequence[int]) -> Iterator[tuple[int, int | None]]:
 
 
 def _row_widths(batch: Any) -> list[int]:  # noqa: ANN401
-    """The bytes that each row will have as Python objects, nearly."""
+    """The approximate bytes of each row as Python objects."""
     import pyarrow.compute as pc
 
     total = _widths(batch.column(0))
@@ -196,7 +196,7 @@ def _choose_columns(
     document: Document,
     faults: Faults,
 ) -> dict[str, str]:
-    """Column -> native key, for those that are read; empty if there are faults."""
+    """Column -> native key, for the columns that are read; empty if there are faults."""
     if leaves > MAX_COLUMNS:
         raise BrokenDocumentError(0, f"it has more than {MAX_COLUMNS} columns; known are {', '.join(KEYS)}")
     columns = document.make_columns()
@@ -232,7 +232,7 @@ def _is_text(kind: Any) -> bool:  # noqa: ANN401
 
 
 def _is_readable(name: str, kind: Any) -> bool:  # noqa: ANN401
-    """Whether a column's bytes can be told: a value of a fixed size may have any size."""
+    """Whether a column's type is allowed for its key, so that its bytes can be measured."""
     import pyarrow as pa
 
     types = pa.types

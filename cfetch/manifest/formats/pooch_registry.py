@@ -17,7 +17,7 @@ _LINE = re.compile(
 
 
 def is_registry_line(line: str) -> bool:
-    """Whether a line looks like one of these; in a checksum list the hash stands first."""
+    """Whether a line is of this format; in a checksum list, the hash comes first."""
     match = _LINE.match(line)
     return match is not None and "://" not in match["name"] and _algorithm(match) is not None
 

@@ -14,7 +14,7 @@ _DIGITS = re.compile(r"[0-9]{1,20}\Z")
 
 
 def read_ro_crate(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The rows: ``url``, ``path`` of a relative one, ``size`` and ``sha256``."""
+    """The rows: ``url``, ``path`` if it is relative, ``size`` and ``sha256``."""
     for entity in list_objects(load_json(source, "the crate"), "@graph"):
         kinds = entity.get("@type")
         name = entity.get("@id")

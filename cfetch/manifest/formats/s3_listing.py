@@ -1,8 +1,8 @@
 """Listings of a bucket: ``aws s3 ls --recursive``, and the CSV files of an S3 inventory.
 
-The first names no bucket, so its keys are relative to a base URL. An inventory names it: without a base URL
-its rows are ``s3://bucket/key``. Only current versions count. ETags are no hashes: of large or encrypted
-objects they are something else.
+``aws s3 ls`` names no bucket, so its keys are relative to a base URL. An inventory names the bucket: without
+a base URL its rows are ``s3://bucket/key``. Only current versions count. ETags are not used as hashes, as for
+large or encrypted objects they are no hash of the content.
 """
 
 import csv
@@ -29,7 +29,7 @@ _FLAGS = ("true", "false")
 
 
 def is_listing_line(line: str) -> bool:
-    """Whether a line is one of ``aws s3 ls``."""
+    """Whether a line comes from ``aws s3 ls``."""
     is_file = _LS_LINE.match(line) or _LS_HUMAN.match(line)
     return is_file is not None or line.lstrip(" ").startswith("PRE ")
 
@@ -51,7 +51,7 @@ def read_s3_listing(source: Source, document: Document, faults: Faults) -> Itera
                 faults.add(line, "its size is rounded; list the bucket without --human-readable")
             elif not _LS_REST.match(text):
                 faults.add(line, "it is not a line of aws s3 ls: a date, a time, a size and a key")
-        elif not match["key"].endswith("/"):  # the mark of an empty directory
+        elif not match["key"].endswith("/"):  # such a key marks an empty directory
             yield Row(
                 line,
                 {"url": make_relative_url(match["key"]), "path": match["key"], "size": int(match["size"])},
@@ -88,12 +88,12 @@ def _split(line: str) -> list[str]:
 
 
 def _is_delete_marker(cells: Sequence[str]) -> bool:
-    """Whether a row of a versioned bucket's inventory says that an object was deleted: it has no size."""
+    """Whether a row of a versioned bucket's inventory is a delete marker, which has no size."""
     return len(cells) > 4 and _BUCKET.match(cells[0]) is not None and cells[4] == "true" and "" in cells[5:]
 
 
 def _find_size(cells: Sequence[str]) -> int | None:
-    """The place of the size, which stands before the time of the last change."""
+    """The place of the size, which comes just before the time of the last change."""
     if len(cells) < 4 or not _BUCKET.match(cells[0]):
         return None
     for place in range(2, len(cells) - 1):

@@ -18,7 +18,7 @@ _KEPT = 2 * MAX_URL_CHARS
 
 
 def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    """The rows, each with a ``url`` alone."""
+    """Yield the rows, each with only a ``url``."""
     if "<sitemapindex" in source.head():
         raise BrokenDocumentError(0, "it is an index of sitemaps; give one of the sitemaps that it names")
     line, rest, unread = 1, "", 0

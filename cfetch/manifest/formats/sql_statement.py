@@ -1,8 +1,8 @@
 """A Databricks SQL statement's reply with ``external_links``, as the API returns it; each link is an entry.
 
-A whole reply and the bare ``{"external_links": […]}`` of a chunk request both read. One reply may hold many
-links: the way goes on from the *last* link's ``next_chunk_index``, and where there is none the result ends.
-Counting on from the first link's index instead would read chunks twice.
+The reader accepts a whole reply, and the bare ``{"external_links": […]}`` of a chunk request. One reply may
+hold many links: the next chunk is the *last* link's ``next_chunk_index``; if there is none, the result ends.
+If one counted on from the first link's index instead, chunks would be read twice.
 """
 
 import re
@@ -19,7 +19,7 @@ from cfetch.secret import printable
 
 MAX_REPLY_BYTES = (
     16 << 20
-)  # of one reply, read as a whole: 100 GiB of chunks make some MiB; 25 times as objects
+)  # of one reply, read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}
@@ -31,11 +31,11 @@ _KEYS = {
     "expiration": "expires_at",
     "http_headers": "headers",
 }
-"""A link's key -> an entry's."""
+"""A link's key -> an entry's key."""
 
 
 def statement_id_of(file: BinaryIO) -> str | None:
-    """The ``statement_id`` that a statement's reply begins with; None for anything else."""
+    """The ``statement_id`` at the beginning of a statement's reply; None for any other document."""
     file.seek(0)
     head = file.read(HEAD_BYTES).decode("utf-8", "replace")
     match = _STATEMENT_ID.search(head) if head.lstrip().startswith("{") else None
@@ -46,7 +46,7 @@ def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
     """The links of one reply as entries, for a refresh: match by ``chunk``, take url, headers, expires_at.
 
     Raises:
-        ManifestError: the reply is not what the API returns; all faults at once.
+        ManifestError: the reply does not follow the API; it names all faults.
     """
     faults = Faults()
     entries: list[Entry] = []
@@ -62,7 +62,7 @@ def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
 
 
 def read_sql_statement(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-    """The links with rows in them, of this reply and of those that ``source.fetch_chunk`` brings."""
+    """Yield the links whose chunks have rows, of this reply and of the replies by ``source.fetch_chunk``."""
     reply = _decode(source.read(0, MAX_REPLY_BYTES + 1), "the reply")
     _check_state(reply)
     links = _Links(_ending(reply), faults)
@@ -141,7 +141,7 @@ def _decode(data: bytes, what: str) -> dict[str, Any]:
 
 
 def _part(reply: dict[str, Any], key: str) -> dict[str, Any]:
-    """The object under ``key``; empty when not given."""
+    """The object under ``key``; empty if it is not given."""
     part = reply.get(key)
     if part is not None and type(part) is not dict:
         raise BrokenDocumentError(0, f"{key} must be an object, not {kind_of(part)}")
@@ -168,7 +168,7 @@ def _external_links(reply: dict[str, Any]) -> list[Any]:
 
 
 def _ending(reply: dict[str, Any]) -> str:
-    """The file ending of the chunks; the manifest tells what was done, the request only what was wished."""
+    """The file ending of the chunks, from the reply's manifest, which states the actual format."""
     manifest = _part(reply, "manifest")
     stated = [manifest.get(key) for key in ("format", "result_compression")]
     form, compression = (text if type(text) is str else "" for text in stated)

@@ -1,6 +1,6 @@
-"""A STAC item, or the items of a search: every asset, beneath a directory with the item's name.
+"""A STAC item, or the items of a search: every asset, in a directory with the item's name.
 
-Sizes and hashes are those of the file extension (``file:size``, and ``file:checksum`` as a multihash).
+Sizes and hashes come from the file extension (``file:size``, and ``file:checksum`` as a multihash).
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Ro
             href = asset.get("href")
             fields: dict[str, object] = {"url": href, "size": asset.get("file:size")}
             if isinstance(href, str):
-                with suppress(UrlError):  # such a row is judged where all rows without a path are
+                with suppress(UrlError):  # ``check_row`` reports a row without a path
                     fields["path"] = f"{item.get('id')}/{decode_last_segment(href)}"
             yield Row(0, fields | _hash(asset.get("file:checksum")), "assets")
 

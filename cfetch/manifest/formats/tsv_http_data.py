@@ -1,7 +1,8 @@
 """``TsvHttpData-1.0``, the URL lists of Google's Storage Transfer Service.
 
-After a line with that name, tab separated: a URL, its size in bytes, its MD5 in base64. The last two may be
-left out. Paths are the URLs' last segments, as everywhere in cfetch; Google's service keeps host and path.
+After a line with that name, each line has a URL, its size in bytes and its MD5 in base64, tab separated. Size
+and MD5 may be left out. Paths are the URLs' last segments, as everywhere in cfetch; Google's service keeps
+host and path.
 """
 
 import base64

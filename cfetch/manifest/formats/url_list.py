@@ -1,7 +1,6 @@
 """A plain list: one URL a line. Blank lines, and lines that begin with ``#``, are left out.
 
-A relative line without a query, as in the path lists of web archives, keeps its path like one of a checksum
-list.
+A relative line without a query, as in the path lists of web archives, keeps its path, as in a checksum list.
 """
 
 import re
@@ -17,7 +16,7 @@ _RELATIVE = re.compile(r"(?![A-Za-z][A-Za-z0-9+.-]*:)(?:\./)?([^/?#.][^?#]*[^/?#
 
 
 def read_url_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    """The rows: ``url``, and ``path`` of a relative one unless the user names files in another way."""
+    """The rows: ``url``, and ``path`` if it is relative, unless the user names files in another way."""
     keeps_paths = document.options is not None and document.options.name_by == "last"
     for line, text in source.lines(faults):
         url = text.strip(" \t")

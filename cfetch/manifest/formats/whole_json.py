@@ -1,4 +1,4 @@
-"""What the readers of other programs' JSON share: one document about one data set, read as a whole."""
+"""Functions for readers of other programs' JSON: one document about one data set, read as a whole."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit, decode_text, kind_of
 
-MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 files described at length; as Python objects ten times as much
+MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
 
 
 def load_text(source: Source, what: str) -> str:
@@ -23,7 +23,7 @@ def load_text(source: Source, what: str) -> str:
 
 
 def load_json(source: Source, what: str) -> Any:  # noqa: ANN401 - JSON is any value
-    """The whole document; ``what`` is what messages call it. Raises BrokenDocumentError: it is not JSON."""
+    """The whole document; ``what`` is its name for messages. Raises BrokenDocumentError: it is not JSON."""
     document = decode_text(load_text(source, what), 1)
     if isinstance(document, Misfit):
         raise BrokenDocumentError(1, f"{what} is {document.reason}")
@@ -31,7 +31,7 @@ def load_json(source: Source, what: str) -> Any:  # noqa: ANN401 - JSON is any v
 
 
 def load_object(source: Source, what: str) -> dict[str, Any]:
-    """The same of a document that is an object. Raises BrokenDocumentError: it is none."""
+    """The same for a document that is an object. Raises BrokenDocumentError: it is no object."""
     document = load_json(source, what)
     if not isinstance(document, dict):
         raise BrokenDocumentError(1, f"{what} must be an object, not {kind_of(document)}")
@@ -39,17 +39,17 @@ def load_object(source: Source, what: str) -> dict[str, Any]:
 
 
 def get_object(holder: object, *keys: str) -> dict[str, Any]:
-    """The object under a path of keys; empty where there is none."""
+    """The object under a path of keys; empty if there is none."""
     for key in keys:
         holder = holder.get(key) if isinstance(holder, dict) else None
     return holder if isinstance(holder, dict) else {}
 
 
 def list_objects(holder: object, key: str | None = None) -> Iterator[dict[str, Any]]:
-    """The objects of the array that ``holder`` is, or has under ``key``.
+    """Yield the objects of an array: ``holder`` itself, or its value under ``key``.
 
     Raises:
-        BrokenDocumentError: one of its elements is no object, so that nobody knows what it stands for.
+        BrokenDocumentError: an element is no object, so its meaning is unknown.
     """
     array = holder if key is None else holder.get(key) if isinstance(holder, dict) else None
     for place, element in enumerate(array if isinstance(array, list) else ()):
@@ -60,7 +60,7 @@ def list_objects(holder: object, key: str | None = None) -> Iterator[dict[str, A
 
 
 def hash_fields(text: object) -> dict[str, object]:
-    """``sha256:…`` as a row's field; empty for another algorithm, or where it is no such text."""
+    """``sha256:…`` as a row's field; empty for an unknown algorithm, or another value."""
     if not isinstance(text, str):
         return {}
     algorithm, _, digits = text.partition(":")

@@ -21,6 +21,6 @@ def read_zenodo(source: Source, document: Document, faults: Faults) -> Iterator[
         path = file.get("key", file.get("filename"))
         checksum = file.get("checksum")
         digest = hash_fields(checksum)
-        if isinstance(checksum, str) and ":" not in checksum:  # as older records have it
+        if isinstance(checksum, str) and ":" not in checksum:  # in older records
             digest = {"md5": checksum}
         yield Row(0, {"url": url, "path": path, "size": size, **digest}, array)

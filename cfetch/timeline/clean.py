@@ -156,7 +156,7 @@ def _sweep(table: Table, now_s: float) -> None:
     for directory in files.names(PLANS):
         instant = directory.removeprefix(
             "."
-        )  # a dot: only the run that was freezing it uses this directory
+        )  # with a dot: only the run that was freezing it uses this directory
         # A dead owner puts nothing on the timeline any more, so the entry is looked for after its death.
         is_orphan = _is_signed_by_the_dead(table, directory) and (
             directory != instant or table.store.entry(instant) is None

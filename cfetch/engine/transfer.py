@@ -260,7 +260,7 @@ class Helpers:
 
 
 class Transfer:
-    """One entry being brought. ``adopted_bytes``: taken over from a dead run; None: nobody has looked yet.
+    """One entry being brought. ``adopted_bytes``: taken over from a dead run; None: not looked for yet.
 
     ``staging`` is its batch on a volume, and ``task`` the worker that has it in hand; ``moved``: the batch
     goes to another volume, so this transfer ends without a record.
@@ -325,7 +325,7 @@ class Transfer:
 
     @property
     def is_new(self) -> bool:
-        """Whether nobody has looked yet if the file is in place."""
+        """Whether the file has not been looked for yet."""
         return self.adopted_bytes is None
 
     @property

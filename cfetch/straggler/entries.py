@@ -1,4 +1,4 @@
-"""Which entries of a run have finished, and which are between two attempts."""
+"""Keeps the entries of a run that have finished, and those that are between two attempts."""
 
 
 class Entries:

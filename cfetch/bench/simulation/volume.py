@@ -118,17 +118,17 @@ class SimPart:
         return "size"
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def finish(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002
         """Keep nothing: no later run continues it."""
         return self.position
 
     def discard(self) -> None:
-        """Nothing is there."""
+        """Do nothing: there is no file."""
 
 
 class SimDisk:
@@ -185,35 +185,35 @@ class SimVolume:
         self._draining = False
 
     async def open(self) -> None:
-        """Nothing is there."""
+        """Do nothing: no earlier run has left anything."""
 
     def new_part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
         """Make a new, empty part."""
         return SimPart(self._disk)
 
     def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002
-        """Nothing is there."""
+        """True: no earlier run has left anything."""
         return True
 
     async def verify_existing(self, entry: Entry) -> volume.Standing | None:  # noqa: ARG002
-        """Nothing is there."""
+        """None: no file is there."""
         return None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
-        """Nothing is there."""
+        """Do nothing: no earlier run has left anything."""
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """Nothing is there."""
+        """Do nothing: no earlier run has left anything."""
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:  # noqa: ARG002
-        """Nothing is there."""
+        """An empty holding: no file is there."""
         return volume.Holding()
 
     def mark_batch(self, batch: str) -> None:
-        """No later run comes."""
+        """Do nothing: no later run comes."""
 
     def unmark_batch(self, batch: str) -> None:
-        """No later run comes."""
+        """Do nothing: no later run comes."""
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
         """Publish the parts as soon as everything is written that was taken before."""
@@ -230,7 +230,7 @@ class SimVolume:
         ended(None)
 
     def remove_older(self, path: SafePath) -> None:
-        """There is no older one."""
+        """Do nothing: there is no older file."""
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:  # noqa: ARG002
         """Take back a batch that goes to another volume."""
@@ -255,10 +255,10 @@ class SimVolume:
         self._work.set()
 
     async def wait_for_room(self) -> None:
-        """It is never full."""
+        """Do nothing: it is never full."""
 
     async def free_bytes(self) -> int | None:
-        """No bound."""
+        """None: there is no bound."""
         return None
 
     @property
@@ -273,7 +273,7 @@ class SimVolume:
         return self._disk.unwritten_bytes > 0
 
     def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
-        """It always answers."""
+        """Always 0: it always answers."""
         return 0.0
 
     def abandon(self, why: str) -> None:
@@ -281,4 +281,4 @@ class SimVolume:
         raise NotImplementedError(f"a simulated volume does not hang: {why}")
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""

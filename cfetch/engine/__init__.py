@@ -7,7 +7,7 @@ emits events.
     pool.py             workers, monitor, volumes' tasks; ``search.py``: first, what stands already
     composition.py      makes the pool's parts; ``surroundings.py``: the values they get from outside
     dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
-    courier.py          brings the entry in a worker's hands; ``cancellation.py``: is it or the worker meant
+    courier.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
     committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
     publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends

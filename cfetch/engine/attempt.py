@@ -103,8 +103,8 @@ class Hold:
 class Reply:
     """The server's answer.
 
-    ``has_news_of_size``: the answer stated a size that was not known, and the policy has not been told of it
-    yet. ``carried_bytes``: the bytes that its connection had brought before.
+    ``has_news_of_size``: the number of bytes to fetch is newly known or has changed, and the policy has not
+    been told of it yet. ``carried_bytes``: the bytes that its connection had brought before.
     """
 
     __slots__ = ("carried_bytes", "has_news_of_size", "response", "verdict")

@@ -1,4 +1,4 @@
-"""What mitigation is worth, measured: a loopback origin that misbehaves, scenarios, peers; and the demo.
+"""Measures the gain of mitigation: a loopback origin that misbehaves, scenarios, peers; also the demo.
 
 Equal scenarios give equal files, equal faults and equal connections, for every client and order of requests.
 The origin runs in another process, so that its cost is not the client's, and each run writes into an empty
@@ -8,8 +8,8 @@ folder.
     scenario.py        a workload as a value          scenario_file.py   its YAML (benchmarks/scenarios)
     compare.py         three runs of the real command: no faults, faults, faults and mitigation
     gate.py            the bounds that these runs break: exit code 1
-    peers.py           the same for curl, aria2, wget2, rclone and s5cmd, with the options stated there
-    clean.py           ``--clean``: beside curl without any fault, from a static_server.py
+    peers.py           the same for curl, aria2, wget2, rclone and s5cmd, with options stated in this file
+    clean.py           ``--clean``: cfetch and curl without any fault, from a static_server.py
 
     child.py           one process, measured          demo.py   ``scripts/demo``
 
@@ -18,8 +18,8 @@ folder.
     connection.py  http_messages.py      requests and replies
     content.py         synthetic files that take no memory; the check of a folder against them
     faults.py          the faults of each file, drawn exactly
-    network.py         the network as a value: pacing.py enacts it here,
-    simulation/        and in virtual time, with the real engine
+    network.py         the network as a value: pacing.py enacts it on loopback,
+    simulation/        the same in virtual time, with the real engine
 
 ::
 
@@ -27,6 +27,6 @@ folder.
         start an origin with the scenario's faults; run the command; stop it
         compare the files, read the metrics, count false alarms from the origin's journal
 
-When it fails: a run that is not over within its limit is killed and shown as such; a wrong file is counted,
+When it fails: a run that is not over within its limit is killed and shown as killed; a wrong file is counted,
 never left out. Figures of different machines cannot be compared.
 """

@@ -1,4 +1,4 @@
-"""One child process, measured: wall time around it, CPU time as the kernel accounts it, output kept."""
+"""Measures one child process: wall time around it, CPU time from the kernel's accounts, its output."""
 
 import os
 import re

@@ -1,8 +1,8 @@
-"""``cfetch bench --clean``: cfetch beside curl where nothing goes wrong, on small, medium and large files.
+"""``cfetch bench --clean``: compares cfetch and curl without faults, on small, medium and large files.
 
-The same files from one server, for every tool in turn. cfetch runs with its defaults, so it begins with as
-many connections as curl is given, and may take more. Files are in memory where the system has a folder
-there: a disk would be the same for all, and hide what the tools cost.
+Every tool in turn gets the same files from one server. cfetch runs with its defaults, so it begins with as
+many connections as curl is given, and may take more. Files are in memory if the system has a folder there: a
+disk would be the same for all, and hide the cost of the tools.
 """
 
 import os
@@ -26,7 +26,7 @@ SETS = ("clean-small", "clean-medium", "clean-large")
 QUICK_SETS = ("clean-16k", "clean-1m")
 ROUNDS = 5
 LIMIT_S = 600.0
-MEMORY = Path("/dev/shm")  # noqa: S108 - files that all users may see: synthetic ones
+MEMORY = Path("/dev/shm")  # noqa: S108 - all users may see these synthetic files
 CURL = "curl -Z"
 _OTHERS = ("aria2", "wget2")
 _TRUST = {
@@ -38,7 +38,7 @@ _TRUST = {
 
 
 class CleanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run. ``scenarios`` none: ``SETS``, or ``QUICK_SETS`` when ``quick``, which is one round.
+    """The options of a clean bench. No ``scenarios``: ``SETS``, or ``QUICK_SETS`` in one round if ``quick``.
 
     ``peers``: aria2 and wget2 too. Files go below ``folder``, by default in memory.
     """
@@ -84,7 +84,7 @@ def run(options: CleanOptions, say: Callable[[str], None] = lambda _: None) -> C
 def _measure(
     scenario: Scenario, options: CleanOptions, rounds: int, say: Callable[[str], None]
 ) -> tuple[CleanSet, str]:
-    """One set, and what has served it."""
+    """Measure one set. Also returns the name of the server."""
     folder = options.folder or _choose_folder(2 * scenario.size_bytes)
     with (
         tempfile.TemporaryDirectory(prefix="cfetch-clean-", dir=folder) as inner,
@@ -101,7 +101,7 @@ def _measure(
 
 
 def _find_entrants(scenario: Scenario, options: CleanOptions) -> list[Peer]:
-    """The tools that are installed, cfetch first, with what makes them trust the server."""
+    """The installed tools, cfetch first, with the options that make them trust the server."""
     flags = scenario.flags()
     wanted = (CURL, *_OTHERS) if options.peers else (CURL,)
     others = [peer for peer in PEERS if peer.name in wanted and find_program(peer)]
@@ -112,7 +112,7 @@ def _find_entrants(scenario: Scenario, options: CleanOptions) -> list[Peer]:
 
 
 def _choose_folder(size_bytes: int) -> Path:
-    """A folder in memory if there is one with room, else the system's temporary one. Raises LocalFault."""
+    """A folder in memory if it has room, or else the system's temporary one. Raises LocalFault."""
     temporary = Path(tempfile.gettempdir())
     for folder in (MEMORY, temporary):
         if folder.is_dir() and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > size_bytes:

@@ -1,8 +1,8 @@
 """Three runs of the real command on one seeded workload: no faults, faults, faults and mitigation.
 
-Each run has an origin of its own in another process, its own empty folder, and default settings but for the
-scenario's. All figures come from the metrics file that the run wrote, and from outside of it: wall and CPU
-time of the process, and the files compared with what the origin served.
+Each run has an origin of its own in another process, its own empty folder, and default settings except for
+the scenario's. All figures come from the metrics file that the run wrote, and from outside: wall and CPU time
+of the process, and the comparison of the files with those that the origin served.
 """
 
 import sys
@@ -29,8 +29,8 @@ from cfetch.report.counts import Counts
 from cfetch.report.metrics import read_metrics
 
 CFETCH = (sys.executable, "-m", "cfetch")
-LIMIT_S = 600.0  # a run that takes longer than any scenario's slowest file hangs
-FINISHES = 1000  # points of the picture that the document keeps; no terminal shows more
+LIMIT_S = 600.0  # a run that takes longer hangs: the slowest file of any scenario needs less
+FINISHES = 1000  # points of the picture in the document; no terminal shows more
 
 Name = Literal["ideal", "none", "mitigated"]
 _RUNS: tuple[tuple[Name, bool, tuple[str, ...]], ...] = (
@@ -95,7 +95,7 @@ def compute_figures(
     faults: Mapping[str, tuple[Fault, ...]],
     bad: Collection[tuple[str, int]] = frozenset(),
 ) -> Figures:
-    """One run's numbers; ``slowdown`` is 1 until the ideal run is known. See ``held_back`` for ``bad``."""
+    """One run's numbers; ``slowdown`` is 1 until the ideal run is known. ``bad``: of ``find_slow_gets``."""
     counts = Counts()
     for record in records:
         counts.add(record)
@@ -130,7 +130,7 @@ def find_slow_gets(scenario: Scenario, requests: Sequence[JournalEntry]) -> froz
     bad = set()
     for request in requests:
         traits = connection_of(network, scenario.seed, request.host, request.number)
-        is_changing = traits.wear is not None or traits.burst is not None  # the journal does not say when
+        is_changing = traits.wear is not None or traits.burst is not None  # the journal lacks the moment
         if traits.is_bad or is_changing or traits.rate_bps < GOOD * usual_bps(network, request.host):
             bad.add((request.path, request.n))
     return frozenset(bad)
@@ -141,7 +141,7 @@ def count_false_alarms(
     faults: Mapping[str, tuple[Fault, ...]],
     bad: Collection[tuple[str, int]] = frozenset(),
 ) -> int:
-    """Count the cancelled attempts that the origin did not slow down. ``bad``: see ``find_slow_gets``."""
+    """Count the cancelled attempts that the origin did not slow down. ``bad``: of ``find_slow_gets``."""
     alarms = 0
     for record in records:
         for attempt in record.attempts:

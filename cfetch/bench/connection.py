@@ -24,15 +24,15 @@ PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyo
 TURN_BYTES = 1 << 20  # a fast reader gets this much before the other connections have their turn
 JOIN_BYTES = 64 << 10  # head and body go in one system call up to here; copying more costs more than the call
 HEAD_LIMIT_BYTES = 64 << 10  # a longer head is an attack or a bug, not a request
-FIRST_BYTES = 1024  # of a throttled body go at once: a client sees it begin; more would beautify its rate
-TICK_S = 0.05  # how often a throttled body is written to: even enough for any rate estimate
+FIRST_BYTES = 1024  # of a throttled body, sent at once to show its begin; more would falsify its rate
+TICK_S = 0.05  # between writes of a throttled body: even enough for any rate estimate
 
 Ending = Literal["keep", "stall", "reset", "close"]
 _ENDINGS: Mapping[str, Ending] = {"stall": "stall", "reset": "reset", "truncate": "close"}
 
 
 class Accepted(NamedTuple):
-    """The origin's answer to a new connection: its number among all, that at its host, and its traits."""
+    """The origin's answer to a new connection: its number among all, its number at its host, its traits."""
 
     id: int
     number: int
@@ -52,7 +52,7 @@ class Host(Protocol):
         """Forget a connection that is over."""
 
     def note(self, head: Head, path: str, query: str, connection: "Connection") -> Fault | None:
-        """Count a request; the fault that it meets."""
+        """Count a request. Returns the fault that it meets."""
 
     def content(self, path: str) -> Content | None:
         """The file at ``path``, if there is one."""
@@ -119,14 +119,14 @@ class _Body:
             self.cut, self.ending = part.start + traits.stall_after - used, "stall"
 
     def cap_bps(self) -> float:
-        """What the connection carries at this byte."""
+        """The rate that the connection can carry at this byte."""
         if self.granted >= self._pace_end:
             self._pace_bps, left = pace_now(self.traits, self.used + self.granted, self.granted)
             self._pace_end = self.granted + left
         return min(self.rate_bps, self._pace_bps)
 
     def grant(self, count: float) -> None:
-        """Let so many more bytes go, up to the byte at which the connection's rate changes."""
+        """Allow ``count`` more bytes, up to the byte at which the connection's rate changes."""
         self.granted = min(self.granted + count, self._pace_end)
 
     def is_paced(self) -> bool:
@@ -140,7 +140,7 @@ class _Body:
 class Connection(asyncio.Protocol):
     """One client's connection: requests in, replies out, one at a time and in order.
 
-    ``host``: the index of the origin's server; ``number``: the connection's number there. ``since_s``: see
+    ``host``: the index of the origin's server; ``number``: the connection's number there. ``since_s``: as in
     ``Paced``.
     """
 
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
         self.id, self.number, self._traits = self._origin.accept(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Drop what was under way."""
+        """Drop the reply that was under way."""
         self._origin.forget(self)
         self._stop_pacing()
         self._body = None
@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Keep what came; answer when nothing else is being answered."""
+        """Keep the bytes; answer if no other request is being answered."""
         self._inbox += data
         if not self._busy:
             self._next()
@@ -193,10 +193,10 @@ class Connection(asyncio.Protocol):
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Go on; a throttled body waits for its next grant."""
+        """Continue to send; a throttled body waits for its next grant."""
         self._paused = False
         if self._body is not None and not self._is_paced(self._body):
-            self._loop.call_soon(self._pump)  # asyncio (3.11) closes twice what is closed in this callback
+            self._loop.call_soon(self._pump)  # asyncio (3.11) closes a transport twice if closed in here
 
     def _next(self) -> None:
         """Answer the first whole request of the inbox, if there is one."""
@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
         if head.method not in {"GET", "HEAD"}:
             self._refuse(405, "Allow: GET, HEAD\r\n")
         elif head.headers.get("content-length", "0") != "0" or "transfer-encoding" in head.headers:
-            self._refuse(400)  # a body that nobody reads would be taken for the next request
+            self._refuse(400)  # an unread body would be taken for the next request
         elif self._origin.find_seat(self):
             self._answer(head)
         else:
@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
         fault = self._origin.note(head, path, query, self)
         wait_s = self._traits.latency_s * self._origin.factor(self.host) * (2 if self._requests == 1 else 1)
         if self._traits.stall_after is not None and self._used >= self._traits.stall_after:
-            return  # never a byte again
+            return  # the connection sends no byte any more
         if fault is not None and fault.delay_s is not None and head.method == "GET":
             wait_s, fault = wait_s + fault.delay_s, None
         if wait_s:
@@ -308,7 +308,7 @@ class Connection(asyncio.Protocol):
         try:
             piece = body.content.read(body.pos, min(PIECE_BYTES, stop - body.pos))
         except OSError:
-            self.abort()  # the client must not take what it has for the whole
+            self.abort()  # the client must not take its bytes for the whole file
             self._body = None
             return None
         body.pos += len(piece)
@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
         return piece
 
     def _send(self, limit: int) -> bool:
-        """Write up to ``limit`` bytes of the body, less when the client is slower; True when it is over."""
+        """Write up to ``limit`` bytes of the body, less if the client is slower; True if it is over."""
         body = self._body
         if body is None:
             return True
@@ -371,7 +371,7 @@ class Connection(asyncio.Protocol):
         elif body.ending == "close":
             self._transport.close()
         elif body.ending == "reset":
-            self._timer = self._loop.call_later(TICK_S, self._reset)  # a RST overtakes what was not read yet
+            self._timer = self._loop.call_later(TICK_S, self._reset)  # a RST overtakes unread bytes
 
     def _reset(self) -> None:
         if self._transport.get_write_buffer_size():

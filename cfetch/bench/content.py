@@ -1,4 +1,4 @@
-"""What the origin serves: synthetic files that cost nothing to keep, fixed bytes, and files from disk.
+"""The files that the origin serves: synthetic ones that take no memory, fixed bytes, and files from disk.
 
 A synthetic file is a window on one seeded block that repeats: byte ``p`` is
 ``block[(start + p) % len(block)]`` with ``start`` drawn from seed and name. A million of them take no memory,
@@ -57,7 +57,7 @@ class Synthetic(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def etag(self) -> str:
-        """Follows from seed, name and size."""
+        """A validator made of seed, name and size."""
         return f'"{self.seed:x}-{self.start:x}-{self.size_bytes:x}"'
 
     def read(self, offset: int, length: int) -> memoryview:
@@ -80,12 +80,12 @@ class Fixed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size_bytes(self) -> int:
-        """How long it is."""
+        """The number of bytes."""
         return len(self.data)
 
     @property
     def etag(self) -> str:
-        """Follows from the bytes."""
+        """A validator made of the bytes."""
         return f'"{hashlib.blake2b(self.data, digest_size=8).hexdigest()}"'
 
     def read(self, offset: int, length: int) -> memoryview:
@@ -136,7 +136,7 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.prefix}{index:07d}.bin"
 
     def has(self, name: str) -> bool:
-        """Whether ``name`` is one of this group."""
+        """Whether ``name`` belongs to this group."""
         digits = name.removeprefix(self.prefix).removesuffix(".bin")
         return (
             digits.isascii()
@@ -177,9 +177,9 @@ def pieces(content: Content, at_most: int = PIECE_BYTES) -> Iterator[bytes | mem
 
 
 def count_right(folder: Path, names: Iterable[str], files: Mapping[str, Content]) -> int:
-    """Count the files of ``names`` in ``folder`` that equal what the origin served, byte for byte.
+    """Count the files of ``names`` in ``folder`` that equal the served ones, byte for byte.
 
-    Comparing with the content itself is stricter than a hash and costs less.
+    A comparison with the content itself is stricter than a hash and costs less.
     """
     return sum(_is_same(folder / name, files[name]) for name in names)
 

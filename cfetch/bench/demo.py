@@ -1,7 +1,7 @@
 """`scripts/demo`: real files of this machine, a server that holds some of them back, and cfetch at work.
 
-Everything is local. The server paces ordinary connections so that the job takes about ten seconds and there
-is something to watch; eight larger files crawl at first, a few connections break, one is refused.
+Everything is local. The server paces ordinary connections so that the job takes about ten seconds and can be
+watched; eight larger files crawl at first, a few connections break, one is refused.
 """
 
 import os
@@ -28,13 +28,13 @@ from cfetch.bench.spec import OriginSpec
 from cfetch.manifest.entry import UnsafePathError, collision_key, safe_path
 
 ROOTS = (Path(sysconfig.get_path("stdlib")), Path("/usr/share"), Path("/usr/lib"))
-MIN_BYTES, MAX_BYTES = 1 << 10, 2 << 20  # below, there is nothing to watch; above, one file takes too long
+MIN_BYTES, MAX_BYTES = 1 << 10, 2 << 20  # smaller files show nothing; a larger file takes too long
 MAX_FILES, TOTAL_BYTES = 300, 120 << 20
 LOOK_AT = 5_000  # files of each root; a machine may have millions and the demo should start at once
 CONNECTIONS = 16
-SECONDS = 9.0  # what the whole should take when nothing is wrong
+SECONDS = 9.0  # the time of the whole demo without faults
 STRAGGLERS = 8
-LARGE_BYTES = 256 << 10  # at a straggler's 16 KiB/s a smaller file would be done before anyone notices
+LARGE_BYTES = 256 << 10  # at a straggler's 16 KiB/s a smaller file would end before it is noticed
 SEED = 2
 
 
@@ -135,12 +135,12 @@ def _download(folder: Path) -> int:
         while True:
             try:
                 return process.wait()
-            except KeyboardInterrupt:  # the child got it too and knows what to do
+            except KeyboardInterrupt:  # the child got the signal too and ends by itself
                 continue
 
 
 def epilogue_lines(folder: Path, code: int) -> list[str]:
-    """What to do next, as commands that work where they are printed. The demo's server is gone by then."""
+    """The next commands to try; they work without the demo's server, which is gone by then."""
     installed = Path(sys.executable).with_name("cfetch")
     command = (
         shlex.quote(str(installed)) if installed.exists() else f"{shlex.quote(sys.executable)} -m cfetch"

@@ -1,8 +1,8 @@
-"""How the origin misbehaves, and with which files: exactly the stated number, the same for the same seed.
+"""The faults of the origin and the files that have them: an exact number, the same for the same seed.
 
 A file has a script: each of its faults covers the file's next ``first`` requests, and requests after the last
-fault are served well. A fraction is drawn exactly (``round(fraction * n)`` files, no coin per file): one file
-more than planned can make two waves of stragglers and double the time of a bench.
+fault are served well. A fraction is an exact number of files (``round(fraction * n)``), not drawn for each
+file: one file more than planned can make two waves of stragglers and double the time of a bench.
 """
 
 import random
@@ -29,9 +29,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """One way to misbehave, for the next ``first`` GET requests of a file (0: for ever).
 
     slow: the body at ``rate_bps``, evenly. stall: nothing more after ``after_bytes`` of body. delay:
-    ``delay_s`` before the headers. status: that reply instead, with ``retry_after_s`` as Retry-After where
-    given. reset: RST after ``after_bytes``. truncate: a plain close after ``after_bytes``. The last byte of a
-    body never gets through a stall, reset or truncate, however small the file is.
+    ``delay_s`` before the headers. status: a reply with this status instead, with ``retry_after_s`` as
+    Retry-After if given. reset: RST after ``after_bytes``. truncate: a plain close after ``after_bytes``. A
+    stall, reset or truncate always withholds the last byte of a body, however small the file is.
 
     Raises:
         ConfigError: the field that ``kind`` needs is missing or out of its range.

@@ -1,14 +1,14 @@
-"""The bench as a gate: the bounds that the measured runs break, in words. Pure.
+"""The bench as a gate: states in words the bounds that the measured runs break. Pure.
 
-Three bounds hold always: every byte is right, mitigation fails no file that would have come without it, and
-it fetches few bytes twice. How much faster it has to be depends on the workload, so the caller states that.
+Three bounds always apply: every byte is right, mitigation fails no file that would have come without it, and
+it fetches few bytes twice. The required gain depends on the workload, so the caller states it.
 """
 
 from collections.abc import Sequence
 
 from cfetch.report.bench_document import Figures
 
-MOST_TWICE = 0.05  # of all bytes; the adaptive policy itself gives up when cancelling has lost so much
+MOST_TWICE = 0.05  # of all bytes; the adaptive policy stops when its cancellations have lost so much
 
 
 def measure_gain(runs: Sequence[Figures]) -> float:
@@ -20,7 +20,7 @@ def measure_gain(runs: Sequence[Figures]) -> float:
 def find_broken_bounds(runs: Sequence[Figures], size_bytes: int, must: float | None) -> list[str]:
     """One sentence for each bound that the three ``runs`` break; ``size_bytes`` is the whole workload.
 
-    ``must``: the least gain (see ``measure_gain``); None: any will do.
+    ``must``: the least gain (``measure_gain``); None: any gain is accepted.
     """
     ideal, none, mitigated = runs
     broken = [

@@ -18,7 +18,7 @@ class BadRequest(Exception):
 
 
 class Head(NamedTuple):
-    """A request head. Header names are in lower case; of a repeated one the last value counts."""
+    """A request head. Header names are in lower case; if one is repeated, the last value counts."""
 
     method: str
     target: str

@@ -15,9 +15,9 @@ from cfetch.errors import ConfigError
 
 GOLDEN = (
     math.sqrt(5) - 1
-) / 2  # its multiples spread most evenly over [0, 1): every segment of files is mixed
+) / 2  # its multiples spread most evenly over [0, 1), so that every segment of files is mixed
 
-LEAST_BYTES = 1e-3  # a pace that ends within this is over: sums of fractions are not exact
+LEAST_BYTES = 1e-3  # a pace that ends within this is over, as sums of fractions are not exact
 FIRST_WINDOW_BYTES = 10 * 1460  # RFC 6928
 
 
@@ -42,7 +42,7 @@ class Slow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """A share of the connections stalls: after ``after_bytes`` bytes of body comes neither a byte nor an end.
+    """A share of the connections stalls: after ``after_bytes`` bytes of body, no byte and no end comes.
 
     0: not even the head of the first reply comes. A request after that byte gets no head either.
     """
@@ -84,7 +84,7 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True):
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Lost packets: in every ``every_bytes`` of a connection, ``for_bytes`` come at ``factor`` of its rate.
 
-    The bytes count over all requests; where the first dip begins is drawn for each connection.
+    The bytes count over all requests; the begin of the first dip is drawn for each connection.
     """
 
     every_bytes: int
@@ -100,7 +100,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """All hosts, or one, take ``factor`` times as long from ``at_s`` until ``until_s`` (None: for ever).
 
-    Connections have a ``factor``-th of their rate, and so has the link where no ``host`` is named. A request
+    Connections have a ``factor``-th of their rate, and so has the link if no ``host`` is named. A request
     sent in that time waits ``factor`` times its latency, even past the end of the change. The factors of
     several changes at a time are multiplied.
     """
@@ -137,7 +137,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     together, shared by max-min fairness; None: no limit. ``requests``: the server closes a connection after
     so many (Amazon S3 does after some hundred); 0: never. ``ranges`` false: the servers know neither ranges
     nor strong ETags, so a reply that was broken off has to begin anew. ``sizes`` false: neither the manifest
-    nor a reply with the whole file tells its size; the reply is chunked.
+    nor a reply with the whole file states its size; the reply is chunked.
 
     ``connections``: each host serves so many connections, idle ones too; a request on another one waits until
     one of them is closed; 0: no limit. ``drowns_above``: a host that sends more than so many replies at a
@@ -187,8 +187,8 @@ class ConnectionTraits(NamedTuple):
     """The latency, rate and defects of one connection.
 
     From body byte ``slow_after`` on it carries ``slow_bps`` at most, from ``stall_after`` on nothing at all.
-    Both count over all replies of the connection; None: never. ``loss_phase`` is how far the connection is in
-    the first stretch of ``loss``, as a share of it.
+    Both count over all replies of the connection; None: never. ``loss_phase``: the connection's first
+    position within a period of ``loss``, as a share of the period.
     """
 
     latency_s: float
@@ -211,7 +211,7 @@ class ConnectionTraits(NamedTuple):
 def connection_of(network: Network, seed: int, host: int, number: int) -> ConnectionTraits:
     """Draw the traits of the ``number``-th connection (from 1) to ``host`` (from 0)."""
     dice = random.Random(f"{seed}/{host}/{number}")  # noqa: S311 - reproducible, not secret
-    # every draw is made, so that a value that is added to a scenario changes no other
+    # every draw is made, so that a new value in a scenario does not change the other draws
     latency, rate, which, slow, stall, phase = (
         dice.gauss(0, 1),
         dice.gauss(0, 1),
@@ -251,7 +251,7 @@ class Pace(NamedTuple):
 
 
 def lasting_pace(traits: ConnectionTraits, carried: float, brought: float) -> Pace:
-    """The pace of a connection in the long run: without slow start and loss, which pass.
+    """The pace of a connection in the long run: without slow start and loss, which are temporary.
 
     ``carried``: bytes of body over all its replies; ``brought``: those of the present reply.
     """
@@ -304,7 +304,7 @@ def factor_at(network: Network, host: int | None, now_s: float) -> float:
 
 
 def drown_factor(network: Network, replies: int) -> float:
-    """The share of their rate that connections of a host have which sends so many replies at a time."""
+    """The share of its rate that a connection has if its host sends so many replies at a time."""
     most = network.drowns_above
     return (most / replies) ** 2 if 0 < most < replies else 1.0
 

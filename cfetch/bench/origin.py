@@ -1,6 +1,6 @@
 """A loopback HTTP/1.1 origin for benches, demos and tests: cheap, deterministic, and able to misbehave.
 
-It enacts a ``Network`` too: what each connection is like, their link, what changes; each host of it is a
+It enacts a ``Network`` too: the traits of connections, their link, and changes; each host of the network is a
 server of its own, on 127.0.0.1, 127.0.0.2 and so on.
 
 In a test::
@@ -41,7 +41,7 @@ from cfetch.bench.pacing import Pacer
 from cfetch.bench.spec import JournalEntry, OriginSpec
 from cfetch.wire.listener import close_listener
 
-BACKLOG = 4096  # connections that wait to be accepted; clients open all of theirs at once
+BACKLOG = 4096  # connections that wait to be accepted, as clients open all connections at once
 
 
 class Request(NamedTuple):
@@ -62,7 +62,7 @@ class Request(NamedTuple):
 
 
 class RequestScript:
-    """What each file's next request meets, and the list of the requests so far."""
+    """The fault that each file's next request meets, and the list of the requests so far."""
 
     def __init__(self, faults: Mapping[str, Script], *, pace_bps: float | None, journal: bool) -> None:
         self.requests: list[Request] = []
@@ -95,10 +95,10 @@ class RequestScript:
 
 
 class _Server:
-    """One host: how many connections it ``accepted``, which it serves, which wait, and which send."""
+    """One host: how many connections it ``accepted``; its connections that are served, wait, or send."""
 
     def __init__(self, most: int) -> None:
-        self._most = most  # connections that it serves at a time; 0: any number
+        self._most = most  # the connections that it serves at a time; 0: any number
         self.accepted = 0
         self.sending: set[Connection] = set()
         self._seated: set[Connection] = set()
@@ -130,9 +130,9 @@ class Origin:
     """Serves ``files`` (by path without leading slash) on loopback while its ``async with`` block runs.
 
     ``faults`` scripts single files; ``pace_bps`` throttles every body that no fault covers. ``requests``
-    lists what was asked, in order, unless ``journal`` is off; ``connections`` counts those accepted so far.
+    lists all requests in order, unless ``journal`` is off; ``connections`` counts those accepted so far.
     ``network``, with the ``seed`` of its connections, has one server for each of its hosts: ``urls``.
-    ``bucket``: files stand below that name too. ``clock`` is in seconds; None is the loop's.
+    ``bucket``: files are below that name too. ``clock`` is in seconds; None is the loop's.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Origin:
 
     @property
     def requests(self) -> list[Request]:
-        """What was asked, in order."""
+        """The requests so far, in order."""
         return self.script.requests
 
     @property
@@ -250,7 +250,7 @@ class Origin:
         return self._clock() - self._began_s
 
     def note(self, head: Head, path: str, query: str, connection: Connection) -> Fault | None:
-        """Count and list a request; the fault it meets, if any."""
+        """Count and list a request. Returns its fault, if any."""
         return self.script.note(head, path.removeprefix(self._folder), query, connection)
 
 

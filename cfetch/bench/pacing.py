@@ -1,4 +1,4 @@
-"""Bodies at a pace: each within its connection's rate, all together within the link's, shared max-min.
+"""Paces bodies: each within its connection's rate, all together within the link's, by max-min fairness.
 
 A timer grants bytes to all bodies at once, as if they were a fluid: the cost does not depend on their rates.
 """
@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-STEP_S = 0.002  # how often bytes are counted out: so late a body may end; 64 bodies cost an eighth of a core
+STEP_S = 0.002  # between grants; a body may end so much later; 64 bodies cost an eighth of a core
 
 
 class Paced(Protocol):
@@ -24,7 +24,7 @@ class Paced(Protocol):
 
 
 def max_min(caps: Sequence[float], total: float) -> list[float]:
-    """Shares of ``total``: none above its cap, and none that could grow at the cost of a larger one.
+    """Divide ``total``: no share is above its cap, and none could grow at the cost of a larger one.
 
     Progressive filling (Bertsekas and Gallager, Data Networks, 2nd edition, 6.5.2).
     """
@@ -38,7 +38,7 @@ def max_min(caps: Sequence[float], total: float) -> list[float]:
 
 
 class Pacer:
-    """Grants bytes to the bodies that are on their way; asleep while there are none.
+    """Grants bytes to the bodies under way; sleeps while there are none.
 
     ``link_bps``: the rate of all together now.
     """
@@ -72,5 +72,5 @@ class Pacer:
         self._timer = self._loop.call_at(now_s + STEP_S, self._step)
         for body, share_bps in zip(bodies, shares, strict=True):
             waited_s = now_s - max(since_s, body.since_s)
-            if waited_s > 0 and body in self._bodies:  # one that ends may take others along
+            if waited_s > 0 and body in self._bodies:  # the end of one body may have removed others
                 body.grant(share_bps * waited_s, now_s)

@@ -1,10 +1,10 @@
-"""cfetch beside the tools that people use today, on the same scenario, each with the options stated here.
+"""Compares cfetch with tools that people use today, on the same scenario, with the options stated here.
 
-Nothing is tuned in secret: every contender gets the scenario's connections and otherwise the options that a
+No tool is tuned in secret: every contender gets the scenario's connections and otherwise the options that a
 careful user would give it for bulk work. curl and aria2 run a second time with the speed limits that their
-manuals offer against slow transfers, set by hand for files of this size; the others have none. s5cmd speaks
-only S3: it asks the same origin for the same files as objects of a bucket, each over one connection, as the
-others do.
+manuals offer against slow transfers, set by hand for files of this size; the others have no such limits.
+s5cmd speaks only S3: it asks the same origin for the same files as objects of a bucket, each over one
+connection, like the others.
 """
 
 import os
@@ -32,7 +32,7 @@ _ARIA2 = (
     "aria2c -q --no-conf -i {L} -d {O} -j{C} -x1 -s1 --file-allocation=none"
     " --auto-file-renaming=false --allow-overwrite=true"
 )
-# a region that is stated is not asked for; of the parts of an object only one at a time
+# with a stated region s5cmd does not ask for it; it fetches one part of an object at a time
 _S5CMD = "cp --source-region us-east-1 --concurrency 1"
 
 
@@ -120,7 +120,7 @@ def take_turns(
 def run_peer(
     peer: Peer, scenario: Scenario, url: str, folder: Path, limit_s: float, ca_file: Path | None = None
 ) -> Trial:
-    """Run a tool once against the server at ``url``, and compare every file with what was served."""
+    """Run a tool once against the server at ``url``, and compare every file with the served one."""
     output = folder / "O"
     output.mkdir()
     letters = _write_inputs(scenario, url, folder) | {"A": str(ca_file)}

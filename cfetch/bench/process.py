@@ -10,11 +10,11 @@ from types import TracebackType
 from cfetch.bench.spec import OriginSpec
 from cfetch.errors import LocalFault
 
-EXIT_GRACE_S = 5.0  # it leaves within a turn of its loop; after this it hangs and is killed
+EXIT_GRACE_S = 5.0  # it ends within a turn of its loop; if it still runs after this, it hangs and is killed
 
 
 class OriginProcess:
-    """Runs while its ``with`` block does. A killed parent takes it along.
+    """Runs while its ``with`` block does. It ends if its parent is killed.
 
     ``urls``, one for each host of the spec's network, end with a slash; ``url`` is the first.
 

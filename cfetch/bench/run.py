@@ -19,17 +19,17 @@ from cfetch.config.layers import resolve
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.report.bench_document import Comparison, Machine
 
-ROUNDS = 3  # the fewest with a median that one bad run cannot move
-LIMIT_S = 120.0  # twice the slowest file of the scenarios that come with cfetch
+ROUNDS = 3  # the least number at which one bad run does not move the median
+LIMIT_S = 120.0  # twice the time of the slowest file in cfetch's own scenarios
 QUICK_LIMIT_S = 20.0
 
 
 class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run. ``scenario`` None is ``stragglers``, or ``stragglers-quick`` when ``quick``.
+    """The options of a bench. ``scenario`` None: ``stragglers``, or ``stragglers-quick`` if ``quick``.
 
-    ``policy`` judges the stragglers with all its default settings: it stands in for the scenario's options.
-    ``peers`` also runs other tools, three rounds or, when ``quick``, one. Files go below ``folder``, by
-    default the system's temporary one. ``must``: how many times faster mitigation has to be; None: no matter.
+    ``policy`` judges the stragglers with all its default settings, which replace the scenario's options.
+    ``peers`` also runs other tools, three rounds or, if ``quick``, one. Files go below ``folder``, by default
+    the system's temporary one. ``must``: how many times faster mitigation has to be; None: any gain is fine.
     """
 
     scenario: str | None = None

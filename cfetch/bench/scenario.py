@@ -1,4 +1,4 @@
-"""A bench's workload as a value: which files, how many at a time, which faults, and cfetch's own options.
+"""A bench's workload as a value: the files, how many at a time, the faults, and cfetch's own options.
 
 The faulty files, like everything else, follow from the seed alone: equal scenarios make equal manifests.
 """
@@ -37,7 +37,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def size_bytes(self) -> int:
-        """All files together."""
+        """The size of all files together."""
         return sum(group.count * group.size_bytes for group in self.groups)
 
     @cached_property
@@ -66,7 +66,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, network=network, rules=())
 
     def spec(self, *, faulty: bool, journal: Path | None = None) -> OriginSpec:
-        """The origin's part of the scenario; without faults it is that of ``ideal``."""
+        """The origin's part of the scenario; ``faulty`` False: that of ``ideal``."""
         scenario = self if faulty else self.ideal()
         return OriginSpec(
             seed=self.seed,
@@ -78,7 +78,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def manifest(self, base_url: str, *other_hosts: str) -> bytes:
-        """The native manifest: names and sizes, but no hashes, because the other tools get none either.
+        """The native manifest: names and sizes, but no hashes, as the other tools get none either.
 
         ``other_hosts`` are the URLs of the network's further hosts, in their order.
         """
@@ -93,11 +93,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.json.encode({"version": 1, "base_url": base_url, "files": files})
 
     def arguments(self) -> list[str]:
-        """The flags of ``cfetch download`` that this scenario asks for."""
+        """The flags of ``cfetch download`` for this scenario."""
         return ["--concurrency", str(self.concurrency), *self.flags()]
 
     def flags(self) -> list[str]:
-        """Those of ``options`` alone: it begins with as many downloads at a time as it does by itself."""
+        """The flags for ``options`` only, so that cfetch begins with its default number of downloads."""
         flags = []
         for key, text in self.options.items():
             flag = key.replace("_", "-")

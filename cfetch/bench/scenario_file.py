@@ -64,9 +64,9 @@ _Table = Mapping[
 ]  # from a key to its field and the function that reads its value
 
 MAX_FILES = 10_000_000  # names have seven digits
-# what the bench sets itself
+# options that the bench sets itself
 OURS = {"to", "state", "concurrency", "mitigation", "metrics", "json", "quiet", "dry_run"}
-SIMULATED = "simulated"  # the folder of those that take minutes, which are virtual there
+SIMULATED = "simulated"  # the folder of scenarios that take minutes, in virtual time
 _FOLDERS = (Path(__file__).parent / "scenarios", Path(__file__).parents[2] / "benchmarks" / "scenarios")
 
 

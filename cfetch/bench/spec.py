@@ -50,7 +50,7 @@ class OriginSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @classmethod
     def read(cls, path: Path) -> "OriginSpec":
-        """Read a file of ``write``. Raises msgspec.ValidationError when it is something else."""
+        """Read a file that ``write`` wrote. Raises msgspec.ValidationError if it is something else."""
         return msgspec.json.decode(path.read_bytes(), type=cls)
 
     def contents(self) -> Mapping[str, Content]:

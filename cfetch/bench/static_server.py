@@ -1,4 +1,4 @@
-"""A static server for clean benches: nginx where it is installed, else cfetch's own origin."""
+"""A static server for clean benches: nginx if it is installed, or else cfetch's own origin."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from cfetch.bench.scenario import Scenario
 from cfetch.errors import LocalFault
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-START_S = 10.0  # it listens within 50 ms; after this it hangs
+START_S = 10.0  # it listens within 50 ms; if it does not within this, it hangs
 _CONFIGURATION = """
 {user}
 daemon off;
@@ -45,7 +45,7 @@ _CERTIFICATE = (
 
 
 class StaticServer(NamedTuple):
-    """A server under way. ``ca_file``: what clients are to trust; None: it speaks plain HTTP."""
+    """A running server. ``ca_file``: the certificate that clients must trust; None: plain HTTP."""
 
     name: str
     url: str
@@ -73,7 +73,7 @@ def static_server(scenario: Scenario, folder: Path, *, tls: bool = False) -> Ite
     if tls:
         _make_certificate(folder)
     port = _find_free_port()
-    # without this line root's nginx reads as a user who may not read the files
+    # without this line root's nginx reads as a user that may not read the files
     user = "user root;" if os.geteuid() == 0 else ""
     text = _CONFIGURATION.format(
         folder=folder, port=port, user=user, tls=_TLS.format(folder=folder) if tls else ";"
@@ -92,7 +92,7 @@ def static_server(scenario: Scenario, folder: Path, *, tls: bool = False) -> Ite
 
 
 def _make_certificate(folder: Path) -> None:
-    """Make a certificate that vouches for itself, of the loopback address."""
+    """Make a self-signed certificate for the loopback address."""
     words = [*_CERTIFICATE.split(), "-keyout", f"{folder}/key.pem", "-out", f"{folder}/certificate.pem"]
     try:
         subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - the installed openssl

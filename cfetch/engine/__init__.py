@@ -5,22 +5,22 @@ who is too slow and ``placement/`` where batches go. It decides none of that its
 emits events.
 
     pool.py             workers, monitor, volumes' tasks; ``search.py``: first, what stands already
-    composition.py      makes its parts; ``surroundings.py``: what they are given from outside
+    composition.py      makes the pool's parts; ``surroundings.py``: the values they get from outside
     dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
-    courier.py          an entry in a worker's hands; ``cancellation.py``: of entry or worker
+    courier.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
-    committing.py       chooses a run's: ``single.py`` (each file by itself) or ``batches/``
+    committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
     publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
     hosts.py            what each host bears: windows, pauses, breakers (pure)
     widths.py           how many places hosts have
-    transfer.py         an entry in a worker's hands: part, sources, tries
-    fetcher.py          its tries, one after the other
+    transfer.py         the state of the entry in a worker's hands: part, sources, tries
+    fetcher.py          the tries of the entry, one after the other
     links.py            a fresh link before a try, if the old one has expired
-    fetching.py         one try: ask, judge, stream; ``attempt.py``: what is watched of it, its record
-    flights.py          the attempts under way: who started, who ended, what they have brought
+    fetching.py         one try: ask, judge, stream; ``attempt.py``: its state for the monitor, its record
+    flights.py          the attempts under way: which started, which ended, what they have brought
     segments.py         idle workers help entries under way
-    segment_split.py    which entries they help, and from which byte on (pure)
+    segment_split.py    which entries idle workers help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress
     rate_floor.py       what --min-rate asks for
     batches/            entries that are committed together, on several volumes
@@ -30,12 +30,12 @@ emits events.
     worker:  while entry = dispatch: next that its host and its volume bear:
                  courier: in place already: skip
                           until whole and verified:  attempt; after a failure ``wire/retry.py`` says when
-                          (must it wait: back to its queue); commitment: publish; ledger: record
+                          (if it must wait: back to its queue); commitment: publish; ledger: record
 
-When it fails: a cancellation goes by its stated reason and by the task's own count, never by the
-exception's type, so a straggler's end is not taken for the run's. What had arrived is kept. An entry fails
-alone, a local fault ends the run. When ``run`` returns, no task of it is left.
+When it fails: the stated reason of a cancellation and the task's own count say what it means, never the
+exception's type, so a straggler's end is not taken for the run's. Bytes that had arrived are kept. An entry
+fails alone, a local fault ends the run. When ``run`` returns, no task of the run is left.
 
-Where to change: what a 429 does to a host is ``hosts.py``; which entry is next ``schedule.py``; who may be
-helped ``segment_split.py``.
+Where to change: what a 429 does to a host is in ``hosts.py``; which entry is next, in ``schedule.py``; which
+entry gets help, in ``segment_split.py``.
 """

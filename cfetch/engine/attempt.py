@@ -1,4 +1,4 @@
-"""An attempt under way: what the monitor watches, and what its record is made of.
+"""An attempt under way: the state that the monitor watches and that the attempt's record is made of.
 
 An attempt can be broken off from outside with a *reason*. Whether a cancellation was the monitor's
 or the whole run's follows from that reason and from the task's own count, never from an exception's type.
@@ -19,7 +19,7 @@ from cfetch.wire.judge import Action, Verdict
 MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
 FIRST_SAMPLE_GAP_S = 0.05
-MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file tells the server's latency, not its speed
+MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 
 
 class BreakOff(Enum):
@@ -37,10 +37,10 @@ class Unchanged(Exception):
 
 
 class Assignment(NamedTuple):
-    """What an attempt is sent for: the ``n``-th at ``entry``, asked of ``host``, for a volume.
+    """The task of an attempt: it is the ``n``-th at ``entry``, asks ``host`` and writes to a volume.
 
-    ``mirror``: the host, where it is not the entry's own. ``is_immune``: it is not broken off as a straggler.
-    ``refuses_pages``: a web page is not what is meant.
+    ``mirror``: the host, if it is a mirror's. ``is_immune``: the attempt is not broken off as a straggler.
+    ``refuses_pages``: the expected file is no web page.
     """
 
     entry: Entry
@@ -74,7 +74,7 @@ class Samples:
         self.next_s = 0.0
 
     def add(self, now_s: float, received: int) -> None:
-        """Keep one more; where there are too many, every other goes."""
+        """Keep one more sample; drop every other sample when there are too many."""
         self.points.append((round(now_s, 4), received))
         if len(self.points) >= MAX_SAMPLES:
             del self.points[1::2]
@@ -96,15 +96,15 @@ class Hold:
         self._before_s, self.since_s = self.total_s(now_s), None
 
     def total_s(self, now_s: float) -> float:
-        """Seconds of all such times, the present one included."""
+        """Seconds of all such times; a time that has not ended yet is included."""
         return self._before_s if self.since_s is None else self._before_s + now_s - self.since_s
 
 
 class Reply:
-    """What the server has answered.
+    """The server's answer.
 
-    ``has_news_of_size``: it stated more of what is to be fetched than was known, and the policy has not been
-    told of that yet. ``carried_bytes``: what its connection had brought before.
+    ``has_news_of_size``: the number of bytes to fetch is newly known or has changed, and the policy has not
+    been told of it yet. ``carried_bytes``: the bytes that its connection had brought before.
     """
 
     __slots__ = ("carried_bytes", "has_news_of_size", "response", "verdict")
@@ -124,7 +124,7 @@ class Reply:
         """Take the bytes of an accepted body that have come and were not read; a second call gives none."""
         if self.response is None or self.verdict is None or not self.is_accepted:
             return b""
-        if self.verdict.skip_bytes is not None:  # of a whole object: nobody has counted which bytes they are
+        if self.verdict.skip_bytes is not None:  # a whole object comes: which bytes these are, is not known
             return b""
         return self.response.read_buffered()
 
@@ -132,7 +132,7 @@ class Reply:
 class Interruption:
     """The way to end an attempt from outside: its task is cancelled, and ``reason`` says why.
 
-    ``grounds``: of a straggler's.
+    ``grounds``: why it was judged a straggler, if it was.
     """
 
     __slots__ = ("_task", "_uncancelled", "grounds", "reason")
@@ -157,7 +157,7 @@ class Interruption:
 
 
 class Reported:
-    """What the monitor has passed on: that the attempt's host lives, that it is slow for its volume."""
+    """Facts that the monitor has passed on: the attempt's host lives; the attempt is slow for its volume."""
 
     __slots__ = ("life", "slowness")
 
@@ -166,11 +166,11 @@ class Reported:
 
 
 class Attempt:
-    """An attempt under way: what the monitor watches and the record is made from. Times are run seconds.
+    """The state of an attempt under way, for the monitor and for the record. Times are run seconds.
 
-    ``key``: the entry's id, or a negative number of a helper's own. It brings the bytes from ``from_byte``
-    on; ``to_byte`` is the end of its range, where that is not the file's. ``resumable``: another attempt may
-    go on where this one stands.
+    ``key``: the entry's id; a helper has a negative number of its own. It brings the bytes from ``from_byte``
+    on; ``to_byte`` is the end of its range, if that is not the file's end. ``resumable``: another attempt may
+    continue where this one stands.
     """
 
     __slots__ = (
@@ -214,8 +214,8 @@ class Attempt:
         self.samples = Samples()
         self.reply = Reply()
         self.interruption = Interruption()
-        self._reported: Reported | None = None  # until something is
-        self._hold: Hold | None = None  # until it first waits for our own side
+        self._reported: Reported | None = None  # None until something is reported
+        self._hold: Hold | None = None  # None until it first waits for our own side
 
     @property
     def id(self) -> int:
@@ -234,7 +234,7 @@ class Attempt:
 
     @property
     def reported(self) -> Reported:
-        """What the monitor has passed on."""
+        """The facts that the monitor has passed on."""
         if self._reported is None:
             self._reported = Reported()
         return self._reported
@@ -254,7 +254,7 @@ class Attempt:
 
     @property
     def wanted_bytes(self) -> int | None:
-        """How much it is to bring, as far as that is known."""
+        """The number of bytes that it is to bring; None if that is not known."""
         end = self.size_bytes if self.to_byte is None else self.to_byte
         return None if end is None else end - self.from_byte
 
@@ -291,7 +291,7 @@ class Attempt:
 
     @property
     def carried_bytes(self) -> int:
-        """What its connection had brought before this reply; 0 while that is not known."""
+        """The bytes that its connection had brought before this reply; 0 while that is not known."""
         return self.reply.carried_bytes
 
     def note(self, now_s: float, size_bytes: int) -> None:

@@ -14,7 +14,7 @@ def was_the_move() -> bool:
 
 
 async def let_pass() -> None:
-    """Meet the cancellation of a moved transfer that had ended by itself before it came."""
+    """Catch the cancellation of a moved transfer that had ended by itself before the cancellation came."""
     task = asyncio.current_task()
     assert task is not None
     if task.cancelling():

@@ -1,9 +1,9 @@
 """The port between the pool and the volumes: where entries go, and how they get their final names.
 
 The pool brings bytes; a commitment decides to which volume, and when parts are published. ``Single``
-publishes each part by itself on one volume. ``Batched`` places whole batches on several, publishes a batch
-at once, and begins it anew elsewhere when its volume fails. The pool asks both the same questions and never
-which it has.
+publishes each part by itself on one volume. ``Batched`` places whole batches on several volumes, publishes a
+batch at once, and begins it anew on another volume when its own fails. The pool asks both the same questions
+and does not know which of them it has.
 
 An entry's life here: ``hand_out``, ``has_nothing_of``, ``look_for``; then ``skip``, ``publish``,
 ``put_back``, ``fail``, ``fail_locally`` or ``interrupt``; last ``leave``. The commitment ends each entry in
@@ -34,19 +34,19 @@ class Commitment(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Nothing will be handed out any more."""
+        """Whether nothing will be handed out any more."""
 
     async def open(self, group: asyncio.TaskGroup) -> None:
         """Begin; the tasks of the volumes live in ``group``."""
 
     async def end_standing(self) -> None:
-        """End, before anything is begun, the entries whose files are found in place without trouble."""
+        """End the entries whose files are easily found in place, before any other is begun."""
 
     async def close(self) -> None:
-        """The workers have ended: wait until all that was given is published."""
+        """Wait, after the workers have ended, until all given parts are published."""
 
     def end(self) -> None:
-        """The run is over: end the entries that are left, and keep what a later run can use."""
+        """End the entries that are left when the run is over, and keep the bytes that a later run can use."""
 
     def stop(self) -> None:
         """Begin nothing new."""
@@ -70,12 +70,12 @@ class Commitment(Protocol):
         """Note that the worker has let go of the entry: others may start."""
 
     def has_nothing_of(self, transfer: Transfer) -> bool:
-        """Whether nothing of the entry was there before this run; at once. False: ``look_for`` tells."""
+        """Whether nothing of the entry was there before this run; does not wait. False: ask ``look_for``."""
 
     async def look_for(self, transfer: Transfer) -> Standing | None:
-        """The file under the entry's name, if something vouches for it.
+        """The file under the entry's name, if a record or a check vouches for it.
 
-        Where it is None, the part goes on with what a dead run has left of it. Raises Blocked, LocalFault.
+        If it is None, the part adopts what a dead run has left of the file. Raises Blocked, LocalFault.
         """
 
     def put_back(self, transfer: Transfer, due_s: float) -> None:
@@ -91,7 +91,7 @@ class Commitment(Protocol):
         """Take note that the entry cannot be had."""
 
     def fail_locally(self, transfer: Transfer, fault: LocalFault) -> None:
-        """Take note that the volume or the machine said no. Raises ``fault`` if the run cannot go on."""
+        """Take note that the volume or the machine failed. Raises ``fault`` if the run cannot go on."""
 
     def interrupt(self, transfer: Transfer) -> bool:
         """Take note that the entry's task was cancelled; true if the task itself is to go on."""

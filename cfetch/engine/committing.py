@@ -15,7 +15,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 
-MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; beyond, nothing new is begun
+MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; with more, no new one is begun
 
 
 def new_commitment(
@@ -31,7 +31,7 @@ def new_commitment(
     concurrency: int,
     backwards: bool,
 ) -> Commitment:
-    """Make the commitment of a run: by batches if there are several volumes or named batches, else by file.
+    """Make the commitment of a run: to batches if there are several volumes or named batches, else to files.
 
     ``backwards``: the other end of the plan comes first; batches come in their own order.
     """

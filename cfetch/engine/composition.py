@@ -42,7 +42,7 @@ class Parts(NamedTuple):
 
 
 class Reactions(NamedTuple):
-    """What the pool does when the run is stopped, a host begins to bring bytes, the monitor has looked."""
+    """The pool's callbacks: the run is stopped; a host begins to bring bytes; the monitor has looked."""
 
     on_stop: Callable[[], None]
     on_life: Callable[[str], None]
@@ -62,7 +62,7 @@ def compose(
     backwards: bool,
     known: Knowledge,
 ) -> Parts:
-    """Make the parts of a pool. ``backwards``: the other end of the plan comes first. ``known``: of hosts."""
+    """Make the parts of a pool. ``backwards``: the plan's other end comes first. ``known``: about hosts."""
     clock, emit = outside.clock, outside.emit
     limits = Limits(settings.max_attempts, settings.retry_budget)
     hosts = hosts_of(settings.widths, limits, known, splits=settings.most_segments > 1)

@@ -1,10 +1,10 @@
-"""An entry in a worker's hands: looked for, fetched, and given to the commitment, whatever comes of it.
+"""Brings an entry that a worker has in hand: looks for it, fetches it, gives the outcome to the commitment.
 
-in place already            -> skip, where the server is to be asked after its answer
+in place already            -> skip; if the server is to be asked, only after its answer
 whole and verified          -> publish
 its next try has to wait    -> put back
-it cannot be had            -> fail
-the volume says no          -> fail locally
+the file cannot be had      -> fail
+the volume fails            -> fail locally
 the worker is cancelled     -> interrupt
 """
 
@@ -22,7 +22,7 @@ from cfetch.straggler.policy import Policy
 
 
 class Courier:
-    """Brings entries to their end, or to where they wait for it."""
+    """Brings entries to their end, or lets them wait in the schedule or in their batch."""
 
     def __init__(
         self, commitment: Commitment, fetcher: Fetcher, policy: Policy, counts: LiveCounts, clock: RunClock
@@ -35,7 +35,7 @@ class Courier:
         self._one_at_a_time = asyncio.Lock()
 
     async def bring(self, transfer: Transfer) -> None:
-        """Bring the entry to its end, or back to the schedule, or to where its batch waits for it.
+        """Bring the entry to its end, or back to the schedule, or let it wait for the others of its batch.
 
         Raises LocalFault: the run cannot go on.
         """
@@ -78,17 +78,17 @@ class Courier:
         self._commitment.put_back(transfer, due_s)
 
     async def _wait_for_turn(self, transfer: Transfer) -> asyncio.Lock:
-        """One entry at a time, once the fallback says so; waiting for it is not the entry's time."""
+        """Wait until no other entry is fetched (sequential fallback); this costs none of the retry budget."""
         began_s = self._clock.now()
         await self._one_at_a_time.acquire()
         transfer.tries.progress_s += self._clock.now() - began_s
         return self._one_at_a_time
 
     async def _is_in_place(self, transfer: Transfer) -> bool:
-        """Whether the file stands at its place already; else take over what a dead run has left of it.
+        """Whether the file stands at its place already; if not, take over what a dead run has left of it.
 
-        ``transfer.verified`` says what vouches for the file, or for a part that is whole. Where the server is
-        to be asked whether the file has changed, the fetch asks.
+        ``transfer.verified`` then says how the file was verified, or a part that is whole. If the server has
+        to be asked whether the file has changed, this returns False and the fetch asks.
         """
         entry, part = transfer.entry, transfer.part
         standing = await self._commitment.look_for(transfer)
@@ -96,7 +96,7 @@ class Courier:
             transfer.access.standing = standing
             return False
         if standing is not None:
-            await self._clock.sleep(0)  # else a plan that is all in place would block signals
+            await self._clock.sleep(0)  # otherwise a plan that is all in place would block signals
             transfer.verified = standing.verified
             return True
         transfer.adopted_bytes = part.position

@@ -1,7 +1,7 @@
-"""Decides what a worker does next: an entry that may start, a segment of one under way, or nothing any more.
+"""Decides what a worker does next: a new entry, a segment of an entry under way, or the end of its work.
 
 An entry may start when its volume and one of its hosts bear one more. A worker for which nothing may start is
-idle, and is woken when something ends that others have waited for. Idle workers help the entries under way.
+idle, and is woken when a place becomes free. Idle workers help the entries under way.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ SHORTEST_WAIT_S = 0.001  # the loop may wake slightly before the time that was a
 
 
 class Dispatch:
-    """Hands out transfers and helpers, and takes note of those that a worker leaves."""
+    """Hands out transfers and helpers, and takes note when a worker leaves them."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Dispatch:
         *,
         has_mirrors: bool,
     ) -> None:
-        """``has_mirrors``: whether any entry may have."""
+        """``has_mirrors``: whether any entry may have mirrors."""
         self._commitment = commitment
         self._schedule = commitment.schedule
         self._hosts = hosts
@@ -51,7 +51,7 @@ class Dispatch:
         return self._idle.count - len(self._helpers)
 
     async def next(self) -> Transfer | Helper | None:
-        """The next thing to work on, with a place at its host where it is not to fail; None at the end."""
+        """The next transfer or helper, with a place at its host unless it has to fail; None at the end."""
         while True:
             if self._helpers:
                 return self._helpers.popleft()
@@ -70,9 +70,9 @@ class Dispatch:
             await self._idle.wait(None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
 
     def leave(self, transfer: Transfer) -> None:
-        """A worker is done with the entry, for now or for good: its host has a place again.
+        """Note that a worker is done with the entry, for now or for good: its host has a free place again.
 
-        The worker asks ``next`` what starts there, and wakes another if more may.
+        The worker then asks ``next`` for more work, and wakes another worker if more may start.
         """
         self._in_hand -= 1
         self._fetcher.leave(transfer, self._clock.now())
@@ -83,11 +83,11 @@ class Dispatch:
             self._idle.wake_one()
 
     def leave_helper(self) -> None:
-        """A worker has brought its segment: the host has a place again."""
+        """Note that a worker is done with a helper: the host has a free place again."""
         self._schedule.reopen_shut()
 
     def _wake_for_more(self, now_s: float) -> None:
-        """Wake a worker if something may start besides what was just taken, or is to be waited for."""
+        """Wake a worker if more may start now, or if one has to wait until a later entry is due."""
         schedule = self._schedule
         if self._idle.count and (schedule.may_start(now_s, self._opens_s) or schedule.next_s() < NEVER):
             self._idle.wake_one()
@@ -99,7 +99,7 @@ class Dispatch:
             self._idle.wake_one()
 
     def wake(self) -> None:
-        """Wake a worker, as an entry may start now, or wake all at the end."""
+        """Wake all idle workers, as entries may start now or the run is over."""
         self._schedule.reopen_all()
         self._idle.wake_all()
 
@@ -125,7 +125,7 @@ class Dispatch:
         return self._commitment.is_over
 
     def _opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:
-        """When an entry may start at one of its sources, or is not to wait for any of them."""
+        """When an entry may start at one of its sources, or must fail because all of them are given up."""
         volume_s = self._commitment.opens_s(queue, now_s)
         if volume_s > now_s:
             return volume_s

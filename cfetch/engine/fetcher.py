@@ -1,7 +1,8 @@
 """Makes the tries of one entry: chooses source and link, and decides what follows when a try fails.
 
-A worker calls ``go_on`` with an entry in hand. What can follow at once (another source, a fresh link, a
-straggler's fresh connection) happens within; where a try has to wait, the entry goes back to the schedule.
+A worker calls ``go_on`` with an entry in hand. A try that can follow at once (another source, a fresh link, a
+straggler's fresh connection) is made within this call; if a try has to wait, the entry goes back to the
+schedule.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve
 
 
 class Fetcher:
-    """What all entries' tries share. ``headers`` are the manifest's."""
+    """Makes the tries of all entries. ``headers`` are the manifest's."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Fetcher:
         self._limiter = make_limiter(settings.rates, outside.clock)
 
     async def go_on(self, transfer: Transfer) -> float | None:
-        """Try until the part is whole and verified (None), or until a try has to wait: from then on.
+        """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).
 
         Raises SourceError (the file cannot be had) or LocalFault.
         """
@@ -76,7 +77,7 @@ class Fetcher:
                 given_up = self.given_up(transfer, now_s)
                 if given_up is not None:
                     raise given_up
-                return now_s  # another entry has taken the place for which this one was handed out
+                return now_s  # another entry has taken the place that was free for this one
         try:
             while True:
                 if (paced_s := self._hosts.paced_s(transfer.host)) > self._clock.now():
@@ -87,7 +88,7 @@ class Fetcher:
                 if error is None:
                     return None
                 delay_s = self._plan_retry(transfer, error)
-                if transfer.has_helpers and delay_s > 0:  # the others go on meanwhile
+                if transfer.has_helpers and delay_s > 0:  # the helpers continue meanwhile
                     await self._clock.sleep(delay_s)
                     if transfer.helpers.has_won:
                         return None
@@ -120,7 +121,7 @@ class Fetcher:
         return None
 
     async def help(self, helper: Helper) -> None:
-        """One try of a helper; the entry's owner takes what it does not bring."""
+        """Make the one try of a helper; the entry's owner takes the bytes that it does not bring."""
         fault, error = None, None
         try:
             if helper.is_needed:
@@ -132,9 +133,9 @@ class Fetcher:
             self._segments.end_helper(helper, fault, failed=error is not None and not is_excused)
 
     def place(self, transfer: Transfer, now_s: float) -> bool:
-        """Take a place at the best of the transfer's sources that bears one more; whether there is one.
+        """Take a place at the best of the transfer's sources that bears one more. Returns False if none does.
 
-        Without one it has none afterwards; with one, the place it had may have been changed for another.
+        The transfer gives back the place that it had before, in either case.
         """
         sources = transfer.sources
         if sources.place_bytes is not None:
@@ -156,7 +157,7 @@ class Fetcher:
             sources.place_bytes = None
 
     def given_up(self, transfer: Transfer, now_s: float) -> SourceError | None:
-        """Why the transfer is not to wait for any of its hosts any longer."""
+        """The error of a transfer whose hosts have all been given up; None if it may wait for one of them."""
         sources = transfer.sources
         reasons = [self._hosts.given_up(sources.host_of(n), now_s) for n in sources.usable()]
         return Transient("; ".join(dict.fromkeys(filter(None, reasons)))) if all(reasons) else None
@@ -195,7 +196,7 @@ class Fetcher:
         return delay_s
 
     async def _try_once(self, transfer: Transfer, helper: Helper | None = None) -> SourceError | None:
-        """One attempt; None when its segment is here, or all of the part, which is verified then."""
+        """Make one attempt; None when the segment is here, or the whole part, which is verified then."""
         entry, part = transfer.entry, transfer.part
         sink: Sink = part if helper is None else helper.open_sink()
         attempt, cure = self._start(transfer, sink, helper)
@@ -238,7 +239,7 @@ class Fetcher:
             self._flights.end(attempt, outcome_of(error), error, self._clock.now())
             access = transfer.access
             if failure.http_status == HTTPStatus.NOT_MODIFIED:
-                access.standing = None  # it has another version: ask for that
+                access.standing = None  # the server has another version: ask for that one
             access.is_fresh = access.is_fresh or failure.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:
@@ -281,7 +282,7 @@ class Fetcher:
     def _excuse_if_whole(
         self, transfer: Transfer, attempt: Attempt, failure: SourceError
     ) -> SourceError | None:
-        """What stays of ``failure``: None if the last byte had come, and the file is whole after all."""
+        """The error of a failed attempt: None if the last byte had come and the file is whole after all."""
         entry, part = transfer.entry, transfer.part
         if attempt.is_helper or part.position != attempt.size_bytes or not attempt.received:
             return failure
@@ -294,7 +295,7 @@ class Fetcher:
         return None
 
     def _end_broken_off(self, transfer: Transfer, attempt: Attempt) -> SourceError | None:
-        """The monitor ended the attempt."""
+        """End an attempt that was broken off. Returns the error; None if its bytes are here or not needed."""
         entry, part = transfer.entry, transfer.part
         if attempt.reason in (BreakOff.OVERTAKEN, BreakOff.DISMISSED):
             return None
@@ -352,5 +353,5 @@ class Fetcher:
 
 
 def _is_told_by_name(entry: Entry) -> bool:
-    """Whether nothing but its name tells that the entry is no web page."""
+    """Whether only its name shows that the entry is no web page: neither size nor hash is known."""
     return entry.size_bytes is None and entry.digest is None and not is_page_name(entry.path)

@@ -44,21 +44,21 @@ async def fetch(
     standing: Standing | None = None,
     sources: "Sources | None" = None,
 ) -> None:
-    """Bring ``part`` to its end, or raise what stands in the way.
+    """Bring ``part`` to its end.
 
-    ``sources``: those of the entry; without a hash, the origin of the bytes that are there is kept to.
+    ``sources``: those of the entry. Without a hash, all bytes have to come from one origin.
 
-    ``standing``: the file in place, of which the server is asked whether it is the same (RFC 9110, 13.1).
+    ``standing``: the file in place; the server is asked whether its own is the same (RFC 9110, 13.1).
 
-    ``cure`` says how its host is best asked. A segment is asked for with its end. It returns early where the
-    segment has become shorter or is over, and where the server sends less than was asked for; in the end what
-    has not come is missing again.
+    ``cure`` says how the host is best asked. The request for a segment states the segment's end. ``fetch``
+    returns early if the segment has become shorter or is over, and if the server sends less than was asked
+    for; the bytes that have not come are missing again then.
 
     Raises:
         Unchanged: the file in place is the same.
-        RangeRefused: the reply cannot be joined to what is there. What stood in its way is forgotten.
-        SourceError: the reply or the connection is at fault. The part keeps what may be built upon.
-        LocalFault: the disk is.
+        RangeRefused: the reply cannot be joined to the bytes that are there; the part begins anew.
+        SourceError: the reply or the connection is at fault. The part keeps the bytes that can be continued.
+        LocalFault: the disk is at fault.
     """
     try:
         if part.segment is not None and not part.segment.left_bytes:
@@ -82,13 +82,13 @@ async def fetch(
             has_more = await _take_reply(attempt, part, response, asked, digest, read, clock)
             fresh = False
             if not attempt.resumable:
-                chunk_bytes = 0  # nothing would prove that two replies are of one version
+                chunk_bytes = 0  # nothing would prove that two replies belong to one version
     finally:
         part.release_segment()
 
 
 async def _warm(transport: Transport, url: SecretUrl, secrets: Mapping[str, str], *, fresh: bool) -> None:
-    """Ask for one byte, so that the next request is not the first for its object."""
+    """Ask for one byte, so that the next request is not the first request for the object."""
     response = await transport.open(url, FIRST_BYTE, secrets, fresh=fresh)
     try:
         if response.status == 206:
@@ -100,7 +100,7 @@ async def _warm(transport: Transport, url: SecretUrl, secrets: Mapping[str, str]
 def _keep_to_origin(
     attempt: Attempt, part: Sink, response: Response, asked: Asked, sources: "Sources"
 ) -> None:
-    """Raise RangeRefused where a redirect leads to another host than that of the bytes to be joined."""
+    """Raise RangeRefused if a redirect leads to another origin than that of the bytes to be joined."""
     if not asked.joins:
         if not attempt.is_helper:
             sources.place = response.source
@@ -111,7 +111,7 @@ def _keep_to_origin(
 
 
 def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Standing | None) -> Asked:
-    """What to ask for next: the rest, or as much of it as the host is best asked for at a time."""
+    """Choose the next request's range: the whole rest, or as much of it as suits the host."""
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
     known = attempt.size_bytes if end is None else end
@@ -139,7 +139,7 @@ async def _spare(
     secrets: Mapping[str, str],
     cure: Cure,
 ) -> Response:
-    """Ask again where the connection is worn out, and let one go that will be after this reply."""
+    """Ask again over a fresh connection if this one is worn out; retire it if this reply will wear it out."""
     if response.carried_bytes >= cure.retire_bytes:
         response.close()
         response = await transport.open(url, _range_of(asked), secrets, fresh=True)
@@ -158,7 +158,7 @@ async def _take_reply(
     read: Callable[[], Awaitable[bytes]],
     clock: RunClock,
 ) -> bool:
-    """Judge one reply and write its body as it comes; whether more is to be asked for."""
+    """Judge one reply and write its body as it comes. Returns whether more has to be asked for."""
     limit = None
     try:
         position, limit = _accept(attempt, response, part, asked, digest, clock)
@@ -178,7 +178,7 @@ async def _take_reply(
             segment = part.segment  # others may help from now on
             if segment is not None and not segment.left_bytes and position != limit:
                 response.close()
-                return False  # the rest is another's
+                return False  # another attempt brings the rest
             if part.must_wait:
                 await _wait_for_volume(attempt, part, clock)
     except BaseException:
@@ -194,7 +194,7 @@ async def _take_reply(
 def _cut(
     response: Response, read: Callable[[], Awaitable[bytes]], skip_bytes: int, size_bytes: int
 ) -> Callable[[], Awaitable[bytes]]:
-    """The way to read a range out of a whole object; behind the range the reply is broken off."""
+    """A function that reads a range out of a whole object, and closes the reply behind the range."""
     skipped = taken = 0
 
     async def read_range() -> bytes:
@@ -220,7 +220,7 @@ def _accept(
     """
     is_alone = part.segment is None and not attempt.received
     if response.status == 200 and is_alone and asked.end_byte is not None:
-        asked = msgspec.structs.replace(asked, end_byte=None)  # nobody else brings the rest
+        asked = msgspec.structs.replace(asked, end_byte=None)  # no other attempt brings the rest
     verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
     if verdict.action is Action.UNCHANGED:
         raise Unchanged
@@ -282,9 +282,9 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
 
 
 def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int | None) -> bool:
-    """Raise unless the body ended where it should; whether more is to be asked for.
+    """Raise unless the body ended where it should. Returns whether more has to be asked for.
 
-    Of a segment a server may send less than it was asked for, but no crumbs.
+    A server may send less of a segment than it was asked for, but not less than ``MIN_TAIL_BYTES``.
     """
     segment, size_bytes = part.segment, attempt.size_bytes
     is_whole = segment is not None and not segment.left_bytes
@@ -295,7 +295,7 @@ def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int 
         raise Transient(f"the server sent only {attempt.received} bytes of what it was asked for")
     if segment is not None and end != asked.end_byte:
         return False  # another request may bring the rest
-    if has_more and end != asked.end_byte:  # it might go on so, a byte a request
+    if has_more and end != asked.end_byte:  # it might continue so, with one byte per request
         raise Transient(f"the server sent a range up to byte {end} where byte {asked.end_byte} was asked for")
     return has_more
 

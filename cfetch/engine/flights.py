@@ -1,7 +1,7 @@
 """Attempts under way: the one place that knows which have started and ended, and what they have brought.
 
-The fetcher and the segments report starts and ends here, and here alone; from here the policy, the host, the
-entry and the listeners learn of them. The monitor and the volumes' health read. Nothing here waits.
+The fetcher and the segments report starts and ends only here; from here the policy, the host, the entry and
+the listeners learn of them. The monitor and the volumes' health only read. Nothing here waits.
 """
 
 from collections import Counter
@@ -20,14 +20,14 @@ from cfetch.straggler.policy import Policy
 
 
 class Flight(NamedTuple):
-    """An attempt under way, and the transfer that it is a part of."""
+    """An attempt under way, and the transfer to which it belongs."""
 
     attempt: Attempt
     transfer: Transfer
 
 
 class Flights:
-    """Attempts under way, by key in the order of their starts, and what is held of entries they share.
+    """Attempts under way, by key in the order of their starts, and the held ranges of entries they share.
 
     ``jitter`` returns uniform numbers in [0, 1).
     """
@@ -40,8 +40,8 @@ class Flights:
         self._attempts: dict[int, Attempt] = {}
         self._transfers: dict[int, Transfer] = {}  # the same keys
         self._shared: dict[int, HeldRanges] = {}  # by entry id
-        self._landed: Counter[int] = Counter()  # by volume, of attempts that have ended
-        self._held_s: dict[int, float] = {}  # likewise
+        self._landed: Counter[int] = Counter()  # bytes by volume, of attempts that have ended
+        self._held_s: dict[int, float] = {}  # seconds by volume, of attempts that have ended
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -69,7 +69,7 @@ class Flights:
         return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
 
     def start(self, attempt: Attempt, transfer: Transfer) -> Cure:
-        """Begin an attempt. No other attempt has its key until it has ended. Returns how it is to ask."""
+        """Begin an attempt. No other has its key until it has ended. Returns how it should ask its host."""
         assignment, entry = attempt.assignment, attempt.assignment.entry
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
         cure = self._policy.note_start(
@@ -131,9 +131,9 @@ class Flights:
     def end_unjudged(
         self, attempt: Attempt, reason: str | None, now_s: float, *, has_lost: bool = False
     ) -> None:
-        """End an attempt for a reason that says nothing about its host; None: nothing is wrong.
+        """End an attempt for a reason that says nothing about its host; ``reason`` None: nothing is wrong.
 
-        ``has_lost``: another request for all of the file has brought it.
+        ``has_lost``: another request for the whole file has brought the file.
         """
         transfer = self._remove(attempt, now_s)
         if transfer is not None:
@@ -142,7 +142,7 @@ class Flights:
             transfer.attempts.append(attempt.record(outcome, reason, now_s))
 
     def _remove(self, attempt: Attempt, now_s: float) -> Transfer | None:
-        """Take an attempt out; its transfer, or None where its end was reported before."""
+        """Take an attempt out. Returns its transfer, or None if its end was reported before."""
         if self._attempts.get(attempt.key) is not attempt:
             return None
         del self._attempts[attempt.key]

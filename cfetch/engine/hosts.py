@@ -1,17 +1,17 @@
-"""Knows for each host how many attempts it bears at once, from when on, and how fast it was. Pure.
+"""Knows for each host how many attempts it bears at once, when the next may start, and its speed. Pure.
 
 - A host that throttles (429, 503) gets a smaller window: halved once per round of requests, and one more for
   each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
   Retry-After is over, or a back-off where it names none, nothing starts there. A 503 for a file here and
   there concerns only that file (``Refusals``), whose next try waits.
-- With a ``Width`` its places also follow from how many of its attempts are stragglers, and from what more of
-  them bring.
-- A host that fails again and again is left alone behind a breaker, but for one probe after each pause.
-- A host is given up when that lasts: one that never answered in this run after as many probes as a file has
-  tries, one that did when the retry budget is over. Its entries then fail without a request.
+- With a ``Width``, the number of its places also depends on how many of its attempts are stragglers, and on
+  how much more attempts bring.
+- The breaker of a host that fails again and again opens: only one probe starts there after each pause.
+- A host is given up when that lasts. If it never answered in this run, that is after as many probes as a
+  file has tries; if it did, when the retry budget is over. Its entries then fail without a request.
 
-Memory: some 300 bytes a host (1.5 KiB with a width), for those with attempts under way or troubles and a few
-thousand more.
+Memory: some 300 bytes a host (1.5 KiB with a width), for hosts with attempts under way or troubles and for a
+few thousand more.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,11 +25,11 @@ from cfetch.straggler.width import Change, Reading, Width
 from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 
-FAIR_BYTES = 64 << 10  # fewer tell the latency, not the speed, and are no sign of life either
+FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
-UNAVAILABLE = 503  # a 429 is about the client, and so about all that it asks for
-LEAST_CROWD = 8  # places, of which one is kept at first for help with a file under way:
-KEPT_S = 1.5  # that shows whether a later request is faster. No longer than until an attempt has ended
+UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
+LEAST_CROWD = 8  # a host with so many places keeps one free at first, for help with a file under way:
+KEPT_S = 1.5  # help shows whether a later request is faster. Once an attempt has ended, no place is kept
 NONE: Mapping[str, int] = {}
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
@@ -64,18 +64,18 @@ class _Host:
     )
 
     def __init__(self, window: float, width: Width | None) -> None:
-        self.window = window  # while it throttles; beyond, its width is what counts
+        self.window = window  # the limit while the host throttles; otherwise the width counts
         self.width = width
-        self.brought_bytes = 0  # by attempts that have ended
+        self.brought_bytes = 0  # of attempts that have ended
         self.running = 0
         self.is_capped = False  # more connections did not make it faster, or were not served
         self.load_bytes = 0
         self.breaker = CLOSED
         self.answered = False
-        self.trouble_s: float | None = None  # when the last attempt succeeded or the trouble began
+        self.trouble_s: float | None = None  # when the present trouble began; None: there is none
         self.held_until_s = 0.0
         self.throttled = 0  # rounds in a row
-        self.too_long = 0  # those of them that asked for more than the retry budget
+        self.too_long = 0  # rounds of these that asked for a longer pause than the retry budget
         self.cut_s = -1.0
         self.refusals = Refusals()
         self.speed_bps = 0.0
@@ -86,7 +86,7 @@ class _Host:
         return window if self.width is None else min(window, self.width.places)
 
     def clear_refusal(self) -> None:
-        """Others are served: the host's last refusal concerned one file."""
+        """Take back the last refusal's effect: it concerned one file, as other files are served."""
         if self.refusals.unclear_window is not None:
             self.window = max(self.window, self.refusals.unclear_window)
             self.held_until_s = 0.0
@@ -97,9 +97,9 @@ class _Host:
 
 
 class Hosts:
-    """``most``: attempts at once at one host, ever. ``new_width``: how many of them, as it turns out.
+    """``most``: attempts at one host at once, at most. ``new_width`` makes the width of a new host.
 
-    ``served``: hosts that served so many connections and let further ones hang, by earlier runs at first;
+    ``served``: for hosts that let connections hang, how many they served; at first from earlier runs.
     ``new_width`` gets that number, or 0.
 
     ``keeps_one``: one place of a new host is kept for help with a file under way. ``pace``: how often each
@@ -123,8 +123,8 @@ class Hosts:
         self._keeps_one = keeps_one
         self._kept_until_s: dict[str, float] = {}
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
-        self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears it
-        self.closed_breakers: list[str] = []  # of hosts in use again; likewise
+        self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears the list
+        self.closed_breakers: list[str] = []  # hosts in use again; the caller clears this list too
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
@@ -137,17 +137,17 @@ class Hosts:
         return self._new_width is not None
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
-        """Start no more attempts at a host than its lease: this process's part of a limit that several share.
+        """Start no more attempts at a host than its lease: this process's part of a limit for several.
 
-        ``others``: the limit at each host that has no lease. What is under way goes on.
+        ``others``: the limit at each host that has no lease. Attempts under way continue.
         """
         self._leases, self._unleased = leases, others
 
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
-        """Attempts that have a place at ``name``, and how many would if no lease were in the way.
+        """How many attempts have a place at ``name``, and how many would have one without a lease.
 
-        ``waiting``: entries that want nothing but a place there; those that may go elsewhere too count as
-        one, if one was refused since this was last asked.
+        ``waiting``: entries that wait only for a place there. Entries that may use another host too count as
+        one altogether, if one of them was refused a place since the last call.
         """
         host = self._hosts.get(name)
         host = host or self._new_host(name)
@@ -157,9 +157,9 @@ class Hosts:
         return running, max(running, min(window, running + max(waiting, refused)))
 
     def opens_s(self, name: str, now_s: float, *, helps: bool = False) -> float:
-        """When one more attempt may start at ``name``: ``now_s``, later, or infinity: when one ends there.
+        """When one more attempt may start at ``name``: ``now_s``, later, or infinity: not before one ends.
 
-        ``helps``: it is to help one that is under way.
+        ``helps``: the new attempt helps one that is under way.
         """
         if (paced_s := self.paced_s(name)) > now_s:
             return paced_s
@@ -181,7 +181,7 @@ class Hosts:
         return max(host.breaker.opens_s(now_s), host.held_until_s)
 
     def paced_s(self, name: str) -> float:
-        """When ``name`` may be asked once more, as far as the stated rate of requests goes."""
+        """When the stated rate of requests allows the next request to ``name``."""
         return float("-inf") if self._pace is None else self._pace.opens_s(name)
 
     def note_request(self, name: str, now_s: float) -> None:
@@ -191,7 +191,7 @@ class Hosts:
 
     @property
     def is_paced(self) -> bool:
-        """Whether the rate of requests is stated, so that no attempt may ask more than once."""
+        """Whether a rate of requests is stated, so that each attempt may make one request only."""
         return self._pace is not None
 
     def _is_place_kept(self, host: _Host) -> bool:
@@ -205,7 +205,7 @@ class Hosts:
         return max(0, (host.places if lease is None else min(host.places, lease)) - host.running)
 
     def finish_s(self, name: str, size_bytes: int) -> float:
-        """When ``name`` would have sent so much more, after what is under way; infinity if unknown.
+        """When ``name`` would have sent so many more bytes, after those under way; infinity if unknown.
 
         It follows from the recent speed of one connection there.
         """
@@ -215,7 +215,7 @@ class Hosts:
         return finish_s(host.load_bytes, size_bytes, host.speed_bps)
 
     def given_up(self, name: str, now_s: float) -> str | None:
-        """Why entries of ``name`` are not to wait for it any longer; None while they may hope."""
+        """The reason why ``name`` is given up; None while its entries may wait for it."""
         host = self._hosts.get(name)
         if host is None:
             return None
@@ -275,9 +275,9 @@ class Hosts:
     ) -> Pause | None:
         """Note that an attempt at ``name`` has ended. Returns the pause that follows, if any.
 
-        ``received`` are the bytes it brought since ``started_s``. ``file``: the entry that it was for; None:
-        a refusal concerns the host in any case. ``being_served``: attempts to which the host sends a body
-        now; asked for only where it has refused a file.
+        ``received`` are the bytes that it brought since ``started_s``. ``file``: its entry; None: a refusal
+        concerns the host in any case. ``being_served``: attempts to which the host sends a body now; needed
+        only if it has refused a file.
         """
         host = self._hosts[name]
         if received >= FAIR_BYTES and now_s > started_s:
@@ -290,7 +290,7 @@ class Hosts:
             return None
         if isinstance(error, Throttled):
             host.answered = True
-            self._close_breaker(name, host)  # it refuses, so it lives
+            self._close_breaker(name, host)  # a host that refuses is alive
             matter = Matter.HOST
             if file is not None and error.http_status == UNAVAILABLE:
                 matter = host.refusals.judge(file, now_s, being_served)
@@ -319,7 +319,7 @@ class Hosts:
         host = self._hosts[name]
         last_s, before = self._hung.get(name, (-inf, 0))
         if now_s <= last_s + EPISODE_S:
-            served = max(served, before)  # some of those may just wait for their next reply
+            served = max(served, before)  # some served connections may just wait for their next reply
         if len(self._hung) > MAX_KEPT:
             self._hung.clear()
         self._hung[name] = now_s, served
@@ -330,7 +330,7 @@ class Hosts:
             self.changes.append((name, change))
 
     def is_capped(self, name: str) -> bool:
-        """Whether more connections to ``name`` were no faster or hung: then proven ones come first."""
+        """Whether more connections to ``name`` hung or were no faster; proven ones are preferred then."""
         host = self._hosts.get(name)
         return host is not None and host.is_capped
 
@@ -401,7 +401,7 @@ class Hosts:
             return None
         asked_s = error.retry_after_s
         if host.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
-            asked_s = None  # it may be meant for this one file: another is asked for before all are given up
+            asked_s = None  # it may concern this one file: another file is tried before the host is given up
         pause_s = backoff_s(host.throttled, jitter) if asked_s is None else asked_s
         if now_s + pause_s <= host.held_until_s:
             return None

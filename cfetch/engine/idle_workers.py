@@ -17,7 +17,7 @@ class IdleWorkers:
         return len(self._waiters)
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Wait until woken, or for so long."""
+        """Wait until woken, at most for ``timeout_s``."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         self._waiters.append(waiter)
@@ -45,7 +45,7 @@ class IdleWorkers:
             self.wake_one()
 
     def _wake(self, waiter: "asyncio.Future[None]") -> None:
-        """Wake this one: its time is over."""
+        """Wake a worker whose time-out is over."""
         if not waiter.done():
             self._waiters.remove(waiter)
             waiter.set_result(None)

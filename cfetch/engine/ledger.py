@@ -23,7 +23,7 @@ class Ledger:
         self._emit = outside.emit
 
     def skip(self, entry: Entry, host: str, verified: str, *, volume: str, now_s: float) -> None:
-        """Record an entry that was in place before anybody took it in hand."""
+        """Record an entry that was in place before a worker took it in hand."""
         now_s = round(now_s, 6)
         record = FileRecord(
             instant=self._instant,

@@ -11,7 +11,7 @@ EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request 
 
 
 class Links:
-    """``headers`` are the manifest's. Without a ``refresher`` every link stays what it is."""
+    """``headers`` are the manifest's. Without a ``refresher`` no link is renewed."""
 
     def __init__(
         self, refresher: UrlRefresher | None, headers: Headers, clock: RunClock, emit: Listener
@@ -26,7 +26,7 @@ class Links:
         return self._refresher is not None and transfer.sources.number == 0
 
     async def renew(self, transfer: Transfer) -> SourceError | None:
-        """Get a fresh link if the transfer needs one. Returns what went wrong, if that matters."""
+        """Get a fresh link if the transfer needs one. Returns the error if the old link cannot be used."""
         access = transfer.access
         stale, must = access.link, access.must_refresh
         is_due = stale.expires_at is not None and self._clock.wall() + EXPIRY_MARGIN_S >= stale.expires_at
@@ -36,7 +36,7 @@ class Links:
             headers = tuple((dict(self._headers) | dict(access.headers)).items())
             link = await self._refresher.refresh(transfer.entry, Link(access.url, stale.expires_at, headers))
         except SourceError as error:
-            return error if must else None  # the old link may still do: clocks differ
+            return error if must else None  # the old link may still be valid: clocks differ
         access.renew(link, counts=must)
         was_straggler = bool(transfer.attempts) and transfer.attempts[-1].outcome == "straggler"
         self._emit(

@@ -37,9 +37,9 @@ PROGRESS_S = 0.25  # four times a second reads as live
 class Monitor:
     """Reads ``flights`` and ``counts``, which others keep.
 
-    ``on_life`` gets each host that has begun to bring bytes, ``on_slow`` the volume of each attempt that
-    takes far too long (None: nobody asks). ``on_check`` is called after each look. ``views``: the volumes at
-    this moment.
+    ``on_life`` gets each host that has begun to bring bytes; ``on_slow`` gets the volume of each attempt that
+    takes far too long (None: such volumes are not reported). ``on_check`` is called after each look.
+    ``views`` returns the volumes as they are now.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Monitor:
 
     @property
     def slow_until_s(self) -> float:
-        """The network or a host is slow, by the policy, at least until then."""
+        """The time until which the policy takes the network or a host to be slow, at least."""
         return self._slowdown.until_s
 
     async def watch(self) -> None:
@@ -105,7 +105,7 @@ class Monitor:
                 response.retire()
         if self._on_slow is not None:
             self._look_at_volumes(attempts, now_s, self._on_slow)
-        if check.gap_s or self._came_late(now_s):  # this process stood still, the servers did not
+        if check.gap_s or self._came_late(now_s):  # this process stood still, not the servers
             for attempt in attempts:
                 attempt.forgive(now_s)
             self._rate_floor.forgive()
@@ -134,7 +134,7 @@ class Monitor:
     def _look_at_volumes(
         self, attempts: Sequence[Attempt], now_s: float, on_slow: Callable[[int], None]
     ) -> None:
-        """A file that takes far longer than the rest, for whatever reason, speaks against its volume."""
+        """Report the volume of each file that takes far longer than expected, for whatever reason."""
         for attempt in attempts:
             limit_s = self._policy.expected_s(attempt.key)
             if limit_s is not None and not attempt.reported.slowness and now_s - attempt.start_s > limit_s:
@@ -142,7 +142,7 @@ class Monitor:
                 on_slow(attempt.assignment.volume_index)
 
     def _came_late(self, now_s: float) -> bool:
-        """Whether so much of the stall time-out has gone by unwatched that silence proves nothing."""
+        """Whether this look comes so late, against the stall time-out, that silence proves nothing."""
         late_s, self._checked_s = now_s - self._checked_s, now_s
         return late_s > max(self._settings.stall_timeout / 2, 2 * self._policy.tick_s)
 

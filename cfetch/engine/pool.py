@@ -29,10 +29,10 @@ from cfetch.wire.refresh import UrlRefresher
 
 
 class Pool:
-    """One run over one plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets every event.
+    """The workers of one run of a plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets events.
 
-    ``counts`` is one of the listeners of ``emit``; the pool only reads it. ``policy``: None is the settings'
-    own. ``backwards``: the other end of the plan comes first.
+    ``counts`` is one of the listeners of ``emit``; the pool only reads it. ``policy`` None: the policy that
+    the settings name. ``backwards``: the other end of the plan comes first.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Pool:
         backwards: bool = False,
     ) -> None:
         self._hosts_named = entries.hosts
-        self._total_bytes = sum(entries.sizes)  # those that are unknown count as -1, which is as good as 0
+        self._total_bytes = sum(entries.sizes)  # an unknown size counts as -1, which is as good as 0
         self._counts = counts
         self._clock = clock
         self._emit = emit
@@ -78,11 +78,11 @@ class Pool:
 
     @property
     def fault(self) -> LocalFault | None:
-        """The local fault with which the run ends; the first, if there are several."""
+        """The local fault with which the run ends: the first, if there are several."""
         return self._parts.switch.fault
 
     async def run(self) -> None:
-        """Work until every entry has ended, or ``stop``. A local fault is left in ``fault``."""
+        """Work until every entry has ended, or until ``stop``. A local fault is left in ``fault``."""
         commitment, monitor = self._parts.commitment, self._parts.monitor
         async with asyncio.TaskGroup() as group:
             await commitment.open(group)
@@ -99,14 +99,14 @@ class Pool:
         monitor.report()
 
     def stop(self, reason: str, *, again: bool = False) -> None:
-        """Start nothing new and close what is under way; ``run`` returns soon after.
+        """Start nothing new and close all that is under way; ``run`` returns soon after.
 
-        ``again``: the reason is emitted even if the run is stopping for another, as it is the true one.
+        ``again``: emit the reason even if the run is stopping for another one, as this is the true one.
         """
         self._parts.switch.stop(reason, again=again)
 
     def fail(self, fault: LocalFault) -> None:
-        """End the run: the machine cannot go on."""
+        """End the run because the machine cannot go on."""
         self._parts.switch.fail(fault)
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
@@ -146,7 +146,7 @@ class Pool:
                 await let_pass()
 
     def _share_out(self) -> None:
-        """Let hosts get other widths, and idle workers help attempts that have much left."""
+        """Adjust the widths of hosts, and let idle workers help attempts that have much left."""
         is_calm = self._clock.now() >= self._parts.monitor.slow_until_s
         hosts, flights = self._parts.hosts, self._parts.flights
         left_bytes = max(0, self._total_bytes - self._counts.ended.in_place_bytes - flights.bytes_active())

@@ -21,7 +21,7 @@ class Publishing:
         self._tasks = [group.create_task(self._publish(volume)) for volume in self._volumes]
 
     async def finish(self) -> None:
-        """Wait until all that was given is published: nothing more will come."""
+        """Wait until all given parts are published, when no more will come."""
         for volume in self._volumes:
             volume.drain()
         await asyncio.wait(self._tasks)
@@ -29,5 +29,5 @@ class Publishing:
     async def _publish(self, volume: Volume) -> None:
         try:
             await volume.run()
-        except LocalFault as fault:  # the last names could not be made durable
+        except LocalFault as fault:  # the last published names could not be made durable
             self._switch.fail(fault)

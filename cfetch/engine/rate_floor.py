@@ -1,4 +1,4 @@
-"""Carries out ``--min-rate``: measures the attempts under way, and breaks off those that the rule names."""
+"""Carries out ``--min-rate``: measures the attempts under way, and breaks off those that are below it."""
 
 from math import inf
 
@@ -9,7 +9,7 @@ from cfetch.straggler.min_rate import LOOK_S, Measured, MinRate
 
 
 class RateFloor:
-    """The rule of one run; ``min_bps`` None: there is none."""
+    """The minimum rate of one run; ``min_bps`` None: there is none."""
 
     def __init__(self, min_bps: int | None, max_attempts: int, flights: Flights, emit: Listener) -> None:
         self._min_bps = min_bps
@@ -20,7 +20,7 @@ class RateFloor:
         self._looked_s = -inf
 
     def look(self, now_s: float) -> None:
-        """Break off what is too slow; harmless to call more often than every ``LOOK_S``."""
+        """Break off attempts that are too slow; harmless to call more often than every ``LOOK_S``."""
         if self._rule is None or self._min_bps is None or now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s

@@ -1,4 +1,4 @@
-"""What starts next: largest first among the hosts that bear one more. Pure.
+"""Chooses the entry that starts next: the largest first, among the hosts that bear one more. Pure.
 
 Starting the large files first keeps one big file from being alone at the end (Graham's longest processing
 time rule, makespan <= 4/3 of the best). Unknown sizes come first of all: they may be the largest.
@@ -17,22 +17,22 @@ from itertools import accumulate
 from typing import Generic, TypeVar
 
 NEVER = float("inf")
-SAMPLE = 512  # ranks; then a heap of ten million entries has some 20,000
+SAMPLE = 512  # sampled ranks; of ten million entries, each heap then gets some 20,000
 Waiting = TypeVar("Waiting")
 
 
 class Schedule(Generic[Waiting]):
-    """Hands out entry indexes, and what was put back for another try.
+    """Hands out entry indexes, and entries that were put back for another try.
 
     Args:
         sizes: bytes by entry; -1 is unknown.
-        queue_of: number of its host by entry, from 0 to ``queues`` - 1.
+        queue_of: by entry, the number of its host, from 0 to ``queues`` - 1.
         queues: how many hosts there are.
-        most_put_back: with so many waiting for another try nothing new is handed out; bounds memory.
+        most_put_back: while so many wait for another try, no new entry is handed out; bounds memory.
         released: whether entries may be handed out from the start, or only queue by queue (``release``).
-        backwards: smallest first, equals in reverse, so that a copy of a task begins at the other end.
+        backwards: smallest first, equal sizes in reverse, so that a copy of a task begins at the other end.
 
-    Memory: 4 bytes an entry, 8 while it is made if there are several queues; 14 a queue. ``take`` costs
+    Memory: 4 bytes an entry (8 while it is built, if there are several queues); 14 a queue. ``take`` costs
     O(log queues).
     """
 
@@ -53,8 +53,8 @@ class Schedule(Generic[Waiting]):
         self._stands = bytearray(queues)  # 1: the queue is in the heap of those that may start
         self._ready: list[tuple[int, int, int]] = []  # rank, turn, queue: hosts with equal sizes take turns
         self._turn = 0
-        self._later: list[tuple[float, int]] = []  # when to look at a queue again; too often does no harm
-        self._shut: set[int] = set()  # queues whose next may not start until something ends
+        self._later: list[tuple[float, int]] = []  # when to look at a queue again; extra looks do no harm
+        self._shut: set[int] = set()  # queues whose next entry may not start until an attempt ends
         self._crowded_out: set[int] = set()  # queues whose new entries wait until fewer are put back
         for queue in range(queues):
             self.reopen(queue)
@@ -76,10 +76,10 @@ class Schedule(Generic[Waiting]):
     def take(
         self, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]
     ) -> int | Waiting | None:
-        """Take what may start now; None if nothing may, or only later (see ``next_s``).
+        """Take the entry that may start now; None if none may, or only later (``next_s``).
 
-        ``opens_s``: when something of a queue may start (or has to fail): the given time, a later one, or
-        ``NEVER``, which means not before ``reopen`` is called.
+        ``opens_s``: when an entry of a queue may start (or has to fail): the given time, a later one, or
+        ``NEVER``, which means: not before ``reopen`` is called.
         """
         while self._later and self._later[0][0] <= now_s:
             self.reopen(heapq.heappop(self._later)[1])
@@ -104,7 +104,7 @@ class Schedule(Generic[Waiting]):
         return None
 
     def may_start(self, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]) -> bool:
-        """Whether ``take`` may find something now. Where it would not, it has nothing to do either."""
+        """Whether ``take`` may find an entry now. If False, ``take`` would have nothing to do either."""
         while self._ready:
             queue = self._ready[0][2]
             if not self._released[queue]:
@@ -118,11 +118,11 @@ class Schedule(Generic[Waiting]):
         return False
 
     def next_s(self) -> float:
-        """When ``take`` may find something by time alone."""
+        """When ``take`` may find an entry by time alone, without ``reopen``."""
         return self._later[0][0] if self._later else NEVER
 
     def put(self, queue: int, waiting: Waiting, due_s: float) -> None:
-        """Put something back whose next try may start at ``due_s``."""
+        """Put an entry back whose next try may start at ``due_s``."""
         self._back.put(queue, waiting, due_s)
         heapq.heappush(self._later, (due_s, queue))
 
@@ -144,9 +144,9 @@ class Schedule(Generic[Waiting]):
         self.reopen(queue)
 
     def withdraw(self, queue: int) -> list[Waiting]:
-        """Take the queue back until it is released again, and then all its entries begin anew.
+        """Hold the queue back until it is released again; all its entries begin anew then.
 
-        Returns what was put back, to be ended. What the queue has handed out is the caller's to end.
+        Returns the entries that were put back, to be ended. The caller also ends those handed out.
         """
         self._hold(queue)
         self._new.restart(queue)
@@ -161,23 +161,23 @@ class Schedule(Generic[Waiting]):
             self.reopen(queue)
 
     def close(self, queue: int) -> None:
-        """Hand out nothing of the queue any more; nothing of it was put back."""
+        """Hand out nothing of the queue any more; none of its entries may be put back."""
         self._hold(queue)
         self._new.close(queue)
 
     def reopen_shut(self) -> None:
-        """Note that some host has a place that entries of other queues may take."""
+        """Note that a place became free that entries of other queues may take."""
         for queue in [*self._shut, *self._back.parked_queues()]:
             self.reopen(queue)
 
     def reopen_all(self) -> None:
-        """Note that any host may have a place by now, also one that was to be looked at later."""
+        """Note that any host may have a free place by now, also one whose queue waited for a later time."""
         for _, queue in list(self._later):
             self.reopen(queue)
         self.reopen_shut()
 
     def drain(self) -> Iterator[Waiting]:
-        """All that was put back, to be ended."""
+        """Take out all entries that were put back, to be ended."""
         return self._back.drain()
 
     @property
@@ -187,7 +187,7 @@ class Schedule(Generic[Waiting]):
     def _take_put_back(
         self, queue: int, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]
     ) -> Waiting | None:
-        """Take the first that is due and may start; the others do not hold it up."""
+        """Take the first entry that is due and may start; entries that may not start do not delay it."""
         while (waiting := self._back.pop_due(queue, now_s)) is not None:
             at_s = opens_s(queue, waiting, now_s)
             if at_s <= now_s:
@@ -204,7 +204,7 @@ class Schedule(Generic[Waiting]):
         self._crowded_out.discard(queue)
 
     def _set_aside(self, queue: int, at_s: float | None) -> None:
-        """Nothing of the first queue may start before ``at_s``; None: it has nothing that may be begun."""
+        """Set the first queue aside until ``at_s``; None: it has no entry that may be begun."""
         self._leave_ready(queue)
         if at_s is None:
             if self._new.count_left(queue):
@@ -224,7 +224,7 @@ class Schedule(Generic[Waiting]):
 
 
 class _NewEntries:
-    """Entries by queue, the largest first; ``count`` of them were not handed out. 4 bytes an entry."""
+    """New entries by queue, the largest first; ``count`` of them were not handed out. 4 bytes an entry."""
 
     def __init__(
         self, sizes: Sequence[int], queue_of: Sequence[int], queues: int, *, backwards: bool
@@ -246,7 +246,7 @@ class _NewEntries:
         return self._order[self._next[queue]] if self._next[queue] < self._end[queue] else None
 
     def rank(self, queue: int) -> int:
-        """The number by which queues are compared: the lowest comes first."""
+        """The number by which queues are compared; the queue with the lowest comes first."""
         place = self._next[queue]
         return 0 if place >= self._end[queue] else self._rank(self._sizes[self._order[place]])
 
@@ -276,7 +276,7 @@ class _NewEntries:
 
 
 class _PutBack(Generic[Waiting]):
-    """What waits for its next try: until it is due, or parked until a place is free. ``count`` of both."""
+    """Entries that wait for their next try: until due, or parked until a place is free; ``count`` of both."""
 
     def __init__(self) -> None:
         self._heaps: dict[int, list[tuple[float, int, Waiting]]] = {}  # by queue
@@ -285,7 +285,7 @@ class _PutBack(Generic[Waiting]):
         self.count = 0
 
     def count_left(self, queue: int) -> int:
-        """How much of the queue waits."""
+        """How many entries of the queue wait."""
         return len(self._heaps.get(queue, ())) + len(self._parked.get(queue, ()))
 
     def waits(self, queue: int) -> bool:
@@ -293,13 +293,13 @@ class _PutBack(Generic[Waiting]):
         return queue in self._heaps
 
     def put(self, queue: int, waiting: Waiting, due_s: float) -> None:
-        """Let something wait until ``due_s``."""
+        """Let an entry wait until ``due_s``."""
         self._turn += 1
         self.count += 1
         heapq.heappush(self._heaps.setdefault(queue, []), (due_s, self._turn, waiting))
 
     def pop_due(self, queue: int, now_s: float) -> Waiting | None:
-        """Take out what has been due for longest, if anything is."""
+        """Take out the entry that has been due for longest, if any is due."""
         heap = self._heaps.get(queue)
         if not heap or heap[0][0] > now_s:
             return None
@@ -310,12 +310,12 @@ class _PutBack(Generic[Waiting]):
         return waiting
 
     def park(self, queue: int, waiting: Waiting) -> None:
-        """Let something wait until ``unpark``."""
+        """Let an entry wait until ``unpark``."""
         self.count += 1
         self._parked.setdefault(queue, []).append(waiting)
 
     def unpark(self, queue: int) -> bool:
-        """Make what is parked of the queue due at once. Returns whether anything was parked."""
+        """Make all parked entries of the queue due at once. Returns whether any was parked."""
         parked = self._parked.pop(queue, [])
         for waiting in parked:
             self.count -= 1
@@ -323,11 +323,11 @@ class _PutBack(Generic[Waiting]):
         return bool(parked)
 
     def parked_queues(self) -> list[int]:
-        """Queues of which something is parked."""
+        """The queues that have parked entries."""
         return list(self._parked)
 
     def withdraw(self, queue: int) -> list[Waiting]:
-        """Take out all that waits of the queue."""
+        """Take out all waiting entries of the queue."""
         taken = [waiting for _, _, waiting in self._heaps.pop(queue, ())] + self._parked.pop(queue, [])
         self.count -= len(taken)
         return taken
@@ -343,11 +343,11 @@ class _PutBack(Generic[Waiting]):
 
 
 def _order_by(sizes: Sequence[int], rank: Callable[[int], int], indexes: range) -> "array[int]":
-    """Sort the indexes by the ranks of their sizes, equals in the given order.
+    """Sort the indexes by the ranks of their sizes, equal ranks in the given order.
 
-    Each belongs to one of many heaps between ranks that a sample has, and each heap is sorted by itself: all
-    of them as Python's numbers would take forty bytes each. Indexes of a sampled rank are equal, and stay
-    as they came. The heaps are counted first, so that their places are known.
+    The ranks of a sample divide the indexes into many heaps, and each heap is sorted by itself, because as
+    Python's numbers all indexes together would take forty bytes each. Indexes of a sampled rank are equal,
+    and keep their order. The heaps are counted first, so that their places are known.
     """
     bounds = sorted({rank(sizes[index]) for index in indexes[:: max(1, len(indexes) // SAMPLE)]})
     counts = [0] * (2 * len(bounds) + 1)
@@ -369,7 +369,7 @@ def _order_by(sizes: Sequence[int], rank: Callable[[int], int], indexes: range) 
 def _list_heaps(
     sizes: Sequence[int], rank: Callable[[int], int], indexes: range, bounds: Sequence[int]
 ) -> Iterator[int]:
-    """Number the heap of each index: odd numbers are of ranks in ``bounds``, even ones of those between."""
+    """Number the heap of each index: odd for the ranks in ``bounds``, even for the ranks between them."""
     last_bytes, heap = None, 0
     for index in indexes:
         if sizes[index] != last_bytes:
@@ -396,7 +396,7 @@ def _largest_first(size_bytes: int) -> int:
 
 
 def _smallest_first(size_bytes: int) -> int:
-    """Rank the smallest first; ranks are below zero, the rank of a queue without new entries."""
+    """Rank the smallest first. All ranks are below zero, which is the rank of a queue without new entries."""
     return size_bytes - 2**62 if size_bytes >= 0 else -1
 
 

@@ -1,7 +1,7 @@
-"""Before a run begins anything: the entries whose files stand in place already are ended, block after block.
+"""Ends the entries whose files stand in place already, block after block, before a run begins any other.
 
-A worker could find that out for each entry by itself, as it does for what this search leaves to it. But then
-each entry would cost what an entry costs that is brought.
+A worker could find that out for each entry by itself, as it does for the entries that this search leaves to
+it. But then each such entry would cost as much as one that is downloaded.
 """
 
 from cfetch.clock import RunClock
@@ -12,7 +12,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 
-BLOCK = 512  # entries; some milliseconds, for which nothing else is done
+BLOCK = 512  # entries; they take some milliseconds, in which the event loop does nothing else
 
 
 async def end_standing(
@@ -23,7 +23,7 @@ async def end_standing(
     switch: StopSwitch,
     clock: RunClock,
 ) -> None:
-    """End what stands, in the manifest's order, and leave it out of the schedule."""
+    """End the entries in place, in the manifest's order, and leave them out of the schedule."""
     search = volume.search
     if search is None or not search.has_any():
         return
@@ -40,5 +40,5 @@ async def end_standing(
                 volume.remove_leftovers(entry)
                 ledger.skip(entry, hosts[host_of[index]], vouched_for, volume=volume.name, now_s=now_s)
                 ended[index] = 1
-        await clock.sleep(0)  # for signals, and for the view
+        await clock.sleep(0)  # lets signals and the view have their turn
     schedule.leave_out(ended)

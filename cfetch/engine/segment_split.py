@@ -1,17 +1,17 @@
 """Decides which attempts idle workers help while the last files are on their way. Pure.
 
-An attempt that has much left is split: it goes on to the byte at which it and a fresh attempt would be done
-at the same time, and the fresh one brings what lies beyond. Nothing is fetched twice, so no budget is needed.
+An attempt that has much left is split: it continues to the byte at which it and a fresh attempt would be done
+at the same time, and the fresh one brings the bytes beyond. Nothing is fetched twice, so no budget is needed.
 """
 
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-MIN_SEGMENT_BYTES = 64 << 10  # the least that tells a rate; whether it is worth a request, the seconds say
-MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are known no better
-HARDLY_ANY = 1 / 4  # of a rest below the least segment: who keeps so little of it need not keep any
-CRUMBS = 2  # times the least segment: shares so small that it hardly matters who brings them
+MIN_SEGMENT_BYTES = 64 << 10  # the least that shows a rate; the gain in seconds decides about the request
+MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are not known better than that
+HARDLY_ANY = 1 / 4  # of a rest below the least segment: an attempt that keeps less need not keep any
+CRUMBS = 2  # times the least segment: for pieces so small it hardly matters which attempt brings them
 SMALL_BYTES, SMALL_GAIN_S = 1 << 20, 0.5  # a small rest must gain more, or its end is many requests
 
 
@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
     """An attempt in flight that may be helped.
 
     ``left_bytes`` of its range are still to come, in ``remaining_s`` at its present rate; ``attempts`` bring
-    its entry just now. ``sure_bytes``: what it brings until a fresh one begins, by all of its time so far.
+    its entry just now. ``sure_bytes``: the bytes that it brings until a fresh one begins, at its mean rate.
     """
 
     key: int
@@ -31,9 +31,9 @@ class Candidate(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What to do for the candidate ``key``: it keeps ``keeps_bytes`` of what it has left.
+    """The split of the candidate ``key``: it keeps the first ``keeps_bytes`` of the rest of its range.
 
-    What lies beyond is shared out evenly among ``fresh_attempts``.
+    The bytes beyond are divided evenly among ``fresh_attempts``.
     """
 
     key: int
@@ -42,25 +42,25 @@ class Split(NamedTuple):
 
 
 class Progress(Protocol):
-    """An attempt, by what has come."""
+    """The progress of an attempt."""
 
     @property
     def start_s(self) -> float:
-        """When it began."""
+        """When the attempt began."""
 
     @property
     def received(self) -> int:
-        """Bytes since then."""
+        """The bytes that have come since then."""
 
     @property
     def first_byte_s(self) -> float | None:
-        """When the first one came."""
+        """When the first byte came."""
 
 
 def estimate_sure_bytes(attempt: Progress, now_s: float) -> int:
-    """The bytes that the attempt brings while a fresh one waits for its first, as it has waited itself.
+    """The bytes that the attempt brings while a fresh one waits for its first byte, as long as it waited.
 
-    Its rate is that over all of its time: a first piece that has just come tells of no other.
+    Its rate is the mean over all of its time: a first piece that has just come shows no better one.
     """
     if attempt.first_byte_s is None:
         return 0
@@ -74,10 +74,10 @@ def choose(
     fresh_s: Callable[[str, int], float | None],
     most_attempts: int,
 ) -> list[Split]:
-    """What ``idle`` workers are best for: the attempts that will be done last, all that gain by it.
+    """Choose the attempts that ``idle`` workers help: those that will be done last, if they gain by it.
 
-    ``fresh_s``: seconds in which a fresh attempt would bring so many bytes from a host. ``most_attempts`` may
-    bring one entry at a time.
+    ``fresh_s``: the seconds in which a fresh attempt would bring so many bytes from a host.
+    ``most_attempts``: how many attempts may bring one entry at a time.
     """
     splits: list[Split] = []
     last_first = sorted(candidates, key=lambda candidate: -candidate.remaining_s)
@@ -91,14 +91,14 @@ def choose(
 
 
 def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], most: int) -> Split | None:
-    """All end at ``t``: rate * t + n * new_rate * (t - latency) = left."""
+    """Split so that all attempts end at ``t``: rate * t + n * new_rate * (t - latency) = left."""
     left = candidate.left_bytes
     n = min(most, max(1, left // MIN_SEGMENT_BYTES - 1))
     if n < 1 or left <= n:
         return None
     rate_bps = left / candidate.remaining_s if candidate.remaining_s > 0 else math.inf
     whole_s, latency_s = fresh_s(candidate.host, left), fresh_s(candidate.host, 0)
-    if whole_s is None or latency_s is None:  # nothing has finished: expect the same of a fresh one
+    if whole_s is None or latency_s is None:  # no file has finished: expect the same rate of a fresh attempt
         new_bps, latency_s = rate_bps, 0.0
     else:
         new_bps = left / max(whole_s - latency_s, 1e-6)
@@ -109,8 +109,8 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
     if candidate.remaining_s - together_s < gain_s + latency_s:
         return None
     if whole_s is None and left <= CRUMBS * (n + 1) * MIN_SEGMENT_BYTES:
-        return Split(candidate.key, max(candidate.sure_bytes, 1), n)  # it may be far slower than they are
+        return Split(candidate.key, max(candidate.sure_bytes, 1), n)  # fresh ones may be far faster
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * min(MIN_SEGMENT_BYTES, left // (n + 1)))
     if left < MIN_SEGMENT_BYTES and keeps_bytes < HARDLY_ANY * left:
-        keeps_bytes = 1  # one request ends it; else what it keeps would crawl, and need a request of its own
+        keeps_bytes = 1  # one request brings the rest; a slow end would need another request later
     return Split(candidate.key, keeps_bytes, n)

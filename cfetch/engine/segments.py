@@ -1,8 +1,8 @@
-"""Helpers of entries that are on their way: idle workers bring a segment of what another attempt has left.
+"""Helpers of entries under way: idle workers bring a segment of the range that another attempt has left.
 
-The worker that has an entry in hand is its owner: it alone retries, verifies and publishes, and takes what is
-missing until the file is whole. A helper tries once. However it ends, what it has not brought is missing
-again. So help never makes an entry fail, and there are no helpers while no worker is idle.
+The worker that has an entry in hand is its owner: it alone retries, verifies and publishes, and takes missing
+bytes until the file is whole. A helper tries once. However it ends, the bytes that it has not brought are
+missing again. So help never makes an entry fail, and there are no helpers while no worker is idle.
 """
 
 import math
@@ -23,14 +23,15 @@ from cfetch.straggler.policy import Policy
 
 MOST_FAILURES = 3  # failures of helpers of one entry, after which its server is asked for one range at a time
 BEGUN_BYTES = 64 << 10  # a server that sends less must not take the range from one that sends all
-MEASURED_S = 0.29  # one that brings bytes at a fair pace has time to show it: three looks
+MEASURED_S = 0.29  # time for an attempt to show its pace: three looks
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
 class Helper(NamedTuple):
     """A further attempt at ``transfer``, for the bytes of ``segment``. It has a place at ``host``.
 
-    ``segment`` None: for all of the file, into the part ``second``. ``is_trial``: it ends if it is no faster.
+    ``segment`` None: it brings the whole file into the part ``second``. ``is_trial``: it is ended if it is no
+    faster.
     """
 
     key: int
@@ -43,18 +44,18 @@ class Helper(NamedTuple):
 
     @property
     def has_little(self) -> bool:
-        """Whether it brings so little that no other is sent for a part of that."""
+        """Whether its segment is so small that it gets no help itself."""
         return self.place_bytes < MIN_SEGMENT_BYTES
 
     @property
     def is_needed(self) -> bool:
-        """Whether its bytes are still missing, and are to be had from its host."""
+        """Whether its bytes are still missing, and its host is still the one that is asked."""
         if self.segment is None:
             return self.transfer.helpers.second == self.key
         return self.segment.left_bytes > 0 and self.host == self.transfer.host
 
     def open_sink(self) -> Sink:
-        """The receiver of its bytes."""
+        """Open the receiver of its bytes."""
         if self.second is not None:
             return self.second
         assert self.segment is not None
@@ -74,7 +75,7 @@ class Segments:
         *,
         most: int,
     ) -> None:
-        """``most``: connections that one file may have."""
+        """``most``: how many connections one file may have."""
         self._policy = policy
         self._hosts = hosts
         self._flights = flights
@@ -91,7 +92,7 @@ class Segments:
         return self.is_on and len(self._flights) > 0
 
     def assign(self, idle: int) -> list[Helper]:
-        """Choose the work of so many idle workers; fewer get work if more would not help."""
+        """Choose work for ``idle`` workers; fewer get work if more would not help."""
         now_s = self._clock.now()
         helpers = self._take_up_missing(idle, now_s)
         idle -= len(helpers)
@@ -112,7 +113,7 @@ class Segments:
         return helpers + self._begin_seconds(idle - sum(split.fresh_attempts for split in splits), now_s)
 
     def _begin_seconds(self, idle: int, now_s: float) -> list[Helper]:
-        """Ask a second time for files that cannot be split; except for trials at most once for a file."""
+        """Ask a second time for files that cannot be split: at most once for a file, trials not counted."""
         begun: list[Helper] = []
         seconds = self._policy.seconds
         if seconds is None:
@@ -138,14 +139,14 @@ class Segments:
         return begun
 
     def end_trials(self) -> None:
-        """End the second requests that were begun to see whether they are faster, and are not."""
+        """End the second requests that were begun as trials and are no faster."""
         seconds = self._policy.seconds
         for helper in [helper for helper in self._helpers.values() if helper.is_trial]:
             if seconds is not None and not seconds.is_worth(helper.transfer.entry.id, helper.key):
                 self._end(self._flights.get(helper.key), BreakOff.DISMISSED, has_lost=True)
 
     def win(self, helper: Helper) -> None:
-        """A second request has brought the file, verified: its part takes the place of the first one's."""
+        """Use the part of a second request, which has brought the verified file, instead of the first."""
         transfer, first = helper.transfer, helper.transfer.part
         assert helper.second is not None
         transfer.part, transfer.helpers.has_won = helper.second, True
@@ -153,7 +154,7 @@ class Segments:
         first.discard()
 
     def _take_up_missing(self, idle: int, now_s: float) -> list[Helper]:
-        """Send helpers for what helpers before them have left; the entry's owner is busy elsewhere."""
+        """Send helpers for the bytes that earlier helpers have left, while the owner brings other bytes."""
         helpers: list[Helper] = []
         for attempt, transfer in self._flights:
             is_shared = transfer.part.ranges is not None and not transfer.helpers.has_second
@@ -169,14 +170,14 @@ class Segments:
         return helpers
 
     def _may_help(self, transfer: Transfer, now_s: float) -> bool:
-        """Whether the server of the transfer is to be asked for more than one range at a time."""
+        """Whether the transfer's server may be asked for one more range at the same time."""
         is_open = self._hosts.opens_s(transfer.host, now_s, helps=True) <= now_s
         return is_open and not transfer.moved and transfer.helpers.failures < MOST_FAILURES
 
     async def take_missing(self, transfer: Transfer) -> bool:
-        """Take what is missing of a file in ranges, for its owner; wait for the others where nothing is.
+        """Give the owner a missing range of its file; wait for the helpers if no range is free.
 
-        False: every byte is here. Raises LocalFault: a helper has met it.
+        Returns False when every byte is here. Raises LocalFault: a helper has met it.
         """
         ranges = transfer.part.ranges
         assert ranges is not None
@@ -191,7 +192,7 @@ class Segments:
         return False
 
     def end_helper(self, helper: Helper, fault: LocalFault | None, *, failed: bool) -> None:
-        """A helper has ended: the entry's owner may take what it has left."""
+        """Note that a helper has ended: the entry's owner may take the bytes that it has left."""
         transfer = helper.transfer
         self._helpers.pop(helper.key, None)
         self._hosts.free_place(helper.host, self._clock.now(), helper.place_bytes)
@@ -204,7 +205,7 @@ class Segments:
         transfer.helpers.remove(helper.key, fault, has_failed=failed)
 
     def dismiss(self, transfer: Transfer) -> None:
-        """The owner leaves the entry, for now or for good: the helpers end and write no more."""
+        """End the helpers of an entry that its owner leaves, for now or for good; they write no more."""
         self._flights.unshare(transfer.entry.id)
         for key in transfer.helpers.keys:
             helper = self._helpers[key]
@@ -216,7 +217,7 @@ class Segments:
             self._end(self._flights.get(key), BreakOff.DISMISSED, has_lost=has_lost)
 
     def _end(self, flight: Flight | None, reason: BreakOff, *, has_lost: bool = False) -> None:
-        """End an attempt at once: its task may end after its entry."""
+        """End an attempt at once, as its task may end after its entry."""
         if flight is not None:
             attempt, now_s = flight.attempt, self._clock.now()
             attempt.break_off(reason)
@@ -225,11 +226,11 @@ class Segments:
             self._flights.end_unjudged(attempt, "not needed any more", now_s, has_lost=has_lost)
 
     def _free_places(self, host: str) -> int:
-        """Places at ``host`` that no entry is waiting for after a failed try."""
+        """Free places at ``host``, without those for entries that wait after a failed try."""
         return max(0, self._hosts.free(host) - self._schedule.put_back)
 
     def _candidate_of(self, flight: Flight, now_s: float) -> Candidate | None:
-        """The attempt as the choice sees it; None if it cannot be helped just now."""
+        """The attempt as a candidate for help; None if it cannot be helped just now."""
         attempt, transfer = flight
         part, size_bytes = transfer.part, attempt.size_bytes
         if (
@@ -253,7 +254,7 @@ class Segments:
             return None
         helper = self._helpers.get(attempt.key)
         if helper is not None and helper.has_little:
-            return None  # where it crawls too, the policy ends it
+            return None  # if it crawls as well, the policy ends it
         segment = self._segment_of(flight)
         left_bytes = size_bytes - part.position if segment is None else segment.left_bytes
         planned_bytes = left_bytes
@@ -288,7 +289,7 @@ class Segments:
         assert segment is not None
         start, end = ranges.find_untended(segment)
         start += split.keeps_bytes
-        if start >= end:  # another of its entry's attempts was helped by that already
+        if start >= end:  # the help for another attempt of this entry has taken these bytes already
             return
         piece = -(-(end - start) // min(split.fresh_attempts, free))
         for cut in range(start, end, piece):
@@ -303,7 +304,7 @@ class Segments:
         return ranges
 
     def _end_overtaken(self, segment: Segment) -> None:
-        """Another attempt has brought all that this one was to bring."""
+        """End an attempt whose bytes another attempt has brought."""
         self._end(self._flight_of(segment), BreakOff.OVERTAKEN)
 
     def _shorten(self, segment: Segment) -> None:

@@ -45,7 +45,7 @@ class Single:
         return not self.schedule.waiting
 
     async def open(self, group: asyncio.TaskGroup) -> None:
-        """Look at what dead runs have left, before anything is begun."""
+        """Look at the leftovers of dead runs, before anything is begun."""
         try:
             await self._volume.open()
         except LocalFault as fault:
@@ -59,7 +59,7 @@ class Single:
         )
 
     async def close(self) -> None:
-        """Publish what waits for it."""
+        """Publish the parts that wait for it."""
         await self._publishing.finish()
 
     def end(self) -> None:
@@ -68,7 +68,7 @@ class Single:
             self._cancel(transfer)
 
     def stop(self) -> None:
-        """Do nothing: the volume publishes what it was given."""
+        """Do nothing: the volume publishes the parts that it was given."""
 
     def opens_s(self, queue: int, now_s: float) -> float:  # noqa: ARG002 - the port's
         """Now: a volume bears as many entries as there are workers."""
@@ -85,11 +85,11 @@ class Single:
         return Transfer(entry, part, index=index, queue=queue, host=self.host_of(queue), now_s=now_s)
 
     def hand_out(self, index: int, now_s: float) -> Transfer:
-        """Make the transfer of an entry: none is settled before."""
+        """Make the transfer of an entry: without batches, none is settled before."""
         return self.transfer(index, now_s)
 
     def take(self, transfer: Transfer) -> None:
-        """Nothing is to be noted: the volume does not count its entries."""
+        """Do nothing: the volume does not count its entries."""
 
     def leave(self, transfer: Transfer) -> None:
         """Note that the entry's host may take one more."""
@@ -100,7 +100,7 @@ class Single:
         return self._volume.has_nothing_of(transfer.entry)
 
     async def look_for(self, transfer: Transfer) -> Standing | None:
-        """The file under the entry's name, vouched for; else adopt what a dead run has left."""
+        """The verified file under the entry's name; without one, the part adopts a dead run's leftover."""
         standing = await self._volume.verify_existing(transfer.entry)
         if standing is None:
             await self._volume.adopt_leftover(transfer.entry, transfer.part)
@@ -128,7 +128,7 @@ class Single:
         self._ledger.finish(transfer, "failed", volume=self._volume.name, kept_bytes=kept_bytes, error=error)
 
     def fail_locally(self, transfer: Transfer, fault: LocalFault) -> NoReturn:
-        """End the entry, and the run: there is no other volume to go to."""
+        """End the entry, and the run: there is no other volume."""
         self.fail(transfer, fault)
         raise fault
 
@@ -138,10 +138,10 @@ class Single:
         return False
 
     def note_straggler(self, volume_index: int) -> None:
-        """Nothing follows: there is no other volume that would be faster."""
+        """Do nothing: there is no other volume that would be faster."""
 
     def views(self) -> list[VolumeView]:
-        """Nothing to show: the run's own figures are the volume's."""
+        """No views: the figures of the run are those of the volume."""
         return []
 
     def _end_published(self, transfer: Transfer, error: CfetchError | None) -> None:

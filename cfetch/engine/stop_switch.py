@@ -18,18 +18,18 @@ class StopSwitch:
         self.fault: LocalFault | None = None
 
     def fail(self, fault: LocalFault) -> None:
-        """End the run: the machine cannot go on. The first fault is the run's."""
+        """End the run because the machine cannot go on. The run keeps the first fault."""
         self.blame(fault)
         self.stop(str(fault))
 
     def blame(self, fault: LocalFault) -> None:
-        """Let the run go on with what it can; it ends with this fault."""
+        """Note a fault with which the run will end, and let it bring what it still can."""
         self.fault = self.fault or fault
 
     def stop(self, reason: str, *, again: bool = False) -> None:
-        """Start nothing new and close what is under way.
+        """Start nothing new and close all that is under way.
 
-        ``again``: emit the reason even if the run is stopping for another, as it is the true one.
+        ``again``: emit the reason even if the run is stopping for another one, as this is the true one.
         """
         if self.is_stopping and not again:
             return

@@ -1,4 +1,4 @@
-"""What a run is given from outside, as one value: its parts are made with it."""
+"""The values that a run is given from outside, as one object: its parts are made with it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from cfetch.report.counts import LiveCounts
 
 
 class Surroundings(NamedTuple):
-    """The plan's instant, time and dice, the listeners.
+    """The plan's instant, the clock, the source of random numbers, the listeners.
 
     ``jitter`` returns uniform numbers in [0, 1). ``counts`` is one of the listeners of ``emit``: the engine
     only reads it. ``confirm`` raises if the plan is not this run's any more.

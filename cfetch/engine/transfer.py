@@ -1,8 +1,8 @@
-"""One entry in a worker's hands: its part, its sources, its tries, in the end its record.
+"""The state of one entry in a worker's hands: its part, its sources, its tries, in the end its record.
 
-Mutable, owned by one task at a time. Sources are tried by how often they failed this entry, then by when the
-file would have come from them (the placement's rule: what is under way there and this file, by the measured
-speed), then in the manifest's order.
+It is mutable, and owned by one task at a time. The next source is the one that failed this entry least often;
+then the one from which the file would come first (the placement's rule: the bytes under way there and this
+file, divided by the measured speed); then the manifest's order counts.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
-NOT_NEEDED = 1  # no key of a helper: those are below 0
+NOT_NEEDED = 1  # is never a helper's key: those are below 0
 LEFT = 1 << 30  # failures of a source that is never asked again
 
 
 class Sources:
-    """Where one entry may be asked for: source 0 is its own URL, the others are its mirrors.
+    """The sources of one entry: source 0 is its own URL, the others are its mirrors.
 
     ``number`` is the present source, at ``host``. ``place_bytes``: for how many bytes the entry has a place
     there; None: it has none. ``corrupt`` counts tries that brought wrong bytes from the present source.
@@ -52,7 +52,7 @@ class Sources:
         self._own_host = self.host = own_host
         self._mirrors = mirrors
         self._failures = [0] * (1 + len(mirrors))
-        self._is_owed = False  # wrong bytes may be another source's: the present one may show the whole
+        self._is_owed = False  # True: wrong bytes may be another source's, so this one gets a whole try
         self.number = 0
         self.corrupt = 0
         self.place: SecretUrl | None = None
@@ -79,10 +79,10 @@ class Sources:
     def best(
         self, hosts: Hosts, now_s: float, size_bytes: int, *, stays: bool, one_try_left: bool
     ) -> int | None:
-        """The source for the next try, among those whose hosts bear one more; None if none does.
+        """The source for the next try, among those whose hosts bear one more; None if there is none.
 
-        ``stays``: elsewhere the bytes that are there would be lost. ``one_try_left``: then the own URL of the
-        entry is asked before any mirror, which may hold another version.
+        ``stays``: with another source the bytes that are there would be lost. ``one_try_left``: the entry's
+        own URL is then asked before any mirror, as a mirror may hold another version.
         """
 
         def cost(number: int) -> tuple[float, float, int]:
@@ -101,8 +101,8 @@ class Sources:
         self.place = None
 
     def has_same_origin(self, place: SecretUrl) -> bool:
-        """Whether bytes from there may follow the present ones: an ETag says nothing at another origin."""
-        if self.place is None:  # they are an earlier run's
+        """Whether bytes from ``place`` may follow the present ones: an ETag is valid for one origin only."""
+        if self.place is None:  # the present bytes are from an earlier run
             self.place = place
         return self.place is place or self.place.origin() == place.origin()
 
@@ -111,7 +111,7 @@ class Sources:
         self._failures[self.number] = LEFT
 
     def count(self, error: SourceError, *, has_joined: bool, has_digest: bool) -> None:
-        """A try at the present source has failed; ``has_joined``: it went on with bytes from before."""
+        """Count a failed try at the present source; ``has_joined``: it continued bytes from before."""
         is_corrupt = isinstance(error, Corrupt)
         self._is_owed = is_corrupt and has_joined
         if self._is_owed:
@@ -123,10 +123,10 @@ class Sources:
 
 
 class Access:
-    """How the present source is asked: its URL, the headers that go with it, over which connection.
+    """How the present source is asked: the URL, the headers, and whether over a new connection.
 
-    ``link`` is the entry's own: the manifest's or a refreshed one, with headers of its own perhaps.
-    ``standing``: the file in place, of which the entry's own server is asked whether it has changed.
+    ``link`` is the entry's own: from the manifest or refreshed, perhaps with headers of its own.
+    ``standing``: the file in place; the entry's own server is asked whether the file has changed.
     """
 
     __slots__ = ("_entry", "is_fresh", "link", "must_refresh", "refreshes", "standing", "url")
@@ -153,7 +153,7 @@ class Access:
 
     @property
     def headers(self) -> tuple[tuple[str, SecretText], ...]:
-        """What goes with the entry's link: its own headers, or else the manifest's for the entry."""
+        """The headers for the entry's link: the link's own, or else the manifest's for the entry."""
         return self.link.headers or self._entry.headers
 
     def secrets(self, of_all: Mapping[str, str], source: int) -> Mapping[str, str]:
@@ -170,11 +170,11 @@ class Access:
 
 
 class Tries:
-    """How often an entry was tried, and with what success.
+    """Counts the tries of an entry and their progress.
 
     ``begun`` counts attempts, those of helpers too; ``errors`` failed tries; ``mitigations`` cancelled
-    stragglers, which cost no try; ``below_min_rate`` those that the stated rate has cancelled, which makes
-    nothing immune. ``best_bytes`` is the most that was ever there, at ``progress_s``.
+    stragglers, which cost no try; ``below_min_rate`` attempts that were cancelled for the stated rate, which
+    never make an entry immune. ``best_bytes`` is the most that was ever there, at ``progress_s``.
     ``gave_up``: the limit that ended the tries, in words.
     """
 
@@ -196,7 +196,7 @@ class Tries:
         self.gave_up = ""
 
     def note_progress(self, position: int, now_s: float) -> None:
-        """Note bytes that later attempts can continue; if they are more than ever, limits begin anew."""
+        """Note bytes that later attempts can continue; if there are more than ever, the limits begin anew."""
         if position >= self.best_bytes + MIN_PROGRESS_BYTES:
             self.best_bytes, self.progress_s, self.errors = position, now_s, 0
 
@@ -221,8 +221,9 @@ class Waits:
 class Helpers:
     """The helpers of one entry, by their keys; ``failures`` of them have brought nothing.
 
-    ``fault``: what one of them has met on the volume. ``second``: the key of the second request for all of
-    the file, 0 before there is one, ``NOT_NEEDED`` once the file is there; ``has_won``: it has brought it.
+    ``fault``: a volume's fault that one of them has met. ``second``: the key of the second request for the
+    whole file, 0 before there is one, ``NOT_NEEDED`` once the file is there; ``has_won``: that request has
+    brought the file.
     """
 
     __slots__ = ("_changed", "failures", "fault", "has_won", "keys", "second")
@@ -237,7 +238,7 @@ class Helpers:
 
     @property
     def has_second(self) -> bool:
-        """Whether a second request for all of the file is under way: nobody brings ranges meanwhile."""
+        """Whether a second request for the whole file is under way: no helper brings ranges meanwhile."""
         return self.second in self.keys
 
     def add(self, key: int) -> None:
@@ -253,16 +254,16 @@ class Helpers:
             self._changed.set_result(None)
 
     async def wait_for_change(self) -> None:
-        """Wait until one of the attempts has ended."""
+        """Wait until one of the helpers has ended."""
         self._changed = asyncio.get_running_loop().create_future()
         await self._changed
 
 
 class Transfer:
-    """``adopted_bytes`` were there of a dead run; None: nobody has looked yet.
+    """One entry being brought. ``adopted_bytes``: taken over from a dead run; None: not looked for yet.
 
     ``staging`` is its batch on a volume, and ``task`` the worker that has it in hand; ``moved``: the batch
-    goes elsewhere, so this transfer ends without a word.
+    goes to another volume, so this transfer ends without a record.
     """
 
     __slots__ = (
@@ -312,24 +313,24 @@ class Transfer:
 
     @property
     def helpers(self) -> Helpers:
-        """Its helpers; most transfers never have one."""
+        """Its helpers, made when first needed: most transfers never have one."""
         if self._helpers is None:
             self._helpers = Helpers()
         return self._helpers
 
     @property
     def has_helpers(self) -> bool:
-        """Whether others help with it now."""
+        """Whether helpers bring ranges of it now."""
         return self._helpers is not None and bool(self._helpers.keys)
 
     @property
     def is_new(self) -> bool:
-        """Whether nobody has looked yet if the file is in place."""
+        """Whether the file has not been looked for yet."""
         return self.adopted_bytes is None
 
     @property
     def standing(self) -> Standing | None:
-        """The file in place, of which the present source is to say whether it is the same."""
+        """The file in place that the present source has to compare with its own; None for a mirror."""
         return self.access.standing if not self.sources.number else None
 
     @property
@@ -344,7 +345,7 @@ class Transfer:
 
     @property
     def wanted_bytes(self) -> int:
-        """What is still to come, as far as that is known."""
+        """The bytes that are still to come, as far as the size is known."""
         return max(0, (self.entry.size_bytes or 0) - self.part.position)
 
     def put_back(self, now_s: float, due_s: float) -> None:
@@ -352,7 +353,7 @@ class Transfer:
         self.waits.put_s, self.waits.due_s = now_s, due_s
 
     def take_again(self, now_s: float) -> None:
-        """Its wait is over; what came after the time that was due was the host's time, not the entry's."""
+        """Note that its wait is over. Time after ``due_s`` was the host's, and costs no retry budget."""
         self.waits.queued_s += now_s - self.waits.put_s
         self.tries.progress_s += max(0.0, now_s - self.waits.due_s)
 
@@ -377,7 +378,7 @@ class Transfer:
         self.part.change_source(mirror=source > 0)
 
     def leave_source(self) -> None:
-        """The present source is wrong for good; the next begins with all its tries."""
+        """Leave the present source for good; the next source begins with all its tries."""
         self.sources.leave()
         self.tries.errors = 0
 

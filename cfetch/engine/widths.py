@@ -1,4 +1,4 @@
-"""How wide a run is: the places that its hosts have."""
+"""The widths of a run's hosts: how many places each of them has."""
 
 from cfetch.clock import RunClock
 from cfetch.config.engine import Widths
@@ -10,13 +10,13 @@ from cfetch.straggler.width import Width
 from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits
 
-SILENT_S = 0.5  # an attempt that has waited for so long for its first byte says nothing of its host's rate
+SILENT_S = 0.5  # an attempt that waits longer for its first byte says nothing about its host's rate
 
 
 def hosts_of(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool) -> Hosts:
-    """The run's hosts. Each begins with ``concurrency`` places, or ``per_host``, which is never exceeded.
+    """The run's hosts. Each begins with ``concurrency`` places, or with ``per_host``, which is its maximum.
 
-    ``known``: by earlier runs. ``splits``: idle workers help with files under way.
+    ``known``: from earlier runs. ``splits``: idle workers help with files under way.
     """
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
     pace = None if widths.requests_per_s is None else RequestPace(widths.requests_per_s)

@@ -1,31 +1,31 @@
-"""Feeds: follow a source that grows, whose ranges split and merge, routed by a cached lineage.
+"""Feeds: cfetch follows a source that grows and whose ranges split and merge, routed by a cached lineage.
 
-A feed is cut into ranges of keys. One that splits or merges is closed: it owns the LSNs from its first to
-its last for ever, and its live descendants archive them. A LSN means nothing without its range. A token is
-how far a reader is with some keys; each key stands in exactly one token.
+A feed is cut into ranges of keys. A range that splits or merges is closed: it owns the LSNs from its first to
+its last for ever, and its live descendants archive them. An LSN means nothing without its range. A token is
+the position of a reader for some keys; each key is in exactly one token.
 
 Read in this order::
 
     ranges.py      keys, ranges, LSNs                 source.py    the port that each backend keeps
-    lineage.py     what became of ranges (pure)       route.py     which range to ask for a token (pure)
+    lineage.py     the descent of ranges (pure)       route.py     which range to ask for a token (pure)
     cache.py       lineages for all readers of a process
-    reader.py      the loop below                     checkpoint.py   where a follower stands, as a file
+    reader.py      the loop below                     checkpoint.py   a follower's position, as a file
     steps.py       changes in rounds, a plan each     journal.py   a follower's redo log
-    tally.py       what a follower did                explain.py   why a read is routed where
+    tally.py       counts a follower's work           explain.py   explains the route of a read
     delete_limit.py  how many files may be deleted because a source lacks them
     protocol.py    keys and changes on the wire, strict in and exact out
     backends/      sources of feeds                   server/      the reference feed server
 
 ::
 
-    reader.step:  token = the one whose turn it is
+    reader.step:  token = the token whose turn it is
                   page = source.read(route(lineage, token))     through a live range that archives it
                   Gone: refresh the lineage once for all readers, divide the token among the heirs, ask again
-                  else check the page, move the token on, give the next one its turn
+                  else check the page, move the token on, give the next token its turn
 
 When it fails: a step that fails or is cancelled has read nothing. A listing or a page that contradicts
-itself (gaps, overlaps, forks, going back, other keys) is refused, and nothing of it is applied; where a
-backend may only lag it is asked again first. Without the cache the same changes are read, with more
-requests. Reads are at least once; applying is idempotent: ``app/follow.py`` writes a step down as a whole
-before its first round.
+itself (gaps, overlaps, forks, going back, other keys) is refused, and nothing of it is applied; a backend
+that may only lag is asked again first. Without the cache the same changes are read, with more requests.
+Reads are at least once; applying is idempotent: ``app/follow.py`` writes a step down as a whole before its
+first round.
 """

@@ -1,8 +1,8 @@
 """The lineages of feeds, so that readers need not ask for them again.
 
-One for each feed, immutable, with its generation (the etag of the listing). It is built when a split is
-proven: by a Gone, or by ancestors in the listing that a reader begins with. After that a Gone refreshes it,
-once however many readers were told. A refresh that fails changes nothing.
+Each feed has one immutable lineage, with its generation (the etag of the listing). It is built when a split
+is proven: by a Gone, or by ancestors in the listing that a reader begins with. After that a Gone refreshes
+it, once for all readers that got one. A refresh that fails changes nothing.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ FEEDS = 64  # one process rarely follows more, and a lineage of a thousand range
 AT_ONCE = (
     16  # requests for information: a lineage of 64 ranges takes four round trips, and no backend is flooded
 )
-SOURCES = 3  # who archive the same range and are asked for it, if the first is down
-RELIST_S = (0.5, 1.0, 2.0)  # a listing from the middle of a split has gaps or overlaps until it is done
+SOURCES = 3  # live ranges that archive the same range and are asked in turn, if the first is down
+RELIST_S = (0.5, 1.0, 2.0)  # a listing has gaps or overlaps until a split is done
 
 _Outcome = Literal["hit", "miss", "build", "refresh", "stale"]
 
 
 @dataclass
 class CacheCounts:
-    """What a cache did. ``info_requests_saved``: what asking for the lineage at each read would have cost."""
+    """Counts the work of a cache. ``info_requests_saved``: the requests for a lineage at each read."""
 
     hits: int = 0
     misses: int = 0
@@ -49,7 +49,7 @@ class _Flight:
         self.waiters = 0
         task.add_done_callback(
             lambda done: done.cancelled() or done.exception()
-        )  # if all have gone, nobody asks
+        )  # if no waiter is left, nobody else reads the exception
 
 
 class RouteCache:
@@ -73,7 +73,7 @@ class RouteCache:
         return len(self._lineages)
 
     async def begin(self, source: FeedSource, listing: Ranges) -> Lineage:
-        """The lineage for a reader that has none. Nothing is asked, or kept, of a feed that never split."""
+        """The lineage for a reader that has none. A feed that never split is neither asked nor kept."""
         if not self._enabled or not any(live.ancestors for live in listing.ranges):
             return await self._grow(source, None, listing)
         if listing.feed in self._lineages:
@@ -84,7 +84,7 @@ class RouteCache:
         """The lineage for one read by a reader that has ``own``.
 
         Raises:
-            HostileFeed: the cache is disabled, and the feed now tells another past.
+            HostileFeed: the cache is disabled, and the feed's answers about the past have changed.
         """
         if not self._enabled:
             return await self._ask_anew(source, own) if own.closed else own
@@ -97,7 +97,7 @@ class RouteCache:
         """A newer lineage than ``stale``, which led to a Gone; the same if the feed has no news.
 
         Raises:
-            SourceError, FeedReplaced, HostileFeed: there is none to be had; what is cached stays.
+            SourceError, FeedReplaced, HostileFeed: there is none; the cached lineage stays.
         """
         if not self._enabled:
             return await self._grow(source, stale, None)
@@ -105,7 +105,7 @@ class RouteCache:
         self._emit("stale", stale.feed, stale.generation)
         cached = self._lineages.get(stale.feed)
         if cached and cached.generation != stale.generation:
-            return cached  # somebody else was faster
+            return cached  # another reader was faster
         return await self._await_refresh(source, stale.feed, stale, None)
 
     def _count_hit(self, lineage: Lineage) -> Lineage:
@@ -126,7 +126,7 @@ class RouteCache:
     async def _await_refresh(
         self, source: FeedSource, feed: FeedId, known: Lineage | None, listing: Ranges | None
     ) -> Lineage:
-        """Wait for the one build or refresh of this feed: that under way, or a new one."""
+        """Wait for the build or refresh of this feed that is under way, or begin one."""
         flight = self._flights.get(feed)
         if not flight:
             flight = _Flight(asyncio.create_task(self._run_flight(source, feed, known, listing)))
@@ -167,7 +167,7 @@ class RouteCache:
             del self._flights[feed]
 
     async def _grow(self, source: FeedSource, known: Lineage | None, listing: Ranges | None) -> Lineage:
-        """Add to ``known`` what has been closed since.
+        """Add to ``known`` the ranges that have been closed since.
 
         A listing that contradicts itself is asked for again.
         """
@@ -180,7 +180,7 @@ class RouteCache:
                 raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
             try:
                 if known and answer.feed != known.feed:
-                    return grow_lineage(known, answer, {})  # it raises
+                    return grow_lineage(known, answer, {})  # always raises FeedReplaced
                 live = check_ranges(answer.ranges)
                 spans = await self._ask_spans(source, live, list_closed_ids(live, known))
                 if spans is not None:
@@ -193,7 +193,7 @@ class RouteCache:
         raise Transient("the feed's ranges split faster than they can be listed: try again later")
 
     async def _ask_anew(self, source: FeedSource, own: Lineage) -> Lineage:
-        """``own`` with all its spans asked for again; if a range has gone meanwhile, what came of it."""
+        """Ask for all spans of ``own`` again; if a range has gone meanwhile, its heirs are added."""
         spans = await self._ask_spans(source, own.live, tuple(sorted(own.closed)))
         if spans is None:
             return await self._grow(source, own, None)

@@ -1,8 +1,8 @@
-"""How far a follower is, as a file (``cfetch.checkpoint/1``): with it the feed can be read on from there.
+"""The position of a follower, as a file (``cfetch.checkpoint/1``): reading can continue from there.
 
-It holds the lineage too, so that what a range was and where it ended need not be asked again. Keys are hex,
-and LSNs decimal text: neither fits a JSON number that all programs read alike. The file is its owner's only,
-since links of changes that wait may be signed.
+It holds the lineage too, so that the keys and ends of ranges need not be asked again. Keys are hex, and LSNs
+decimal text: neither fits a JSON number that all programs read alike. Only the file's owner can read it, as
+links of changes that wait may be signed.
 """
 
 import os
@@ -23,7 +23,7 @@ from cfetch.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
 
 MAX_PENDING = (
-    200_000  # some 100 MB that are written again at each commit; deletes that lie behind overtake many
+    200_000  # some 100 MB that are written again at each commit; later deletes make many of them obsolete
 )
 MAX_BYTES = 1 << 28  # a hundred thousand ranges take 60 MB
 _KEYS = re.compile(r"([0-9a-f]{32})-([0-9a-f]{32,33})", re.ASCII)
@@ -32,7 +32,7 @@ _LSN = re.compile(r"-1|0|[1-9][0-9]{0,99}", re.ASCII)  # Kinesis has 56 digits; 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """``tokens``, by key, have each of ``keys`` exactly once; ``pending`` are changes that failed, and wait.
+    """``tokens``, by key, hold each of ``keys`` exactly once; ``pending`` changes failed, and wait.
 
     Raises:
         ValueError: the tokens leave a gap or overlap, or name ranges that the lineage does not know.
@@ -83,7 +83,7 @@ class _Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChangeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change as it is kept: numbers as text, the path not trusted yet."""
+    """A change as it is stored: numbers are text, and the path is not trusted yet."""
 
     lsn: str
     key: str
@@ -104,7 +104,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the file in one step; on disk when this returns. Raises LocalFault."""
+    """Replace the file in one step; it is on disk when this returns. Raises LocalFault."""
     replace_file(path, encode_checkpoint(checkpoint))
 
 
@@ -112,7 +112,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     """Read the checkpoint of a file; None if there is no file.
 
     Raises:
-        FeedError: it is damaged, or no checkpoint of this version.
+        FeedError: it is damaged, or it is no checkpoint of this version.
         LocalFault: it cannot be read.
     """
     with on_disk(path):
@@ -132,7 +132,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The file's bytes: JSON, with links in clear."""
+    """Encode the file's bytes: JSON, with links in clear text."""
     lineage = checkpoint.lineage
     document = _Document(
         schema="cfetch.checkpoint/1",
@@ -155,7 +155,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """Decode what ``encode_checkpoint`` wrote. Raises ValueError, which says what is wrong."""
+    """Decode the bytes of ``encode_checkpoint``. Raises ValueError, which names the fault."""
     if len(data) > MAX_BYTES:
         raise ValueError("it is too large")
     try:
@@ -195,7 +195,7 @@ def _build_checkpoint(document: _Document) -> Checkpoint:
 
 
 def make_row(change: Change) -> ChangeRow:
-    """Turn a change into the row that a file keeps."""
+    """Turn a change into a row for a file."""
     return ChangeRow(str(change.lsn), f"{change.key:032x}", change.path, change.entry)
 
 

@@ -1,4 +1,4 @@
-"""Why a read is routed where: for ``cfetch feed explain``, from a feed or from a follower's checkpoint."""
+"""Explains the route of a read, for ``cfetch feed explain``, from a feed or a follower's checkpoint."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from cfetch.secret import printable
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """``cfetch.route/1``: for each piece of the range's keys, who owns the LSN and who is asked for it."""
+    """``cfetch.route/1``: for each piece of the range's keys, which range owns the LSN and which is asked."""
 
     class Read(msgspec.Struct, frozen=True, kw_only=True):
         range: str

@@ -1,9 +1,9 @@
-"""What a follower keeps of its work: the step that it is at, how far it is, and what was deleted.
+"""The journal of a follower's work: its present step, its progress in it, and the deleted files.
 
-A step is written down as a whole before it begins: its changes in rounds, and the checkpoint that holds when
-all of them are applied. So a follower that died goes on with the very round that it was at, and applies
-nothing twice that has been overtaken. The order of writing is files, deletes, number of the round,
-checkpoint; each in one step and on disk. All files are their owner's alone: a change may hold a signed link.
+A step is written down as a whole before it begins: its changes in rounds, and the checkpoint that is valid
+when all of them are applied. So after a follower has died, the next one continues with the same round, and
+applies no change after a later one. The order of writing is files, deletes, number of the round, checkpoint;
+each in one step and on disk. Only the owner can read the files, as a change may hold a signed link.
 """
 
 import fcntl
@@ -48,14 +48,14 @@ class _Round(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Next(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``done`` rounds of the step are applied; ``checkpoint`` is in force when all are."""
+    """``done`` rounds of the step are applied; ``checkpoint`` becomes valid when all are."""
 
     done: int
     checkpoint: msgspec.Raw
 
 
 class Step(NamedTuple):
-    """``rounds`` are what is left to do of it, behind ``done``; then ``checkpoint`` is in force."""
+    """``rounds`` are left to do, after ``done`` ones; ``checkpoint`` becomes valid at the end."""
 
     rounds: Sequence[Round]
     checkpoint: Checkpoint
@@ -69,7 +69,7 @@ class _Tombstone(msgspec.Struct, frozen=True, rename={"deleted_at": "at"}):
 
 
 class Journal:
-    """``directory`` is one feed's into one destination. A ``with`` block holds it against other followers.
+    """The journal of one feed and destination in ``directory``; ``with`` locks out other followers.
 
     Raises:
         Held: another follower has it.
@@ -107,13 +107,13 @@ class Journal:
         return Held(f"another process {HELD}")
 
     def checkpoint(self) -> Checkpoint | None:
-        """All that lies before it is applied; None if nothing is. Raises FeedError."""
+        """The checkpoint, before which all changes are applied; None if there is none. Raises FeedError."""
         return read_checkpoint(self.directory / CHECKPOINT)
 
     # the step
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """All that lies before it is applied."""
+        """Write a checkpoint, before which all changes are applied."""
         write_checkpoint(self.directory / CHECKPOINT, checkpoint)
 
     def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> Step:
@@ -150,14 +150,14 @@ class Journal:
         return Step(rounds, checkpoint, known.done)
 
     def finish_round(self, step: Step, pending: Iterable[Change]) -> Step:
-        """The first round that was left is applied; ``pending`` is what could not be had, of all rounds."""
+        """Note that the first open round is applied; ``pending``: changes of all rounds that failed."""
         checkpoint = replace(step.checkpoint, pending=tuple(pending))
         step = Step(step.rounds[1:], checkpoint, step.done + 1)
         self._write_progress(step)
         return step
 
     def end(self, step: Step) -> None:
-        """All of its rounds are applied: its checkpoint is in force."""
+        """End a step whose rounds are all applied: write its checkpoint."""
         self.keep(step.checkpoint)
         with on_disk(self.directory):
             (self.directory / NEXT).unlink()
@@ -170,7 +170,7 @@ class Journal:
     # deletes
 
     def record_deletes(self, deletes: Iterable[Change], deleted_at: str) -> None:
-        """Record them, a line each: what was deleted at the source, and when this follower met it."""
+        """Record deletes, a line each: the file deleted at the source, and when this follower met it."""
         stones = [
             msgspec.json.encode(_Tombstone(change.path, str(change.lsn), deleted_at)) + b"\n"
             for change in deletes
@@ -187,9 +187,9 @@ class Journal:
 
 
 def locate_journal(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
-    """Its directory below a state directory, for a feed as a person names it and the destinations.
+    """The journal's directory below a state directory, for a feed as a person names it and destinations.
 
-    A state may be shared by several destinations, each of which is as far as it is.
+    Several destinations may share a state, each with a position of its own.
     """
     name = feed.rstrip("/") if "://" in feed else str(Path(feed).resolve())
     text = "\n".join([name, *sorted(map(str, roots))])
@@ -197,5 +197,5 @@ def locate_journal(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
 
 
 def locate_checkpoint(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
-    """The file."""
+    """The path of the checkpoint's file."""
     return locate_journal(state, feed, roots) / CHECKPOINT

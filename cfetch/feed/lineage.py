@@ -1,12 +1,12 @@
-"""What became of a feed's ranges: which are live, and which LSNs each closed one owned. Pure.
+"""The descent of a feed's ranges: which are live, and which LSNs each closed one owned. Pure.
 
 A backend lists live ranges, each with its ancestors in no order. Their order is that of their LSNs: a child
 begins where its parent ended, so on the way of any key from a root to a leaf the spans rise and do not
-overlap. Where ranges have merged, a leaf also descends from ranges that never had some of its keys; their
-spans may overlap, and reading them with those keys brings nothing. So a leaf's path is its ancestors in the
-order of their spans, and no tree has to be guessed.
+overlap. If ranges have merged, a leaf also descends from ranges that never had some of its keys; their spans
+may overlap, and a read of them with those keys brings nothing. So a leaf's path is its ancestors in the order
+of their spans, and no tree has to be guessed.
 
-A lineage holds facts only: closed spans never change. The head of a live range moves and is not kept.
+A lineage holds only facts that never change, the closed spans; the moving head of a live range is not kept.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ from cfetch.secret import printable
 class Closed:
     """A range that has split or merged: its keys, and the LSNs from ``first`` to ``last``, both included.
 
-    ``keys`` may be more than it had, if it was gone before anybody looked and ranges have merged since.
+    ``keys`` may be more than it had, if it closed before the first listing and ranges have merged since.
     """
 
     keys: KeyRange
@@ -49,11 +49,11 @@ class Lineage:
         return tuple(leaf for leaf in self.live if leaf.keys.intersect(keys))
 
     def heirs(self, name: str) -> tuple[Range, ...]:
-        """The live ranges that have the entries of ``name``, by key; for a live one itself."""
+        """The live ranges that have the entries of ``name``, by key; a live range is its own heir."""
         return tuple(leaf for leaf in self.live if name in leaf.ancestors or name == leaf.id)
 
     def first_lsn(self, name: str) -> int:
-        """Where a range begins: as stated for a closed one, behind its ancestors for a live one."""
+        """The first LSN of a range: as stated for a closed one, behind its ancestors' for a live one."""
         closed = self.closed.get(name)
         if closed:
             return closed.first
@@ -66,13 +66,13 @@ class Lineage:
         return (*sorted(ancestors, key=self.rank), leaf.id)
 
     def rank(self, name: str) -> tuple[float, float, str]:
-        """What orders a path. A parent that never had an entry also comes before its child."""
+        """The sort key of a path. A parent that never had an entry also comes before its child."""
         closed = self.closed.get(name)
         return (closed.first, closed.last, name) if closed else (float("inf"), float("inf"), name)
 
 
 def check_ranges(listed: Iterable[Range]) -> tuple[Range, ...]:
-    """The live ranges by key, each once (the last counts), without those that others name as ancestors.
+    """The live ranges by key, each once (the last counts), without ranges that are ancestors of others.
 
     Raises:
         HostileFeed: they do not cover all keys exactly once. It may be a listing from the middle of a split.
@@ -104,8 +104,8 @@ def grow_lineage(known: Lineage | None, listing: Ranges, spans: Mapping[str, Spa
 
     Raises:
         FeedReplaced: the listing is of another feed than ``known``.
-        CheckpointExpired: it knows nothing more of a range that was live.
-        HostileFeed: ranges or spans contradict one another, or what is known. The backend may only lag.
+        CheckpointExpired: the feed knows nothing any more about a range that was live.
+        HostileFeed: ranges or spans contradict each other or ``known``. Perhaps the backend only lags.
     """
     if known and listing.feed != known.feed:
         raise FeedReplaced("the feed was deleted, or made anew under its name: follow it in a new directory")
@@ -140,7 +140,7 @@ def _add_older_ancestors(leaf: Range, known: Lineage | None) -> Range:
 
 
 def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
-    """Whatever was live still is, with the same keys, or else what has its keys now descends from it."""
+    """Check that each range that was live still is, with its keys, or that its heirs have these keys."""
     by_id = {leaf.id: leaf for leaf in live}
     named = frozenset[str]().union(*(leaf.ancestors for leaf in live))
     for name in by_id.keys() & known.closed.keys():
@@ -162,7 +162,7 @@ def _check_descent(known: Lineage, live: tuple[Range, ...]) -> None:
 
 
 def _restore_first(span: Span, name: str, known: Lineage | None, named: frozenset[str]) -> Span:
-    """Restore a range's first LSN where the backend has forgotten its parents, which ended right before."""
+    """Restore a range's first LSN if the backend has forgotten its parents, which ended right before."""
     leaf = known.leaf(name) if known else None
     if known and leaf and not leaf.ancestors <= named:
         return span._replace(first=min(span.first, known.first_lsn(name)))
@@ -186,10 +186,11 @@ def _check_span(name: str, span: Span, live: tuple[Range, ...], known: Lineage |
 
 
 def _check_path(leaf: Range, lineage: Lineage, heirs: Mapping[str, set[int]]) -> None:
-    """Check that on a line from parent to child each range begins where the one before it ended.
+    """Check that each range on a path begins where the one before it ended, if each is the other's parent.
 
-    It is one if no ranges have merged on the way. Those that merge have the same heirs, and so has what comes
-    of them as long as it is whole; and since all of a path have this leaf, the same heirs are as many heirs.
+    That is so if no ranges have merged on the path. Ranges that merge have the same heirs, and so has the
+    merged range until it splits. As all ranges of a path have this leaf as an heir, it suffices to compare
+    the numbers of heirs.
     """
     unknown = leaf.ancestors - lineage.closed.keys()
     if unknown:

@@ -1,7 +1,7 @@
-"""What stands on the wire of a feed: keys as text, and a change as a row of JSON. Strict in, exact out.
+"""The wire format of a feed: keys as text, and a change as a row of JSON. Input is checked strictly.
 
 A row has ``lsn``, ``op`` ("upsert" or "delete"), ``path``, ``key`` unless it is ``key_of(path)``, and for an
-upsert whatever else a manifest's row may state (docs/feed-protocol.md).
+upsert all other keys that a manifest's row may state (docs/feed-protocol.md).
 """
 
 import re
@@ -19,8 +19,8 @@ SCHEMA = "cfetch.feed/1"
 SERIAL_SCHEMA = "cfetch.serial/1"
 KEY_DIGITS = KEY_BITS // 4
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}\Z")
-_ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")  # ids stand in URLs, in file names and on people's screens
-SHOWN_FAULTS = 3  # of one row: more would hide the first
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")  # ids appear in URLs, in file names and on screens
+SHOWN_FAULTS = 3  # of one row: more would hide the first one
 _OWN = ("lsn", "op", "key")
 
 
@@ -37,7 +37,7 @@ def _parse_key(text: object) -> int:
 
 
 def format_keys(keys: KeyRange) -> str:
-    """``LOW-HIGH``; without HIGH where it is the end of all keys, which has a digit too many."""
+    """Write ``LOW-HIGH``; without HIGH if it is the end of all keys, which would need one digit more."""
     return f"{format_key(keys.low)}-{'' if keys.high == 1 << KEY_BITS else format_key(keys.high)}"
 
 
@@ -81,7 +81,7 @@ def decode_document(body: bytes, what: str) -> Any:  # noqa: ANN401 - JSON is an
 def check_members(
     value: object, what: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Check for an object with exactly these keys. Raises: HostileFeed: ``what`` is something else."""
+    """Check for an object with these keys and no others. Raises HostileFeed: ``what`` is something else."""
     if type(value) is not dict:
         raise HostileFeed(f"{what} must be an object, not {kind_of(value)}")
     for key in required:

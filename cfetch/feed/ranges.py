@@ -1,14 +1,14 @@
-"""What a feed is cut into: ranges of keys, and the intervals of LSNs that they own. Pure.
+"""The parts of a feed: ranges of keys, and the intervals of LSNs that they own. Pure.
 
-A key is a number below 2**128. A range is open at its upper end, as are all of them in this room. An LSN
-counts within its range only: siblings after a split both own LSN 5001, so an entry's identity is (range,
-LSN), never the LSN alone.
+A key is a number below 2**128. All ranges in this room exclude their upper end. An LSN counts within its
+range only: siblings after a split both own LSN 5001, so an entry's identity is (range, LSN), never the LSN
+alone.
 """
 
 import hashlib
 from typing import NamedTuple
 
-KEY_BITS = 128  # of a hash: what Kinesis has, and even for any number of names
+KEY_BITS = 128  # as in Kinesis; the keys are hashes, which spread any number of names evenly
 
 
 class KeyRange(NamedTuple):
@@ -22,7 +22,7 @@ class KeyRange(NamedTuple):
         return self.low <= key < self.high
 
     def intersect(self, other: "KeyRange") -> "KeyRange | None":
-        """What both have; None if that is nothing."""
+        """The keys that both have; None if there are none."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return KeyRange(low, high) if low < high else None
 
@@ -31,7 +31,7 @@ ALL_KEYS = KeyRange(0, 1 << KEY_BITS)
 
 
 class Range(NamedTuple):
-    """A live range as its backend lists it. ``ancestors``: all that are known, in no order."""
+    """A live range as its backend lists it. ``ancestors``: all known ones, in no order."""
 
     id: str
     keys: KeyRange
@@ -49,10 +49,10 @@ class Span(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a reader is: ``next_lsn`` is the first LSN of the range that it has not seen.
+    """The position of a reader: ``next_lsn`` is the first LSN of the range that it has not seen.
 
-    ``mark``: how the feed has marked the change before it, if it marks them. A feed that was restored from a
-    backup gives an LSN again, but with another mark.
+    ``mark``: the mark that the feed gave to the change before it; "" if the feed gives none. A feed that was
+    restored from a backup gives an LSN again, but with another mark.
     """
 
     range: str
@@ -61,5 +61,5 @@ class Position(NamedTuple):
 
 
 def key_of(name: str) -> int:
-    """The key of a name where the feed does not say another: the first 16 bytes of its SHA-256."""
+    """The key of a name if the feed states no other: the first 16 bytes of its SHA-256."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[: KEY_BITS // 8])

@@ -1,7 +1,7 @@
-"""Reads a feed to its end, whatever its ranges do meanwhile: each change once, those of a key in order.
+"""Reads a feed to its end while its ranges split and merge: each change once, changes of a key in order.
 
-It keeps a token for each piece of its keys, and reads a page for one after the other. What a step changes is
-settled when it returns: a step that fails or is cancelled has read nothing.
+It keeps a token for each piece of its keys, and reads a page for one after the other. A step takes effect
+only when it returns: a step that fails or is cancelled has read nothing.
 """
 
 from collections import deque
@@ -16,14 +16,14 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.feed.route import Route, Token, make_first_tokens, narrow_token, route, settle_token
 from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page, Ranges
 
-AGAIN_S = (1.0, 2.0, 4.0)  # after a Gone without any news; then the feed is said to be unwell
+AGAIN_S = (1.0, 2.0, 4.0)  # pauses after a Gone without any news; then the step fails
 MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
-ARCHIVES = 3  # who archive the same entries and are asked for them, if the first is down
-MAX_STILL = 1000  # pages of a token that neither bring anything nor move on
+ARCHIVES = 3  # live ranges that archive the same entries and are asked in turn, if the first is down
+MAX_STILL = 1000  # pages of a token that neither bring changes nor move it on
 
 
 class Step(NamedTuple):
-    """What one request brought: ``changes`` of ``range``, of which the reader asked for ``keys``."""
+    """The result of one request: ``changes`` of ``range``, of which the reader asked for ``keys``."""
 
     range: str
     keys: KeyRange
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 async def ask_first_listing(source: FeedSource) -> Ranges:
-    """What a source is asked before anything else. Raises SourceError, HostileFeed."""
+    """Ask a source for its ranges, which is the first request. Raises SourceError, HostileFeed."""
     listing = await source.ranges(None)
     if isinstance(listing, NotModified):
         raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
@@ -39,7 +39,7 @@ async def ask_first_listing(source: FeedSource) -> Ranges:
 
 
 class Reader:
-    """One for each follower; many may share a source and a cache. Its methods are not for several tasks."""
+    """A follower has one; many may share a source and a cache. Only one task may call its methods."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Reader:
         self._keys = begin.keys
         self._lineage = begin.lineage
         self._tokens = deque(begin.tokens)
-        self._idle = 0  # steps in a row that brought nothing, and were at the end of what there is
+        self._idle = 0  # steps in a row that brought nothing and were at the end
         self._still = 0
 
     @classmethod
@@ -73,12 +73,12 @@ class Reader:
         keys: KeyRange = ALL_KEYS,
         limit: int = 1000,
     ) -> Self:
-        """Go on from ``checkpoint``, or begin with the oldest that is kept of ``keys``.
+        """Continue from ``checkpoint``, or begin with the oldest kept entries of ``keys``.
 
         Raises:
-            SourceError: the feed cannot be had.
-            FeedReplaced: the checkpoint is of another feed.
-            HostileFeed: its ranges are not in order.
+            SourceError: the feed does not answer.
+            FeedReplaced: the checkpoint belongs to another feed.
+            HostileFeed: the feed's ranges are not in order.
         """
         listing = await ask_first_listing(source)
         if checkpoint is None:
@@ -98,21 +98,21 @@ class Reader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all that there was has been read. An archive that lags behind is not at its end."""
+        """Whether all entries have been read. A token in an archive that lags is not at its end."""
         return self.is_idle and not any(
             token.position.range in self._lineage.closed for token in self._tokens
         )
 
     def checkpoint(self, pending: tuple[Change, ...] = ()) -> Checkpoint:
-        """Where the reader is: all that the steps so far brought lies before it."""
+        """The reader's position: all changes of the steps so far are before it."""
         return Checkpoint(self._lineage, self._keys, tuple(sorted(self._tokens)), pending)
 
     async def step(self) -> Step:
-        """Read a page for the token whose turn it is; the next one has the next turn.
+        """Read a page for the token whose turn it is; then the next token has its turn.
 
         Raises:
-            SourceError: it cannot be had now; another step may go on with the next token.
-            FeedReplaced, CheckpointExpired, HostileFeed: the feed cannot be read on.
+            SourceError: there is no answer now; another step may continue with the next token.
+            FeedReplaced, CheckpointExpired, HostileFeed: the feed cannot be read any further.
         """
         without_news = 0
         if self.is_idle:  # a round is over, and another begins
@@ -141,13 +141,13 @@ class Reader:
         raise HostileFeed(f"the feed said {MAX_GONE} times in a row that its ranges are gone")
 
     async def _choose_route(self) -> Route:
-        """Find where the next page is.
+        """Find the next page.
 
-        The first token is moved there, and others take its place if it divides.
+        The first token moves to it, and several tokens take its place if it divides.
         """
         self._adopt(await self._cache.current(self._source, self._lineage))
         name = self._tokens[0].position.range
-        if not self._lineage.heirs(name):  # the cache may have been filled by a laggard
+        if not self._lineage.heirs(name):  # the cached lineage may be older than this reader's
             self._adopt(await self._cache.beyond(self._source, self._lineage))
         moved = settle_token(self._lineage, self._tokens[0])
         self._tokens.popleft()
@@ -155,7 +155,7 @@ class Reader:
         return route(self._lineage, moved[0])
 
     def _adopt(self, lineage: Lineage) -> None:
-        """Tokens in ranges that were live until now are divided among those that have taken their place."""
+        """Use a lineage: divide the tokens in ranges that have just closed among the ranges' heirs."""
         if lineage is not self._lineage:
             was_closed = self._lineage.closed
             tokens: deque[Token] = deque()
@@ -167,7 +167,7 @@ class Reader:
             self._lineage = lineage
 
     async def _read(self, way: Route) -> Page | Gone | NotModified:
-        """The answer of the range that the route names; of another archive, if that is down."""
+        """Ask the range that the route names; ask another archive if it is down."""
         last: SourceError | None = None
         for via in (way.via, *way.others[: ARCHIVES - 1]) if way.is_archival else (way.via,):
             try:
@@ -202,7 +202,7 @@ class Reader:
         return Step(name, way.keys, answer.changes)
 
     def _check_page(self, way: Route, page: Page) -> None:
-        """A page is what was asked for, and does not go back."""
+        """Check that a page is the requested one, and does not go back."""
         name, asked_lsn, _ = way.position
         closed = self._lineage.closed.get(name)
         last_lsn = max(asked_lsn, self._tokens[0].position.next_lsn) - 1
@@ -226,13 +226,13 @@ class Reader:
             )
 
     def _fuse_tokens(self) -> None:
-        """The token that was just read and a neighbour at the same place become one: a merge is over."""
+        """After a merge, join the token that was just read with a neighbour at the same position."""
         token = self._tokens[-1]
         for number, other in enumerate(self._tokens):
             is_beside = other.keys.high == token.keys.low or other.keys.low == token.keys.high
             if is_beside and other[1:] == token[1:]:
                 keys = KeyRange(min(token.keys.low, other.keys.low), max(token.keys.high, other.keys.high))
-                self._idle -= number >= len(self._tokens) - self._idle  # two that were idle are one
+                self._idle -= number >= len(self._tokens) - self._idle  # two idle tokens became one
                 self._tokens[-1] = token._replace(keys=keys)
                 del self._tokens[number]
                 return

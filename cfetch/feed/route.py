@@ -1,15 +1,15 @@
-"""Where a reader's next entries are, and which live range to ask for them: the rule, and its words. Pure.
+"""The routing rule: where a reader's next entries are, and which live range to ask for them. Pure.
 
 A reader keeps a *token* for each piece of its keys: a range, and the next LSN to read there. Three steps lead
 from a token to a request:
 
 1. ``narrow_token`` divides a token among the live ranges that have some of its keys, after a split. 2.
 ``settle_token`` moves a token from the end of a closed range to the ranges that follow it, and back to the
-ancestor that owns the LSN where a person has named a range that is too young. 3. ``route`` names the live
-range to ask: the token's own, or an heir that archives it.
+ancestor that owns the LSN if a person has named a range that is too young. 3. ``route`` names the live range
+to ask: the token's own, or an heir that archives it.
 
-The LSN decides, not the range that the reader came from. Of the entries that come only those with the token's
-own keys count: a closed range had the keys of all its children.
+The LSN decides, not the range that the reader came from. Only entries with the token's own keys count, as a
+closed range had the keys of all its children.
 """
 
 from itertools import pairwise
@@ -21,9 +21,9 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 
 
 class Token(NamedTuple):
-    """How far a reader is with some of its keys. What it is to read of them begins at ``position``.
+    """The progress of a reader for some of its keys: it reads their entries from ``position`` on.
 
-    ``is_new``: nothing has been read yet, and reading begins with the oldest that is kept.
+    ``is_new``: nothing has been read yet, and reading begins with the oldest kept entry.
     """
 
     keys: KeyRange
@@ -41,20 +41,20 @@ class Route(NamedTuple):
 
     @property
     def is_archival(self) -> bool:
-        """Whether an ancestor's entries are asked for; else the range passes its own through."""
+        """Whether the request is for an ancestor's entries; otherwise the range gives its own."""
         return self.via != self.position.range
 
 
 def make_first_tokens(lineage: Lineage, keys: KeyRange = ALL_KEYS) -> tuple[Token, ...]:
-    """Where a reader begins that has nothing yet: the roots, or what is known of them."""
+    """The tokens of a new reader: they are at the roots, or at the oldest known ranges."""
     return _cut_keys(lineage, keys, None, is_new=True)
 
 
 def narrow_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
-    """The token's share for each live range that has some of its keys, all where the token was.
+    """The token's share for each live range that has some of its keys, all at the token's position.
 
     Raises:
-        CheckpointExpired, HostileFeed: the lineage does not say what became of the token's range.
+        CheckpointExpired, HostileFeed: the lineage does not have the heirs of the token's range.
     """
     _check_known(lineage, token)
     return tuple(
@@ -67,11 +67,11 @@ def narrow_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
 def settle_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     """The token, moved to where there may be something to read.
 
-    From the end of a closed range it moves on, which may take its keys to several; and to the ancestor that
-    owns the LSN, if that is before the range.
+    From the end of a closed range it moves on, perhaps to several ranges. If the LSN is before the range, it
+    moves to the ancestor that owns the LSN.
 
     Raises:
-        CheckpointExpired, HostileFeed: the lineage does not say what became of the token's range.
+        CheckpointExpired, HostileFeed: the lineage does not have the heirs of the token's range.
         FeedError: several ancestors own an LSN before the range.
     """
     _check_known(lineage, token)
@@ -141,7 +141,7 @@ def _check_known(lineage: Lineage, token: Token) -> None:
 
 
 def _cut_keys(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -> tuple[Token, ...]:
-    """The range that comes next for each of the keys: ``after`` a closed one, or the first of all."""
+    """Cut ``keys`` into tokens at each key's next range: ``after`` a closed range, or the first of all."""
     tokens: list[Token] = []
     beyond = lineage.rank(after) if after is not None else (-1.0, -1.0, "")
     for leaf in lineage.leaves(keys):

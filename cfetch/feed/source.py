@@ -1,10 +1,10 @@
-"""The port to a feed: what lists its ranges, tells the LSNs of one, and reads it.
+"""The port to a feed: it lists the ranges, states the LSNs of a range, and reads it.
 
 Every backend passes one suite of tests.
 
-A range that has split or merged is *closed*: it has no more entries of its own, and those that it had are
-archived by its live descendants. Asked directly, a backend answers ``Gone``; the entries are had by asking a
-live descendant for them: ``read(via, of, …)``. For a live range both are the same.
+A range that has split or merged is *closed*: it gets no more entries, and its live descendants archive those
+that it had. A backend that is asked for it directly answers ``Gone``; a live descendant gives the entries:
+``read(via, position, …)``. For a live range, ``via`` and the range of ``position`` are the same.
 """
 
 from enum import IntEnum
@@ -15,14 +15,14 @@ from cfetch.manifest.entry import Entry, SafePath
 
 
 class FeedId(NamedTuple):
-    """``account``: who publishes, as scheme and authority; ``id``: new when the feed is made anew."""
+    """``account``: the publisher, as scheme and authority; ``id``: new when the feed is made anew."""
 
     account: str
     id: str
 
 
 class Ranges(NamedTuple):
-    """The live ranges of a feed at one moment, as they came: nothing is checked yet."""
+    """The live ranges of a feed at one moment, as the backend sent them: nothing is checked yet."""
 
     feed: FeedId
     etag: str
@@ -36,10 +36,10 @@ class NotModified(NamedTuple):
 class Why(IntEnum):
     """The sub-code of a 410, as Cosmos has them."""
 
-    STALE = 1000  # the name stands for another feed now
+    STALE = 1000  # the name belongs to another feed now
     RANGE_GONE = 1002
-    SPLITTING = 1007  # or merging: it is being done, and done soon
-    MIGRATING = 1008  # the same range, elsewhere
+    SPLITTING = 1007  # a split or merge is under way, and soon done
+    MIGRATING = 1008  # the same range moves to another place
 
 
 class Gone(NamedTuple):
@@ -51,8 +51,7 @@ class Gone(NamedTuple):
 class Change(NamedTuple):
     """One version of one file. ``entry`` says where its bytes are; None for a delete.
 
-    ``key`` decides to which range it belongs; changes of one path have one key. ``entry.id`` is of no
-    meaning.
+    ``key`` decides to which range it belongs; changes of one path have one key. ``entry.id`` has no meaning.
     """
 
     lsn: int
@@ -62,15 +61,15 @@ class Change(NamedTuple):
 
     @property
     def op(self) -> Literal["upsert", "delete"]:
-        """What is to be done with the path."""
+        """The operation on the path."""
         return "delete" if self.entry is None else "upsert"
 
 
 class Page(NamedTuple):
-    """Changes by LSN, rising, with keys as asked; a page without any may still have moved on.
+    """Changes with the requested keys, by rising LSNs; even a page without changes may move the reader on.
 
-    ``next_lsn``: where to read on. A closed range has been read when that is beyond its last LSN. ``mark``:
-    of the change before ``next_lsn``; "" if the feed has none.
+    ``next_lsn``: the next LSN to read. If it is beyond the last LSN of a closed range, that has been read.
+    ``mark``: the mark of the change before ``next_lsn``; "" if the feed gives none.
     """
 
     changes: tuple[Change, ...]
@@ -79,23 +78,22 @@ class Page(NamedTuple):
 
 
 class FeedSource(Protocol):
-    """All methods raise SourceError when the backend cannot be had (tried again before, where that may help).
+    """All methods raise SourceError if the backend does not answer, after tries again if those may help.
 
-    ``ranges(None)`` is asked first, and says which feed this is. When an answer is of another one, all
-    methods raise ``FeedReplaced``: the feed was deleted, or made anew. ``HostileFeed``: the answer breaks
-    the rules.
+    ``ranges(None)`` is called first, and names the feed. If an answer comes from another feed, all methods
+    raise ``FeedReplaced``: the feed was deleted, or made anew. ``HostileFeed``: the answer breaks the rules.
     """
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
         """The live ranges, which cover all keys; NotModified if ``etag`` is still theirs.
 
-        Feeds made anew never have an etag of the old one.
+        A feed that was made anew never has an etag of the old one.
         """
 
     async def info(self, of: str, via: str) -> Span | Gone:
-        """The LSNs of range ``of``, by a live range: itself, or a descendant that archives it.
+        """The LSNs of range ``of``, asked of a live range: itself, or a descendant that archives it.
 
-        They do not depend on what is still kept.
+        They do not depend on which entries are still kept.
         """
 
     async def read(
@@ -103,12 +101,12 @@ class FeedSource(Protocol):
     ) -> Page | Gone | NotModified:
         """At most ``limit`` changes from ``position`` on, whose keys are in ``keys``.
 
-        They are asked of the live range ``via``, which archives all entries of its ancestors, with whatever
-        keys. ``keys`` may reach beyond those of the range. NotModified: a live range has none yet; an archive
-        lags behind. Raises also ``CheckpointExpired``: the entries from ``position`` on are not all kept any
-        more. ``next_lsn`` 0 is the oldest that is kept, and never expires. ``FeedReplaced``: the change
-        before ``position`` has another mark than the position.
+        The request goes to the live range ``via``, which archives all entries of its ancestors, whatever
+        their keys. ``keys`` may reach beyond those of the range. NotModified: a live range has none yet, or
+        an archive lags behind. Also raises ``CheckpointExpired``: the entries from ``position`` on are not
+        all kept any more. ``next_lsn`` 0 means the oldest kept entry, and never expires. ``FeedReplaced``:
+        the change before ``position`` has another mark than the position.
         """
 
     async def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""

@@ -1,7 +1,7 @@
-"""What one step of following a feed does: changes in rounds, each of which is one plan. Pure.
+"""Divides the changes of one step of a follower into rounds, each of which is one plan. Pure.
 
-A plan has each path once, and no file where another needs a directory. So versions of one path, and of paths
-that stand in each other's way, go to different rounds, in the feed's order; all others share one.
+A plan has each path once, and no file where another needs a directory. So versions of one path, and changes
+of paths that block each other, go to different rounds, in the feed's order; all others share one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ from cfetch.manifest.entry import collision_key
 
 
 class Round(NamedTuple):
-    """Deletes come first: what follows may need a directory where a file was."""
+    """Deletes come first, as an upsert may need a directory where a file was."""
 
     deletes: tuple[Change, ...]
     upserts: tuple[Change, ...]
 
 
 def keep_latest(changes: Iterable[Change]) -> list[Change]:
-    """The last change of each path, in the order of these."""
+    """The last change of each path, in the order of these last changes."""
     last: dict[str, Change] = {}
     for change in changes:
         last.pop(change.path, None)
@@ -30,7 +30,7 @@ def keep_latest(changes: Iterable[Change]) -> list[Change]:
 def plan_rounds(changes: Iterable[Change]) -> list[Round]:
     """Changes of one path, or of a path and one below it, keep their order: each is in a later round.
 
-    The same for paths that would be one file on a system that folds case or Unicode forms.
+    The same holds for paths that would be one file on a system that folds case or Unicode forms.
     """
     number_of: dict[str, int] = {}  # of the last change of a path
     beneath: dict[str, int] = {}  # of the last change of anything below a path

@@ -1,4 +1,4 @@
-"""What a follower did, out of what it read and what its plans have come to."""
+"""Sums up a follower's work: the changes that it read, and the results of its plans."""
 
 from collections.abc import Collection, Iterable
 
@@ -13,7 +13,7 @@ from cfetch.report.summary import MAX_FAILURES, exit_code, status, summary_of
 
 
 class FollowTally:
-    """``upserts`` and ``deletes`` that were read. A file that failed and came later has not failed.
+    """Counts ``upserts`` and ``deletes`` read. A file that failed first and came later has not failed.
 
     It listens to the plans while they run, and gets the summary of each.
     """
@@ -29,11 +29,11 @@ class FollowTally:
         self._failures: dict[str, Summary.Failure] = {}
 
     def __call__(self, event: Event) -> None:
-        """Count what happens in a plan."""
+        """Count an event of a plan."""
         self._counts.of(event)
 
     def read(self, changes: Iterable[Change]) -> None:
-        """Count what a step has brought."""
+        """Count the changes of a step."""
         for change in changes:
             if change.entry is None:
                 self.deletes += 1
@@ -44,7 +44,7 @@ class FollowTally:
         """Note how a plan has ended."""
         self._last = plan
         self._total_bytes += plan.bytes.total
-        self._saved_s += plan.stragglers.saved_s  # plans run one after the other, so these do add up
+        self._saved_s += plan.stragglers.saved_s  # plans run one after the other, so their times add up
         self._fallback = Summary.Fallback(
             triggered=self._fallback.triggered or plan.fallback.triggered,
             restored=self._fallback.restored or plan.fallback.restored,
@@ -63,11 +63,11 @@ class FollowTally:
         metrics: str,
         feed: Summary.Feed,
     ) -> Summary:
-        """``pending``: the paths that could not be had. ``metrics``: the directory of the plans' files."""
+        """Make the summary. ``pending``: paths that failed; ``metrics``: the directory of plans' files."""
         last, failed = self._last, len(pending)
-        counts = msgspec.structs.replace(self._counts, failed=failed)  # of each path, its latest state
+        counts = msgspec.structs.replace(self._counts, failed=failed)  # the latest state of each path counts
         code, word = exit_code(failed, error), status(counts.in_place, failed, error)
-        if error is None and last is not None and last.exit_code > 1:  # it ended the follower
+        if error is None and last is not None and last.exit_code > 1:  # this plan ended the follower
             code, word = last.exit_code, last.status
         waiting = frozenset(pending)
         summary = summary_of(

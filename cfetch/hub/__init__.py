@@ -1,14 +1,14 @@
-"""The processes of one run meet here: at the hub for what they do now, by receipts for what is done.
+"""The processes of one run meet here: the hub knows their present work, receipts report the finished work.
 
 The hub lives on the driver. Each task keeps one connection to it and reports once a second; the answer
-holds its leases (connections to hosts, of those that all tasks may have), the baseline of all tasks, and
-the stop.
+holds its leases (its part of the connections to hosts that all tasks may have), the baseline of all tasks,
+and the order to stop, if there is one.
 
 ::
 
-    task:   every second: send a beat (what is under way, what it wants of each host, samples of speed)
-            answer: go by its leases, judge by its baseline, stop if ordered to
-            no answer for 8 s: go by fixed limits and the task's own files, and try again
+    task:   every second: send a beat (attempts under way, places wanted at each host, samples of speed)
+            answer: follow its leases, judge by its baseline, stop if ordered to
+            no answer for 8 s: use fixed limits and the task's own files, and try again
     hub:    a beat comes: update the task, divide the hosts, answer; forget tasks silent for 10 s
 
 Read in this order: ``messages.py`` (beats, orders, proof of the key; pure), ``leases.py`` (pure),
@@ -16,7 +16,7 @@ Read in this order: ``messages.py`` (beats, orders, proof of the key; pure), ``l
 share. ``receipts.py`` stands by itself: files that tasks leave and the driver reads.
 
 When it fails: nothing depends on the hub. A run without it has the same result, a poorer view, and fixed
-limits. Receipts are what counts: the receipt of a share is linked into place once, on disk before its name;
-parts report early, and are passed over where a power cut has torn them. No message holds a URL, header or
-token.
+limits. Only receipts count: the receipt of a share is linked into place once, and is on disk before it has
+its name; parts report early, and a part that a power cut has torn is ignored. No message holds a URL, header
+or token.
 """

@@ -1,7 +1,7 @@
-"""A task's line to the hub: it sends a beat each second, and its pool follows the orders.
+"""A task's connection to the hub: it sends a beat each second, and its pool follows the orders.
 
-Nothing depends on it. While the hub cannot be reached, the task has its own fixed limit for each host and
-judges by its own files, and it goes on trying.
+Nothing depends on it. While the hub cannot be reached, the task has its own fixed limit for each host, judges
+by its own files, and keeps trying to connect.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from cfetch.report.counts import Counts
 from cfetch.straggler.merged import Sample
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-FIRST_ANSWER_S = 2.0  # what a hub that cannot be reached costs a task with a limit for each host, at most
-ANSWER_S = 5.0  # then it is another connection's turn
-LAPSE_S = SILENT_S - 2.0  # leases end here before the hub gives them to others
+FIRST_ANSWER_S = 2.0  # the most time that a task with leased hosts waits for a hub it cannot reach
+ANSWER_S = 5.0  # after this the task makes another connection
+LAPSE_S = SILENT_S - 2.0  # a task gives up its leases before the hub gives them to others
 LONGEST_PAUSE_S = 15.0
 FAIR_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 
@@ -65,7 +65,7 @@ class BeatMaker:
                 self._add_sample(event)
 
     def make_beat(self, demands: Mapping[str, Demand], *, over: bool = False) -> Beat:
-        """The next beat: samples are those since the last one, all else is as it is now."""
+        """Make the next beat: it has the samples since the last one, and the present state."""
         active = self._progress.active if self._progress is not None and not over else []
         beat = msgspec.structs.replace(
             self._who,
@@ -98,10 +98,10 @@ class BeatMaker:
 
 
 class LeasedPool:
-    """A pool that goes by the hub's orders, or by its own limits.
+    """A pool that follows the hub's orders, or its own limits.
 
-    ``hosts`` are those that leases are asked for; ``own_limit``: connections to a host that the task may have
-    without the hub; None is without a limit.
+    ``hosts``: the task asks for leases of these; ``own_limit``: connections to a host that the task may have
+    without the hub; None: no limit.
     """
 
     def __init__(self, pool: Pool, hosts: Collection[str], own_limit: int | None) -> None:
@@ -119,13 +119,13 @@ class LeasedPool:
             self.set_leases({host: orders.leases.get(host, 0) for host in self._hosts})
 
     def set_leases(self, leases: dict[str, int]) -> None:
-        """Go by these; a host that is not among them has none."""
+        """Use these leases; a leased host that is not among them has none."""
         if self._own_limit is not None:
             self._leases = dict.fromkeys(self._hosts, 0) | leases
             self._pool.lease(self._leases, self._own_limit)
 
     def go_alone(self) -> None:
-        """The hub is not there, or has not been heard for long."""
+        """Use the task's own limits, as the hub is not there or has long been silent."""
         self._pool.use_median(None)
         if self._own_limit is not None:
             self.set_leases(dict.fromkeys(self._hosts, self._own_limit))
@@ -148,7 +148,7 @@ class HubLine:
         self._lapse: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Before the pool runs: at leased hosts it waits for the first answer, but not for long."""
+        """Prepare the pool before it runs: at leased hosts it waits briefly for the first answer."""
         if self._address is None:
             self._pool.go_alone()
             return
@@ -156,7 +156,7 @@ class HubLine:
         self._lapse = asyncio.get_running_loop().call_later(FIRST_ANSWER_S, self._pool.go_alone)
 
     async def keep(self) -> None:
-        """Talk to the hub until this is cancelled; then take leave, so that others have the leases."""
+        """Talk to the hub until cancelled; then send a last beat, so that others get the leases."""
         try:
             while self._address is not None:
                 with suppress(OSError, EOFError, TimeoutError, *NOT_DECODED):
@@ -170,7 +170,7 @@ class HubLine:
                 self._lapse.cancel()
 
     async def _talk(self, address: HubAddress) -> None:
-        """One connection, until it fails."""
+        """Use one connection, until it fails."""
         async with asyncio.timeout(ANSWER_S):
             reader, writer = await asyncio.open_connection(address.host, address.port)
         try:
@@ -192,7 +192,7 @@ class HubLine:
     async def _exchange(
         self, send: Callable[[Beat], None], reader: asyncio.StreamReader, incoming: Channel
     ) -> None:
-        """A beat, its answer, and again after a second; a stop may come at any time between."""
+        """Send a beat, read its answer, repeat after a second; a stop may come at any time between."""
         loop, decoder = asyncio.get_running_loop(), msgspec.msgpack.Decoder(Orders)
         sent_s, due_s, answered = 0.0, loop.time(), True
         reading = loop.create_task(read_message(reader, incoming, MOST_ORDERS_BYTES))
@@ -225,7 +225,7 @@ class HubLine:
 
 
 def choose_leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:
-    """The hosts that a task asks leases for: those of most entries, with mirrors counted too."""
+    """The hosts for which a task asks leases: those of most entries, with mirrors counted too."""
     counted: Counter[str] = Counter()
     for entry in entries:
         counted[host_of(entry.url.value)] += 1
@@ -236,7 +236,7 @@ def choose_leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:
 async def _open_channels(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
 ) -> tuple[Channel, Channel]:
-    """The channels out and in, once each side has proved that it knows the key. Raises OSError, EOFError."""
+    """Open both channels, after each side has proved that it knows the key. Raises OSError, EOFError."""
     own, other = secrets.token_bytes(NONCE_BYTES), await reader.readexactly(NONCE_BYTES)
     writer.write(own + make_proof(key, TASK, own, other))
     await check_proof(reader, key, HUB, own=other, other=own)

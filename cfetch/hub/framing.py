@@ -1,4 +1,4 @@
-"""Messages between a task and the hub on a stream: read whole, checked, never larger than agreed."""
+"""Messages between a task and the hub on a stream: read as a whole, checked, never larger than agreed."""
 
 import asyncio
 import hmac

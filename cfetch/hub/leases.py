@@ -1,22 +1,22 @@
-"""Leases: the connections that each task may have to a host, of those that all tasks may have. Pure.
+"""Leases: each task's part of the connections that all tasks together may have to a host. Pure.
 
-Leases are max-min fair: a task has less than another only if it wants no more, or if what is left cannot be
-divided. A lease is granted out of what is free and never out of what another task may still use: a task whose
-part shrinks keeps what it has under way, and reports at its next beat how much that is. So there are never
-more than ``most`` connections.
+Leases are max-min fair: a task has less than another only if it wants no more, or if the rest cannot be
+divided. A lease is granted only out of free connections, never out of those that another task may still use:
+a task whose part shrinks keeps its connections under way, and reports their number at its next beat. So there
+are never more than ``most`` connections.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-TURN_S = 10.0  # where there is less than one for each task, they take turns: a few files long
-SETTLED_S = 0.5  # parts are found anew so often at most: a task beats once a second
+TURN_S = 10.0  # with fewer connections than tasks, the tasks take turns, each of a few files
+SETTLED_S = 0.5  # between two divisions, at least: a task beats once a second
 
 
 class Demand(NamedTuple):
-    """A task at one host: the connections it has, the lease it goes by, and the connections it can use.
+    """A task at one host: the connections it has, the lease it follows, and the connections it can use.
 
-    So a lost message costs nothing: the hub need not remember its last answer.
+    As it states its lease, a lost message costs nothing: the hub need not remember its last answer.
     """
 
     has: int
@@ -26,7 +26,7 @@ class Demand(NamedTuple):
 
 class _Claim(NamedTuple):
     wants: int
-    held: int  # it may have so many until it is heard again
+    held: int  # the task may have so many until its next beat
 
 
 class _Host:
@@ -34,7 +34,7 @@ class _Host:
         self.claims: dict[int, _Claim] = {}
         self.held = 0
         self.parts: dict[int, int] = {}
-        self.found_s: float | None = None  # when the parts were found; None: they have to be
+        self.found_s: float | None = None  # when the parts were found; None: they have to be found anew
 
     def put(self, task: int, claim: _Claim | None) -> None:
         before = self.claims.pop(task, None)
@@ -46,9 +46,9 @@ class _Host:
 
 
 def divide_fairly(wants: Mapping[int, int], most: int, first: Iterable[int]) -> dict[int, int]:
-    """Max-min fair parts of ``most``: by task, no more than it wants; none is left that a task wants.
+    """Max-min fair parts of ``most``, by task: none gets more than it wants, and none is left while wanted.
 
-    What cannot be divided evenly goes to those that come ``first`` (all tasks, in order).
+    A rest that cannot be divided evenly goes to the tasks that come ``first`` (all tasks, in order).
     """
     level, left = 0, most
     at_level = sorted(wants.values())
@@ -75,14 +75,14 @@ class Leases:
         self._hosts_of: dict[int, frozenset[str]] = {}
 
     def take_demands(self, task: int, demands: Mapping[str, Demand], now_s: float) -> dict[str, int]:
-        """Take in what a task has and wants at all its hosts; its leases from now on."""
+        """Note the task's connections and wants at all its hosts. Returns its leases from now on."""
         for name in self._hosts_of.get(task, frozenset()) - demands.keys():
             self._put(name, task, None)
         self._hosts_of[task] = frozenset(demands)
         return {name: self._grant(name, task, demand, now_s) for name, demand in demands.items()}
 
     def forget(self, task: int) -> None:
-        """It has ended, or has been silent for so long that it goes by no lease any more."""
+        """Forget a task that has ended, or was silent for so long that it uses no lease any more."""
         for name in self._hosts_of.pop(task, frozenset()):
             self._put(name, task, None)
 
@@ -111,7 +111,7 @@ class Leases:
     def _find_parts(self, host: _Host, now_s: float) -> None:
         wants = {task: claim.wants for task, claim in host.claims.items()}
         asking = sum(want > 0 for want in wants.values())
-        if asking > self._most:  # some tasks have none: others each turn
+        if asking > self._most:  # some tasks have none: other ones in each turn
             order = sorted(wants)
             start = int(now_s / TURN_S) * self._most % len(order)
             first = order[start:] + order[:start]

@@ -16,16 +16,16 @@ from cfetch.secret import SecretText
 from cfetch.straggler.merged import Sample
 
 EVERY_S = 1.0  # a task beats so often
-SILENT_S = 10.0  # and is not counted on any longer after so many seconds without
+SILENT_S = 10.0  # a task without a beat for so long is forgotten
 KEY_BYTES = NONCE_BYTES = 32
 PROOF_BYTES = 32  # SHA-256
 MAC_BYTES = 16
 HEAD_BYTES = 4 + MAC_BYTES
 MOST_DEMANDS = (
-    64  # hosts that a task asks leases for; a share of more has small ones, each in that share only
+    64  # hosts for which a task asks leases; a share with more has small hosts, each in this share only
 )
-MOST_SAMPLES = 64  # files that a beat tells the speed of, of those that have finished since the last one
-MOST_BEAT_BYTES = 256 << 10  # sixteen attempts with the longest paths (4 KiB), and the longest names of hosts
+MOST_SAMPLES = 64  # files whose speed one beat reports, of those that finished since the last beat
+MOST_BEAT_BYTES = 256 << 10  # twice the 32 attempts of a beat, with the longest paths (4 KiB)
 MOST_ORDERS_BYTES = 64 << 10
 
 
@@ -38,11 +38,11 @@ class HubAddress(NamedTuple):
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as it is now.
+    """The present state of a task.
 
-    ``active`` are the attempts that are worth showing, out of ``under_way``. ``files`` and ``size_bytes``
-    have ended since the task began; ``samples`` are of those that have ``finished`` since the last beat.
-    ``over``: it was the last one.
+    ``active``: the attempts that are worth showing, out of ``under_way``. ``files`` and ``size_bytes`` count
+    all that has ended since the task began; ``samples``: of the files that ``finished`` since the last beat.
+    ``over``: this is the last beat.
     """
 
     task: int
@@ -60,10 +60,10 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """The hub's answer to a beat; orders with a ``stop`` alone may come at any time and answer none.
+    """The hub's answer to a beat; orders with only a ``stop`` may come at any time and answer no beat.
 
-    ``median_bps``: normal speed over all tasks; None: judge by your own files. ``slow``: because this machine
-    is slower than the others as a whole.
+    ``median_bps``: normal speed over all tasks; None: the task judges by its own files. ``slow``: it does so
+    because its machine as a whole is slower than the others.
     """
 
     answers: bool = True
@@ -74,7 +74,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:
-    """That the side with this role and nonce knows the key, for the side with the ``other`` nonce."""
+    """Prove that the side with this role and nonce knows the key, for the side with the ``other`` nonce."""
     return hmac.digest(key, role + own + other, "sha256")
 
 

@@ -1,10 +1,10 @@
 """Receipts: reports that tasks leave in a directory which the driver sees; nothing else passes between them.
 
 ``share-<epoch>-<share>`` is left once, by the first copy of a task that brings all of its share to its end:
-it is made under a name of its own and linked into place, so the first copy wins. ``part-…`` reports early the
-files that have ended since the last part. It goes when the receipt of the share, which repeats it, is there;
-it is of use when the task dies. ``fault-…`` says why an executor cannot work. ``stop`` is the driver's: all
-tasks end in good order. Jobs and data frames read the same receipts.
+it is made under a temporary name and linked into place, so the first copy wins. ``part-…`` reports early the
+files that have ended since the last part; it is useful if the task dies, and is removed when the receipt of
+the share, which repeats it, is there. ``fault-…`` says why an executor cannot work. The driver leaves
+``stop``: all tasks then end in good order. Jobs and data frames read the same receipts.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,8 +37,8 @@ REPORTED = (EntryFinished, FallbackTriggered, HostPaused, RetryScheduled, Stragg
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The events of a share, in order (``cfetch.receipt/1``).
 
-    ``number``: of this task's parts, from 0; None: the share is over. ``first``: how many events of this
-    task came before these. ``fault``: what ended it early.
+    ``number``: counts this task's parts, from 0; None: the share is over. ``first``: how many events of this
+    task came before these. ``fault``: the fault that ended it early.
     """
 
     schema: str = "cfetch.receipt/1"
@@ -54,7 +54,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The file's."""
+        """The file's name."""
         if self.fault is not None:
             return f"fault-{self.epoch}-{self.share:06d}-{self.task}"
         if self.number is None:
@@ -73,8 +73,8 @@ def share_receipt_name(epoch: int, share: int) -> str:
 
 
 def leave_receipt(directory: Path, receipt: Receipt) -> bool:
-    """Put it there in one step; False if another copy of the task was faster. Raises LocalFault."""
-    is_relied_on = receipt.number is None  # a part that a power cut has torn is passed over
+    """Write the receipt in one step; False if another copy of the task was faster. Raises LocalFault."""
+    is_relied_on = receipt.number is None  # a part that a power cut has torn is ignored
     try:
         return publish_once(directory / receipt.name, msgspec.json.encode(receipt), durable=is_relied_on)
     except LocalFault as fault:
@@ -82,7 +82,7 @@ def leave_receipt(directory: Path, receipt: Receipt) -> bool:
 
 
 def read_receipt(path: Path) -> Receipt | None:
-    """None: it is not there, or a power cut has torn it, which is as if it had never been left.
+    """Read a receipt; None: it is not there, or a power cut has torn it, which counts as not there.
 
     Raises LocalFault.
     """
@@ -124,7 +124,7 @@ class ReceiptReader:
             self._seen.add(name)
             try:
                 data = (self._directory / name).read_bytes()
-            except FileNotFoundError:  # a part whose share is over by now
+            except FileNotFoundError:  # it was a part, and its share is over by now
                 continue
             except OSError as error:
                 raise local_fault(error, f"cannot read {self._directory / name}") from None
@@ -138,15 +138,15 @@ class ReceiptReader:
 
 
 def _order_of(name: str) -> tuple[bool, int, str]:
-    """Parts come before the receipts of their shares, and the parts of a task in their order."""
+    """The sort key: parts come before receipts of shares, and the parts of a task in their order."""
     number = name.rpartition("-")[2]
     return not name.startswith("part-"), int(number) if number.isdigit() else 0, name
 
 
 class Account:
-    """Each entry ends once, whatever several copies of a task and several attempts report. Pure.
+    """Lets each entry end once, even if several copies of a task report it. Pure.
 
-    One copy may bring an entry that another could not: a failure is held back until the share is over.
+    One copy may bring an entry that another copy could not: a failure is held back until the share is over.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class Account:
         return self._count
 
     def add(self, number: int) -> None:
-        """The entry has come to its end."""
+        """Note that the entry has ended."""
         if number in self:
             return
         place = number >> 3
@@ -172,10 +172,10 @@ class Account:
         self._count += 1
 
     def take_in(self, receipt: Receipt) -> Iterator[ReportedEvent]:
-        """The events of the receipt that were not known."""
+        """Take in a receipt. Yields the events that were not known."""
         held = self._held.setdefault(receipt.share, {})
         known = self._known.get(receipt.task, 0)
-        if receipt.first <= known:  # else an earlier part is missing: the receipt of the share repeats it
+        if receipt.first <= known:  # otherwise an earlier part is missing; the share's receipt repeats it
             self._known[receipt.task] = max(known, receipt.first + len(receipt.events))
         for event in receipt.events[max(0, known - receipt.first) :]:
             if not isinstance(event, EntryFinished):

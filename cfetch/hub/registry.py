@@ -1,7 +1,7 @@
 """The tasks of a run as their beats report them, and the hub's answer to each beat. Pure.
 
-Beats go in and orders come out. A task is what its last beat says, so nothing depends on an earlier beat; a
-task that has been silent for ``SILENT_S`` seconds no longer counts.
+Beats go in and orders come out. A task's last beat states all about it, so nothing depends on an earlier
+beat; a task that has been silent for ``SILENT_S`` seconds no longer counts.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from cfetch.hub.messages import SILENT_S, Beat, Orders
 from cfetch.straggler.merged import Merged, Sample
 
 COMPARED_S = 2.0  # how often executors are compared with each other
-YOUNG_S = 2.0  # the speed of a younger attempt means little
+YOUNG_S = 2.0  # the speed of a younger attempt shows little
 SPEED_WEIGHT = 0.3  # of the newest beat
 
 
 class ClusterView(NamedTuple):
-    """All that tasks do now, as far as they can be heard; ``unshown`` attempts are under way besides."""
+    """All that tasks do now, by their last beats; ``unshown`` attempts are under way besides."""
 
     tasks: frozenset[int]
     executors: list[ExecutorView]
@@ -72,7 +72,7 @@ class TaskRegistry:
         self.stopping = False
 
     def answer(self, beat: Beat, now_s: float) -> Orders:
-        """Take in the beat of a task; the orders for it."""
+        """Take in the beat of a task. Returns the orders for it."""
         self._compare(now_s)
         self._record(beat, now_s)
         if beat.over:
@@ -88,7 +88,7 @@ class TaskRegistry:
         )
 
     def view(self, now_s: float) -> ClusterView:
-        """All that there is to show."""
+        """The present view of the run."""
         self._compare(now_s)
         beats = [task.beat for task in self._tasks.values()]
         active = [
@@ -101,7 +101,7 @@ class TaskRegistry:
             executors=[
                 self._view_executor(name, executor)
                 for name, executor in sorted(self._executors.items())
-                if name  # processes of one machine are no executors
+                if name  # processes of one machine have no executor's name
             ],
             active=active,
             unshown=self._under_way - len(active),
@@ -130,7 +130,7 @@ class TaskRegistry:
         self._merged.add(beat.executor, beat.samples, beat.finished)
 
     def forget(self, number: int) -> None:
-        """Count no longer on a task, if it is known."""
+        """Forget a task, if it is known."""
         if number not in self._tasks:
             return
         beat = self._tasks.pop(number).beat
@@ -140,7 +140,7 @@ class TaskRegistry:
             self._leases.forget(number)
 
     def _compare(self, now_s: float) -> None:
-        """Now and then: drop tasks that have fallen silent, and find out which executors are slow."""
+        """At most every ``COMPARED_S``: forget silent tasks, and find out which executors are slow."""
         if self._compared_s is not None and now_s - self._compared_s < COMPARED_S:
             return
         self._compared_s = now_s
@@ -151,7 +151,7 @@ class TaskRegistry:
             name
             for name, executor in self._executors.items()
             if not executor.tasks
-            and now_s - executor.heard_s > SILENT_S  # else it has just ended a task, and begins another
+            and now_s - executor.heard_s > SILENT_S  # otherwise it may just be between two tasks
         ]:
             del self._executors[name]
         self._slow = self._merged.slow(self._sample_attempts())

@@ -1,7 +1,7 @@
-"""The hub of a run on many machines, on the driver: tasks report what they do, and hear what all of them do.
+"""The hub of a run with many tasks, on the driver: tasks report their work, and learn about all of them.
 
-There is one connection a task, and an exchange a second, in an event loop in a thread of its own. A run can
-do without the hub: a task that cannot reach it goes by its receipts and its own limits.
+Each task has one connection and exchanges messages once a second; the hub runs an event loop in a thread of
+its own. A run works without the hub: a task that cannot reach it uses its receipts and its own limits.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretText
 from cfetch.wire.listener import close_listener
 
-MEETING_S = 5.0  # for both sides to prove who they are; a task needs a round trip
+MEETING_S = 5.0  # for both sides to prove that they know the key; a task needs a round trip
 MOST_UNPROVED = BACKLOG = (
     4096  # connections that have not proved it yet: all tasks of a large cluster begin at once
 )
 
-BAD_INPUT = (OSError, EOFError, *NOT_DECODED)  # ends the connection that it came by
+BAD_INPUT = (OSError, EOFError, *NOT_DECODED)  # these end the connection on which they happen
 
 
 class Hub:
-    """``address`` is for the tasks. Every method is for any thread."""
+    """``address`` is for the tasks. Any thread may call each method."""
 
     def __init__(
         self, registry: TaskRegistry, server: socket.socket, address: HubAddress, clock: Clock
@@ -52,7 +52,7 @@ class Hub:
         self._key = bytes.fromhex(address.key.reveal())
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(lambda _loop, _what: None)  # out of descriptors: it goes on later
+        self._loop.set_exception_handler(lambda _loop, _what: None)  # without descriptors it continues later
         self._over = asyncio.Event()
         self._unproved = 0
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -74,16 +74,16 @@ class Hub:
             return self._registry.view(self._clock.monotonic())
 
     def forget(self, task: int) -> None:
-        """A task has died, and its connections with it: others may have its leases."""
+        """Forget a task that has died: others may have its leases, as its connections are gone."""
         with self._lock:
             self._registry.forget(task)
 
     def start(self) -> None:
-        """Begin to listen; once."""
+        """Begin to listen; called once."""
         self._thread.start()
 
     def close(self) -> None:
-        """Leave; the tasks go on alone."""
+        """End the hub; the tasks continue alone."""
         self._call_in_loop(self._over.set)
         self._thread.join()
 
@@ -105,7 +105,7 @@ class Hub:
         await asyncio.sleep(0)  # the turn in which aborted transports are closed
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A new connection; it is closed even if it comes too late to be heard."""
+        """Take a new connection; it is closed even if it comes too late to be served."""
 
         def clean_up(task: asyncio.Task[None]) -> None:
             self._conversations.discard(task)
@@ -123,7 +123,7 @@ class Hub:
             await self._talk(reader, writer, incoming)
 
     async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Channel:
-        """The channel that a task's messages come by. Raises OSError: it is no task of this run."""
+        """The channel for a task's messages. Raises OSError: the peer is no task of this run."""
         if self._unproved >= self._most_unproved:
             raise ConnectionError("too many at once")
         self._unproved += 1
@@ -159,9 +159,9 @@ class Hub:
 
 @contextmanager
 def open_hub(registry: TaskRegistry, name: str, clock: Clock, *, bind: str | None = None) -> Iterator[Hub]:
-    """A hub for as long as the ``with`` lasts; executors reach this machine by ``name``.
+    """Run a hub for as long as the ``with`` lasts; executors reach this machine by ``name``.
 
-    ``bind``: the address to listen at, if it is another. Raises OSError: none can be had there.
+    ``bind``: the address to listen at, if it is another. Raises OSError: it cannot listen there.
     """
     family, *_, address = socket.getaddrinfo(bind or name, 0, type=socket.SOCK_STREAM)[0]
     server = socket.create_server(address[:2], family=family, backlog=BACKLOG)

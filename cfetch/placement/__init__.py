@@ -1,13 +1,13 @@
-"""Which volume a batch goes to (ADR 19). Pure: times and sizes in, places out.
+"""Chooses the volume that a batch goes to (ADR 19). Pure: times and sizes go in, places come out.
 
-A batch is never divided and is committed as a whole on one volume. It goes to the volume that bears the
-least, by ``--placement``, and is counted there at once, so that the next choice sees it.
+A batch is never divided and is committed as a whole on one volume. It goes to the least loaded volume, by
+``--placement``, and is counted there at once, so that the next choice sees it.
 
 Read in this order::
 
-    batches.py    entries cut into batches: the manifest's own, or by a share of the bytes
+    batches.py    cuts entries into batches: the manifest's own, or by a share of the bytes
     chooser.py    one choice: a cost for each volume, or the reason why it is no candidate
-    ledger.py     the books: each batch, each volume's load, who may take which batch
+    ledger.py     the books: each batch, each volume's load, which volume may take which batch
     placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
     places.py     how many downloads write to each volume at a time
 
@@ -20,12 +20,11 @@ Read in this order::
         overdue()                          batches that had no place until their deadline
         sleep until next_s
 
-When it fails: one failure opens a volume's breaker, its batches go elsewhere, and after a pause one small
-batch is tried there. A volume's load is always the sum of its unfinished batches, since every way back
-undoes what the assignment counted. A batch without a place until ``--placement-deadline`` is given up with
+When it fails: one failure opens a volume's breaker, its batches go to other volumes, and after a pause one
+small batch is tried there. A volume's load is always the sum of its unfinished batches, since every batch
+that leaves it is subtracted again. A batch without a place until ``--placement-deadline`` is given up with
 each volume's reason.
 
-Where to change: what makes one volume better than another is ``choose`` in ``chooser.py``; the size of a
-batch is ``cut`` in ``batches.py``; after which failures a volume is left is ``placer.py`` and
-``cfetch/breaker.py``.
+Where to change: the comparison of volumes is ``choose`` in ``chooser.py``; the size of a batch is ``cut`` in
+``batches.py``; the failures after which a volume is not used are in ``placer.py`` and ``cfetch/breaker.py``.
 """

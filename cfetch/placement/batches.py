@@ -1,7 +1,8 @@
-"""Entries cut into batches: what is placed and committed together. Pure; made for millions of entries.
+"""Cuts entries into batches, which are placed and committed together. Pure; made for millions of entries.
 
 A batch is never divided afterwards, so its size bounds how even the loads can be (no two need differ by more
-than the largest batch) and how much waits for one commit. Named batches are the caller's and are never cut.
+than the largest batch) and how many bytes wait for one commit. The caller makes named batches, which are
+never cut.
 """
 
 from array import array
@@ -9,15 +10,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SHARE = 0.02  # of all bytes: the fullest of eight volumes is at most 14 % above the mean
-MOST_FILES = 1000  # a commit that holds back more makes small files wait long for their names
-NOT_YET = 0xFFFFFFFF  # no entry of this named batch was met so far
+MOST_FILES = 1000  # with more files in a commit, small files would wait long for their names
+NOT_YET = 0xFFFFFFFF  # no entry of this named batch has been met so far
 
 
 class Cut(NamedTuple):
     """Batches by number, in the order of their first entries.
 
     ``batch_of``: each entry's batch. ``bytes``, ``files``, ``named`` (1 if it has a name): per batch.
-    ``order``: the numbers of the batches as they are to arrive, the largest first. ``start`` and ``members``
+    ``order``: the numbers of the batches in the order of arrival, largest first. ``start`` and ``members``
     hold the entries of each batch, in the order of the manifest.
     """
 
@@ -38,11 +39,11 @@ class Cut(NamedTuple):
 def cut(
     sizes: Sequence[int], named: Sequence[int] | None, *, share: float = SHARE, most_files: int = MOST_FILES
 ) -> Cut:
-    """Batches of at most ``share`` of all bytes and ``most_files`` files, unless they have names.
+    """Cut batches of at most ``share`` of all bytes and ``most_files`` files, unless they have names.
 
-    ``sizes`` are bytes, -1 for unknown: that counts as the mean of the known ones, 1 at least. ``named`` is
+    ``sizes`` are bytes, -1 for unknown, which counts as the mean of the known ones, 1 at least. ``named`` is
     the number of each entry's named batch, from 0, or -1 for none. An entry as large as the cap is a batch of
-    its own, and the one that is being filled stays open beside it.
+    its own; the batch that is being filled stays open meanwhile.
     """
     known = [size for size in sizes if size >= 0]
     mean = max(1, sum(known) // len(known)) if known else 1

@@ -1,8 +1,7 @@
-"""Which volume a whole batch goes to. Pure: a choice is a function of what is known of each volume.
+"""Chooses the volume for a whole batch. Pure: a choice is a function of the known state of each volume.
 
-The rule is that of opportunistic distribution: a batch is never divided, it goes to the volume that bears
-the least, and the caller counts it there at once, so that the next choice sees it. The mode says what is
-least.
+The rule is that of opportunistic distribution: a batch is never divided, it goes to the least loaded volume,
+and the caller counts it there at once, so that the next choice sees it. The mode says how load is measured.
 """
 
 from collections.abc import Sequence
@@ -44,8 +43,8 @@ class VolumeState(msgspec.Struct, frozen=True, gc=False):
 class Verdict(NamedTuple):
     """The verdict of a choice on one volume.
 
-    ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that it
-    was no candidate, and ``why`` says for what reason.
+    ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that the
+    volume was no candidate, and ``why`` gives the reason.
     """
 
     cost: float | None
@@ -55,7 +54,7 @@ class Verdict(NamedTuple):
 class Choice(NamedTuple):
     """The volume chosen, None if there was no candidate, and a verdict for each.
 
-    ``is_measured``: some speed is known; without any the costs of ``FINISH`` are bytes.
+    ``is_measured``: the speed of some volume is known; without any the costs of ``FINISH`` are bytes.
     """
 
     index: int | None  # type: ignore[assignment]  # tuple.index, which nobody needs here
@@ -65,12 +64,12 @@ class Choice(NamedTuple):
 
 
 def finish_s(load_bytes: int, batch_bytes: int, speed_bps: float) -> float:
-    """Seconds until a volume would have finished what it bears and the batch."""
+    """Seconds until a volume would have finished its load and the batch."""
     return (load_bytes + batch_bytes) / speed_bps
 
 
 def speeds_of(volumes: Sequence[VolumeState]) -> list[float]:
-    """Each one's speed: for one that was not measured the mean of those that were, or 1.0 if none was."""
+    """Each volume's speed; an unmeasured one gets the mean of the measured ones, or 1.0 if there is none."""
     known = [volume.speed_bps for volume in volumes if volume.speed_bps > 0]
     mean = fsum(known) / len(known) if known else 1.0
     return [volume.speed_bps if volume.speed_bps > 0 else mean for volume in volumes]
@@ -85,9 +84,9 @@ def choose(
     turn: int = 0,
     without: AbstractSet[int] = frozenset(),
 ) -> Choice:
-    """The candidate of the least cost for a batch of ``count`` files; the lowest index on ties.
+    """Choose the candidate with the least cost for a batch of ``count`` files; the lowest index on ties.
 
-    No candidates are: those out of use, those in ``without`` and those without room for this batch.
+    Volumes out of use, volumes in ``without`` and volumes without room for this batch are no candidates.
     """
     speeds = speeds_of(volumes)
     verdicts: list[Verdict] = []
@@ -122,7 +121,7 @@ def _objection(volume: VolumeState, size_bytes: int, *, refused: bool) -> str:
 
 
 def explain(choice: Choice, names: Sequence[str]) -> str:
-    """One line for a person: where it goes and what spoke against the others."""
+    """One line for a person: the volume that was chosen, and the reasons against the others."""
     others = ", ".join(
         f"{name} {_cost_text(verdict, choice)}"
         for index, (name, verdict) in enumerate(zip(names, choice.verdicts, strict=True))
@@ -149,7 +148,7 @@ def _cost_text(verdict: Verdict, choice: Choice) -> str:
 
 
 def spread(sizes: Sequence[int], volumes: int) -> list[int]:
-    """The volume of each size when all are known beforehand: the largest first, each to the least bytes.
+    """The volume of each size if all are known beforehand: the largest first, each to the least loaded.
 
     Equal sizes keep their order; the lowest index on ties. The largest load is at most 4/3 - 1/(3 volumes)
     of the least possible (R. Graham, "Bounds on multiprocessing timing anomalies", 1969, theorem 2). Raises

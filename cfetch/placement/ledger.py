@@ -1,6 +1,6 @@
 """The books of one placement: loads, room, and which volume may take which batch. Pure.
 
-The placer (``placer.py``) makes the moves. Its books are one ``BatchState`` for each unfinished batch and one
+The placer (``placer.py``) changes the books. They are one ``BatchState`` for each unfinished batch and one
 ``VolumeBooks`` for each volume.
 """
 
@@ -18,9 +18,9 @@ SMALLEST = attrgetter("size_bytes", "arrival")
 
 
 class Placed(NamedTuple):
-    """A batch has a volume. ``why`` is a few words; ``choice`` is there if all were compared.
+    """The placement of a batch. ``why`` is a few words; ``choice`` is there if all volumes were compared.
 
-    ``stolen_from``: whose queue it was in. ``probe``: it decides whether the volume is used again.
+    ``stolen_from``: the volume in whose queue it was. ``probe``: it decides if the volume is used again.
     """
 
     batch: int
@@ -55,7 +55,7 @@ class BatchState:
 
 @dataclass(slots=True, eq=False)
 class VolumeBooks:
-    """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that decides, if any."""
+    """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that is a probe, if any."""
 
     breaker: Breaker = CLOSED
     evidence: int = 0
@@ -78,7 +78,7 @@ class VolumeBooks:
         return VolumeState(self.load_bytes, self.load_count, self.speed_bps, self.room_bytes, self.usable)
 
     def has_room(self, size_bytes: int, *, empty: bool = False) -> bool:
-        """Whether so much fits beside what it bears, or would if it bore nothing."""
+        """Whether so many bytes fit beside its load; ``empty``: whether they would fit without any load."""
         return self.room_bytes is None or (0 if empty else self.load_bytes) + size_bytes <= self.room_bytes
 
     def may_take(self, index: int, batch: BatchState) -> bool:
@@ -86,13 +86,13 @@ class VolumeBooks:
         return index not in batch.refused and self.has_room(batch.size_bytes)
 
     def add(self, batch: BatchState) -> None:
-        """Queue the batch and bear its load."""
+        """Queue the batch and add its load."""
         self.queued[batch.number] = batch
         self.load_bytes += batch.size_bytes
         self.load_count += batch.files
 
     def remove(self, batch: BatchState) -> None:
-        """Bear the batch no longer, queued or started."""
+        """Remove the batch, queued or started, and subtract its load."""
         self.queued.pop(batch.number, None)
         self.running.pop(batch.number, None)
         self.load_bytes -= batch.size_bytes
@@ -145,7 +145,7 @@ def find_probe(
 
 
 def find_stealable(volumes: Sequence[VolumeBooks], index: int, mode: Mode) -> BatchState | None:
-    """The last batch of the queue that ends last, if volume ``index`` would be done with it sooner."""
+    """The last movable batch of the queue that ends last, if volume ``index`` would finish it sooner."""
     speeds = speeds_of([volume.to_state() for volume in volumes])
     stealable = ((other, next(_movable(volumes, other, index, mode), None)) for other in range(len(volumes)))
     victims = [(other, last) for other, last in stealable if last is not None]
@@ -167,7 +167,7 @@ def find_stealable(volumes: Sequence[VolumeBooks], index: int, mode: Mode) -> Ba
 
 
 def _movable(volumes: Sequence[VolumeBooks], victim: int, index: int, mode: Mode) -> Iterator[BatchState]:
-    """Batches that ``index`` may take from another queue, the last first: no probe, none at home."""
+    """Batches that ``index`` may take from the ``victim``'s queue, the last first: no probe, none at home."""
     volume = volumes[victim]
     if victim == index or not volume.usable or mode is Mode.ROUND_ROBIN:
         return iter(())

@@ -1,11 +1,11 @@
-"""The state of one placement: which batch waits, is queued or is being written, and where. Pure.
+"""The state of one placement: whether a batch waits, is queued or is being written, and where. Pure.
 
 A batch goes through three states. It *waits* until a volume is chosen; it is *queued* there until the
-volume has a free place; it is *started* until it is written. It is never divided. Its load is counted at
-assignment and undone at every way back: the loads are those of the unfinished assigned batches, always.
+volume has a free place; it is *started* until it is written. It is never divided. Its load is added at
+assignment and subtracted whenever it leaves: the load of a volume is always that of its unfinished batches.
 
 A volume is usable while its breaker is closed, and one failure opens it. After the pause one probe is let
-through: a small batch, whose end decides.
+through: a small batch, whose end decides whether the breaker closes.
 
 Times are passed in and never go back. The caller works in rounds: report what happened, ``assign``,
 ``begin`` for each free place, ``overdue``, then sleep until ``next_s`` at the longest.
@@ -31,9 +31,9 @@ from cfetch.placement.ledger import (
     lacks_only_room,
 )
 
-EVIDENCE = 3  # stragglers in a row: one or two may be the source's
-RETRY_S = 5.0  # space is not freed by the second
-SMOOTHING = 0.3  # weight of the newest speed: half of what is known is from the last two batches
+EVIDENCE = 3  # stragglers in a row: the source may be to blame for one or two
+RETRY_S = 5.0  # disk space does not become free within a second
+SMOOTHING = 0.3  # weight of the newest speed: the last two measurements have half of the weight
 
 WHY = {Mode.FINISH: "done first there", Mode.COUNT: "fewest files there", Mode.ROUND_ROBIN: "its turn"}
 ARRIVAL = attrgetter("arrival")
@@ -44,7 +44,7 @@ class Unplaceable(ValueError):
 
 
 class Overdue(NamedTuple):
-    """A batch was given up. ``reasons``: what each volume said last, by its index."""
+    """A batch that was given up. ``reasons``: the last reason of each volume, by its index."""
 
     batch: int
     why: str
@@ -52,7 +52,7 @@ class Overdue(NamedTuple):
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
-    """One volume for a person. ``queued`` and ``running`` are numbers of batches."""
+    """The state of one volume for a person. ``queued`` and ``running`` are numbers of batches."""
 
     load_bytes: int
     load_count: int
@@ -70,8 +70,9 @@ class Placer:
 
     The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
     while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
-    while only the room of other batches is missing. The first failure after ``note_progress`` restarts it. A
-    batch whose deadline is over is no probe any more: over the pauses of several volumes it would never end.
+    while the batch lacks only the room that other batches take. The first failure after ``note_progress``
+    restarts it. A batch whose deadline is over is never a probe: with the pauses of several volumes it would
+    never end.
     """
 
     def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
@@ -83,21 +84,21 @@ class Placer:
         self._arrivals = 0
         self._turn = 0
 
-    # what is known of the volumes
+    # knowledge of the volumes
 
     def set_room(self, index: int, room_bytes: int | None) -> None:
-        """Bytes that volume ``index`` can hold of all its unfinished batches together; None: unbounded."""
+        """Set the bytes that volume ``index`` can hold for all its unfinished batches; None: unbounded."""
         self._volumes[index].room_bytes = room_bytes
 
     def note_speed(self, index: int, size_bytes: int, seconds: float, *, weight: float = SMOOTHING) -> None:
-        """Volume ``index`` wrote ``size_bytes`` in ``seconds`` (above 0) in which it was busy."""
+        """Note that volume ``index`` wrote ``size_bytes`` in ``seconds`` (above 0) in which it was busy."""
         volume = self._volumes[index]
         speed = size_bytes / seconds
         known = volume.speed_bps
         volume.speed_bps = known + weight * (speed - known) if known > 0 else speed
 
     def note_straggler(self, index: int, now_s: float) -> bool:
-        """A file of volume ``index`` was far slower than the rest. True if that took the volume out of use.
+        """Note that a file of volume ``index`` was far slower than the rest; True: that opened its breaker.
 
         The last usable volume stays in use, and so does a volume that is no worse than all others. Started
         batches stay where they are.
@@ -113,7 +114,7 @@ class Placer:
         return True
 
     def steady(self, index: int) -> None:
-        """A file of volume ``index`` was as fast as the rest."""
+        """Note that a file of volume ``index`` was as fast as the rest."""
         self._volumes[index].evidence = 0
 
     def view(self, index: int) -> View:
@@ -134,9 +135,9 @@ class Placer:
     # batches come
 
     def wants_more(self, now_s: float) -> bool:  # noqa: ARG002 - as every other question
-        """Whether another batch should arrive: fewer wait than volumes are usable, or none waits at all.
+        """Whether another batch should arrive: fewer batches wait than volumes are usable, or none waits.
 
-        A probe that waits at a volume out of use does not count: it is no work for the others.
+        A probe that waits at a volume out of use does not count, as it is no work for the others.
         """
         usable = [volume for volume in self._volumes if volume.usable]
         unstarted = len(self._waiting) + sum(len(volume.queued) for volume in usable)
@@ -145,7 +146,7 @@ class Placer:
     def submit(
         self, batch: int, size_bytes: int, files: int, now_s: float, *, home: int | None = None
     ) -> None:
-        """A batch arrives. ``home``: the volume that holds a part of it from an earlier run.
+        """Add a batch that arrives. ``home``: the volume that holds a part of it from an earlier run.
 
         Raises Unplaceable if there is no volume, no file in the batch, or none has room for it even when
         empty; ValueError if the batch is already here.
@@ -202,7 +203,7 @@ class Placer:
         return Placed(batch.number, choice.index, WHY[self._mode], choice)
 
     def begin(self, index: int, now_s: float) -> Placed | None:
-        """The volume has a free place: its next queued batch, else a batch of another queue, else None."""
+        """Start a batch on a free place: the volume's next queued one, or one of another queue, or None."""
         volume = self._volumes[index]
         batch = next(iter(volume.queued.values()), None)
         if batch is None and volume.usable:
@@ -224,13 +225,13 @@ class Placer:
     # batches go
 
     def note_progress(self, batch: int) -> None:
-        """The volume has durably written a part of the batch: the deadline restarts at the next failure."""
+        """Note that a part of the batch is durable: its deadline restarts at the next failure."""
         known = self._batches.get(batch)
         if known is not None and known.volume is not None:
             known.taken = True
 
     def finish(self, batch: int, now_s: float, *, of: int) -> bool:  # noqa: ARG002
-        """Volume ``of`` wrote the batch. False: the batch has gone elsewhere, so discard these files."""
+        """Note that volume ``of`` wrote the batch. False: the batch has moved, so discard these files."""
         volume = self._volumes[of]
         if batch not in volume.running:
             return False
@@ -242,10 +243,10 @@ class Placer:
         return True
 
     def fail(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
-        """Volume ``of`` could not write the batch, which waits again.
+        """Note that volume ``of`` could not write the batch, which waits again.
 
         Returns the queued batches that wait again because ``of`` is now out of use. ``no_room`` is no fault
-        of the volume: only this batch avoids it, until the batch had no other place for ``RETRY_S``. The
+        of the volume: only this batch avoids it, until the batch has had no other place for ``RETRY_S``. The
         failure of a batch that has left ``of`` before changes nothing.
         """
         volume = self._volumes[of]
@@ -260,12 +261,12 @@ class Placer:
             if was_probe:
                 volume.breaker = volume.breaker.end_probe(now_s)
             return []
-        if was_usable or was_probe:  # else it was begun before the failure that is known already
+        if was_usable or was_probe:  # otherwise it was begun before a failure that has been counted
             volume.breaker = volume.breaker.admit().fail(now_s, threshold=1)
         return self._withdraw(volume, now_s) if was_usable else []
 
     def volume_failed(self, index: int, now_s: float, reason: str) -> list[int]:
-        """Volume ``index`` hangs or is gone: all its batches wait again. Returns the started ones.
+        """Take back all batches of volume ``index``, which hangs or is gone. Returns the started ones.
 
         A pause that was over is doubled, as after a failed probe.
         """
@@ -289,7 +290,7 @@ class Placer:
             self._waiting.remove(known)
             return
         volume = self._volumes[known.volume]
-        if batch == volume.probe:  # it tells nothing, so another may follow at once
+        if batch == volume.probe:  # it shows nothing, so another probe may follow at once
             volume.breaker = volume.breaker.end_probe(volume.breaker.until_s)
         self._unload(known)
 
@@ -311,11 +312,11 @@ class Placer:
             if volume.breaker.position is Position.OPEN and self._candidate(index, now_s) is not None:
                 soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
-            over_s = nextafter(batch.since_s + self._deadline_s, inf)  # at the deadline itself it is not over
+            over_s = nextafter(batch.since_s + self._deadline_s, inf)  # it is over only after the deadline
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
         return soonest
 
-    # the moves
+    # moves between the states
 
     def _queue(self, batch: BatchState, placed: Placed, now_s: float) -> None:
         volume = self._volumes[placed.volume]
@@ -332,7 +333,7 @@ class Placer:
         batch.placed = None
 
     def _wait(self, batch: BatchState, now_s: float) -> None:
-        """Take the batch back from its volume to its place in the order of arrival."""
+        """Take the batch back from its volume, and let it wait in the order of arrival."""
         assert batch.volume is not None
         volume = self._volumes[batch.volume]
         if batch.taken:
@@ -371,7 +372,7 @@ class Placer:
         return find_probe(self._volumes, free, index, self._mode)
 
     def _leave_queue(self, batch: BatchState, now_s: float) -> int | None:
-        """Take the batch out of its queue, for which its deadline stood still; the volume that had it."""
+        """Take the batch out of its queue, in which its deadline stood still. Returns the volume it had."""
         victim = batch.volume
         batch.since_s += now_s - batch.queued_s
         self._unload(batch)

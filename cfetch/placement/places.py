@@ -1,26 +1,25 @@
-"""How many entries are brought to each volume at a time: equally many, but no more than a slow volume bears.
+"""Limits how many entries each volume gets at a time: equally many, but fewer for a slow volume.
 
-A volume that writes less than its share of the network is bound to make attempts wait. Each of them holds a
-place that another volume could use. So such a volume gets the places that do not wait, and ``RESERVE`` more,
-which keep it busy; the other volumes share the rest. Where all volumes are too slow there is nobody to give
-places to, and all keep equally many.
+A volume that writes less than its share of the network makes attempts wait. Each of them holds a place that
+another volume could use. So such a volume gets as many places as do not wait, and ``RESERVE`` more, which
+keep it busy; the other volumes share the rest. If all volumes are too slow, all keep equally many.
 """
 
 from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
-RESERVE = 1  # a waiting attempt, so that the volume never waits for the network
-IS_SLOW = 0.5  # attempts that wait to write, on average: with the reserve at least one does
+RESERVE = 1  # one waiting attempt, so that the volume never waits for the network
+IS_SLOW = 0.5  # waiting attempts on average; with fewer places a volume stays slow, as its reserve waits
 
 
-PERIOD_S = 0.5  # over which the waiting attempts are averaged; at least as long as between two rounds
+PERIOD_S = 0.5  # the time over which waiting attempts are averaged; not shorter than between two rounds
 
 
 class Load(NamedTuple):
-    """What a volume bears: ``running`` entries, of which ``waiting`` wait to write, on average.
+    """The load of a volume: ``running`` entries, of which ``waiting`` wait to write, on average.
 
-    ``has_work``: entries of it are under way, or wait for a place.
+    ``has_work``: entries for it are under way, or wait for a place.
     """
 
     has_work: bool
@@ -38,7 +37,7 @@ class Shares:
         self._held_s: Sequence[float] = [0.0] * volumes
 
     def look(self, now_s: float, held_s: Sequence[float]) -> None:
-        """Note for how many seconds each volume has made attempts wait since the run's start, added up."""
+        """Note the seconds for which each volume has made attempts wait since the run's start, in total."""
         elapsed_s = now_s - self._looked_s
         if elapsed_s < PERIOD_S:
             return
@@ -52,7 +51,7 @@ class Shares:
 
 
 def share_places(places: int, loads: Sequence[Load]) -> list[int]:
-    """The number of entries that each volume may have under way, at least 1; a volume without work: all.
+    """The number of entries that each volume may have under way, at least 1; a volume without work gets all.
 
     ``places`` are the run's.
     """

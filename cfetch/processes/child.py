@@ -1,6 +1,6 @@
 """A child process of a run: it gets shares through its standard input, brings them, and answers each.
 
-It ends with its standard input: then the run is over, or its process is gone.
+It ends when its standard input ends: the run is over, or the parent is gone.
 """
 
 import os
@@ -39,21 +39,21 @@ def main() -> None:
 
 
 def _leave_signals_to_parent() -> None:
-    """Ctrl-C and a hangup come to all processes of a terminal; the parent asks for an end in good order.
+    """Ignore Ctrl-C and a hangup, which all processes of a terminal get; the parent asks for an orderly end.
 
-    A handler, as what is ignored or blocked would be so in a refresh command too.
+    This needs a handler, as a refresh command would inherit ignored or blocked signals.
     """
 
     def ignore(number: int, frame: FrameType | None) -> None:
-        """The parent has it too."""
+        """Do nothing: the parent gets the signal too."""
 
     for number in HANDLED_SIGNALS:
         signal.signal(number, ignore)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)  # blocked by the parent until here
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)  # the parent has blocked them until here
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes from and to the parent, out of the reach of what prints, and of commands that are run."""
+    """Take the pipes from and to the parent, so that neither prints nor started commands can use them."""
     orders, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return orders, answers
@@ -68,7 +68,7 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
     def listen() -> None:
         while (order := read_message(orders, Order)) is not None:
             given.put(order)
-        os._exit(0)  # at once, as if killed: nobody reads receipts any more, and the next run may have begun
+        os._exit(0)  # at once, as if killed: no driver reads receipts now, and the next run may have begun
 
     threading.Thread(target=listen, name="orders", daemon=True).start()
     while True:

@@ -1,35 +1,35 @@
 """Decides how many processes of this machine share the work of a plan.
 
 Measured with 20,000 files of 16 KiB (``benchmarks/processes_cost.py``): a file costs one process 320 µs of
-processor time; of several, the child that brings it 355 and their parent 26, and a child 0.45 s before its
-first file. By these figures two processes with a core each are 1.5 times as fast with 20,000 files, and begin
-to pay at some 3,500; where the cores have other work, such as the server's, they only cost more. More than
-two were not measured; with thirteen, their parent would be busy all the time (355 / 26). A run of large
-files, or one to a distant server, does not wait for a processor.
+processor time; with several processes it costs the child that brings it 355 and the parent 26, and a child
+needs 0.45 s before its first file. By these figures two processes with a core each are 1.5 times as fast with
+20,000 files, and begin to pay at some 3,500; if the cores have other work, such as the server's, they only
+cost more. More than two were not measured; with thirteen, their parent would be busy all the time (355 / 26).
+A run of large files, or from a distant server, does not wait for a processor.
 """
 
 from typing import NamedTuple
 
 from cfetch.config.settings import Settings
 
-LEAST_FILES = 20_000  # for each process: then starting it is a tenth of its work
-MOST_FILES = 1_000_000  # to cut a plan into shares takes time and memory by the entry: docs/scale.md
-LEAST_AT_ONCE = 4  # downloads for each: attempts are judged by others beside them, and idle ones help
-SMALL_BYTES = 1 << 20  # on average; of larger files the bytes are the work, and one process has enough hands
+LEAST_FILES = 20_000  # for each process: its start is then a tenth of its work
+MOST_FILES = 1_000_000  # a cut into shares needs time and memory for each entry: docs/scale.md
+LEAST_AT_ONCE = 4  # downloads for each process: attempts are judged by others, and idle workers help
+SMALL_BYTES = 1 << 20  # on average; with larger files the bytes are the work, and one process suffices
 CORES_PER_PROCESS = (
-    2  # the other one is for the kernel's network, hashes, flushes, and all else that runs here
+    2  # the other core is for the kernel's network, hashes, flushes, and all other programs that run here
 )
 
 
 class Work(NamedTuple):
-    """What is known of a plan beforehand; ``known_bytes`` are those of the files whose size is known."""
+    """The known facts of a plan before the run; ``known_bytes``: of the files whose size is known."""
 
     files: int
     known_bytes: int
 
 
 def choose_processes(work: Work, settings: Settings, *, cores: int) -> int:
-    """The number that the settings ask for, or that pays; each process may have a download at each host."""
+    """The number that the settings state, or that pays; each process needs one download at each host."""
     chosen = settings.processes or _count_paying(work, settings, cores)
     return max(1, min(chosen, work.files, settings.concurrency, settings.per_host or chosen))
 

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # a container's quota
 
 
 def count_cores() -> int:

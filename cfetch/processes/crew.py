@@ -1,7 +1,7 @@
-"""The processes of a run: who gets which share, and what follows when one dies.
+"""The processes of a run: which one gets which share, and what follows when one dies.
 
-A thread holds each process: it hands it a share, waits for the answer, and hands it the next. A process that
-dies is reaped by its thread, which starts another one and gives it the rest of the share.
+Each process has a thread, which hands it a share, waits for the answer, and hands it the next share. If a
+process dies, its thread reaps it, starts another one and gives it the rest of the share.
 """
 
 import signal
@@ -21,7 +21,7 @@ from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.shares.task import RunSpec
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
 
-MOST_DEATHS = 4  # over one share, while it does not get shorter: then something kills whatever brings it
+MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
 
 
@@ -41,7 +41,7 @@ class LocalShares(NamedTuple):
 class Crew:
     """Implements ``Job``. ``bury_task`` gets the number of a task that is dead for certain.
 
-    ``learned``: what the processes have learned of hosts. ``wall`` is in seconds since 1970.
+    ``learned``: the processes' knowledge about hosts. ``wall`` is in seconds since 1970.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Crew:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin; once."""
+        """Begin; called once."""
         for thread in self._threads:
             thread.start()
 
@@ -102,11 +102,11 @@ class Crew:
 
     def _work(self) -> None:
         """Hold one process after the other, until no share is left."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)  # for a child, until it can handle them
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)  # a child inherits this until it is ready
         try:
             while (share := self._take_share()) is not None:
                 self._bring(share)
-        except BaseException as error:  # noqa: BLE001 - it is the driver's
+        except BaseException as error:  # noqa: BLE001 - the driver raises it
             self._fail(error)
         finally:
             self._let_go()
@@ -119,7 +119,7 @@ class Crew:
             return self._left.popleft() if self._left and not self._is_stopping else None
 
     def _bring(self, share: int) -> None:
-        """Have a share brought, by as many processes as that takes."""
+        """Let a share be brought, by one process after the other if they die."""
         deaths, shortest = 0, len(self._shares.members[share])
         while (worker := self._hold_worker()) is not None:
             entries = self._shares.list_entries(share, self._account)
@@ -147,13 +147,13 @@ class Crew:
             return self._workers[thread]
 
     def _let_go(self) -> int | None:
-        """Wait for the end of this thread's process; its exit code."""
+        """Wait for the end of this thread's process. Returns its exit code."""
         with self._changed:
             worker = self._workers.pop(threading.get_ident(), None)
         return None if worker is None else worker.close()
 
     def _bury_worker(self, task: int, deaths: int) -> None:
-        """Reap it, and make all that it has left of use to the next one. Raises CfetchError."""
+        """Reap the process, and keep all that it has left for the next one. Raises CfetchError."""
         code = self._let_go()
         assert code is not None
         if code == CfetchError.exit_code:

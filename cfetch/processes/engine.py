@@ -1,4 +1,4 @@
-"""The engine of one machine on several cores: processes run the tasks, and this one is their driver."""
+"""The engine of one machine on several cores: child processes run the tasks, and this process drives them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,9 +50,9 @@ class ProcessesEngine(ShareEngine):
 class _LocalTasks:
     """Implements ``TaskRunner``."""
 
-    longest_pause_s = POLL_S  # there are few receipts, and Ctrl-C is to be prompt
-    trusts_receipts = False  # what stands is looked at as in a run of one process
-    sweeps = False  # a dead child is known to be dead, and its parts are kept at once
+    longest_pause_s = POLL_S  # there are few receipts, and Ctrl-C has to be prompt
+    trusts_receipts = False  # files in place are checked as in a run of one process
+    sweeps = False  # the death of a child is noticed, and its parts are kept at once
 
     def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int, clock: Clock) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class _LocalTasks:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Nothing to open: processes are started once their shares are known."""
+        """Open nothing: processes are started once their shares are known."""
         yield
 
     def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - they stay in the plan's file
@@ -75,7 +75,7 @@ class _LocalTasks:
         cut = cut_plan(self._plan, account, pace=pace, slots=self.slots, per_host=settings.per_host)
         self._shares = LocalShares(self._plan, cut.cut.list_members(cut.left), cut.sharers)
         self.slots = min(self.slots, self.tasks)
-        return []  # that a host is slow whatever the number of tasks is news for a cluster
+        return []  # the notes about slow hosts are for clusters
 
     @property
     def tasks(self) -> int:
@@ -83,7 +83,7 @@ class _LocalTasks:
         return len(self._shares.members)
 
     def find_hub_address(self) -> tuple[str, str | None]:
-        """Children reach it on the loopback."""
+        """The loopback, on which children reach the hub."""
         return HUB_HOST, None
 
     def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Crew:
@@ -97,7 +97,7 @@ class _LocalTasks:
         spec = msgspec.structs.replace(spec, settings=own, searches=True)
 
         def bury_task(task: int) -> None:
-            """Let others have its leases, and keep its parts for the one that goes on with its share."""
+            """Free the task's leases, and keep its parts for the task that continues its share."""
             if hub is not None:
                 hub.forget(task)
             _keep_parts(self._root / STATE_NAME, spec, task)
@@ -108,7 +108,7 @@ class _LocalTasks:
 
     @property
     def learned(self) -> Knowledge:
-        """What all processes have learned together."""
+        """The knowledge that all processes together have learned."""
         return NOTHING if self._crew is None else self._crew.learned
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:  # noqa: ARG002 - it is the same

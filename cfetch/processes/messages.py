@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Bring a share, as ``task``, which no other task of the run is; ``sharers`` as in ``Share``."""
+    """The order to bring a share, as ``task``, a number that no other task has; ``sharers``: of ``Share``."""
 
     share: int
     task: int
@@ -21,7 +21,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The task has ended; ``fault``: because this machine says no. ``learned``: of hosts."""
+    """The end of a task; ``fault``: this machine's, if it ended the task. ``learned``: about hosts."""
 
     fault: str | None = None
     learned: Knowledge = NOTHING

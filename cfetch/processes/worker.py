@@ -1,4 +1,4 @@
-"""A child process as its parent holds it: started clean, spoken to through pipes, reaped."""
+"""The parent's handle of a child process: starts it clean, talks to it through pipes, reaps it."""
 
 import json
 import subprocess
@@ -9,9 +9,9 @@ from cfetch.errors import LocalFault
 from cfetch.processes.messages import Answer, Order, read_message, write_message
 from cfetch.shares.task import RunSpec
 
-LEAVE_S = 5.0  # it leaves at once; after this it hangs and is killed
-# The child finds what its parent has found, and nothing in the directory that it happens to be in. A parent
-# that is killed at its start leaves no line, or half of one.
+LEAVE_S = 5.0  # a child ends at once; if it still runs after this, it hangs and is killed
+# The child imports from its parent's path, and nothing from the current directory. If the parent is killed at
+# this start, the child reads no line, or half of one.
 _BOOT = (
     "import sys, json; line = sys.stdin.buffer.readline(); line.endswith(b'\\n') or sys.exit(); "
     "sys.path[:] = json.loads(line); "
@@ -20,7 +20,7 @@ _BOOT = (
 
 
 class Worker:
-    """A child, from its start to ``close``. Raises LocalFault: none can be started."""
+    """A child, from its start to ``close``. Raises LocalFault: it cannot be started."""
 
     def __init__(self, spec: RunSpec) -> None:
         command = [sys.executable, "-P", "-c", _BOOT]
@@ -33,7 +33,7 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._orders, self._answers = self._process.stdin, self._process.stdout
-        self._spec: RunSpec | None = spec  # until it is told
+        self._spec: RunSpec | None = spec  # None once it has been sent
 
     @property
     def pid(self) -> int:
@@ -41,7 +41,7 @@ class Worker:
         return self._process.pid
 
     def bring(self, order: Order) -> Answer | None:
-        """Wait until the child has carried the order out; None: it has died."""
+        """Send the order and wait for the answer; None: the child has died."""
         try:
             if self._spec is not None:
                 self._orders.write(json.dumps(sys.path).encode() + b"\n")
@@ -53,11 +53,11 @@ class Worker:
         return read_message(self._answers, Answer)
 
     def kill(self) -> None:
-        """End it at once; from any thread."""
+        """Kill the child at once; from any thread."""
         self._process.kill()
 
     def close(self) -> int:
-        """Let it go, and wait for its end; its exit code, negative for a signal."""
+        """Close the pipe and wait for the child's end. Returns its exit code, negative for a signal."""
         with suppress(OSError):
             self._orders.close()
         try:

@@ -1,4 +1,4 @@
-"""A plan brought by many tasks, on Spark or in processes of this machine: what is the same for both.
+"""A plan brought by many tasks, on Spark or in processes of this machine: the code that both use.
 
 A *share* is the part of a plan that one task brings. A task runs the pool of a run in one process over its
 share, and leaves a *receipt* that the driver reads. So dashboard, metrics, summary and exit codes are those
@@ -7,7 +7,7 @@ of a run in one process. Nothing here knows PySpark.
 ::
 
     driver   cut the plan into shares by expected seconds        cut.py, plan_cut.py
-             have each brought by a task                         the ``TaskRunner`` of spark/ or processes/
+             let a task bring each share                         the ``TaskRunner`` of spark/ or processes/
              until all are over: read new receipts, emit         driver.py, live_view.py
              their events, show the hub's view, sweep orphans    orphans.py
              commit the plan if every entry is in place
@@ -17,9 +17,9 @@ Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfe
 ``task.py``, ``driver.py``.
 
 When it fails: a file is published by one rename, and a share is over when its receipt is linked into place,
-so whatever has no receipt is brought again and nothing else. A task that dies begins again and passes over
-the files that are in place; of two copies of a task the first receipt counts. A run that was given up for
-dead can publish nothing: its directory is gone (``cfetch/timeline/``).
+so only shares without a receipt are brought again. A task that dies begins again and skips the files that
+are in place; if a task has two copies, the first receipt counts. A run that was taken for dead can publish
+nothing: its directory is gone (``cfetch/timeline/``).
 
 Where to change: a task commits its work in ``_Reporter.leave_last`` in ``task.py``, by ``leave_receipt`` in
 ``cfetch/hub/receipts.py``.

@@ -1,10 +1,10 @@
-"""How a plan is cut into shares for tasks, by the seconds that each is expected to take. Pure.
+"""Cuts a plan into shares for tasks, by the seconds that each share is expected to take. Pure.
 
-Seconds, and not bytes: a million small files and one huge file are both slow. All files of a host go into one
-share where one task can bear them, and several small hosts go into one share; then one task alone keeps the
-limits of a host. A larger host is dealt out to several shares. A file that is worth a whole share is one. The
-longest shares begin first. Dealing out follows the placement's rule for what is known beforehand: the longest
-first, each to the one that has least.
+Seconds count, not bytes: a million small files and one huge file are both slow. All files of a host go into
+one share if one task can bear them, and several small hosts go into one share; then one task alone keeps the
+limits of a host. A larger host is divided among several shares. A file that takes as long as a whole share is
+a share of its own. The longest shares begin first. The division follows the placement's rule for sizes that
+are known beforehand: the longest first, each to the share that has least.
 """
 
 from array import array
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from cfetch.placement.chooser import spread
 
-SHARES_PER_SLOT = 4  # so that the last ones even out what the first were wrong about
-SHORTEST_S = 10.0  # a task costs some 50 ms of its own, and a round of them on all slots some 300
-LONGEST_S = 120.0  # what the loss of an executor costs at most
-SLACK = 1.02  # files are whole: else there is often a share more than the slots divide, and a round for it
+SHARES_PER_SLOT = 4  # so that the last shares make up for wrong estimates of the first ones
+SHORTEST_S = 10.0  # a task costs some 50 ms of its own, and a round of tasks on all slots some 300 ms
+LONGEST_S = 120.0  # the most that the loss of an executor costs
+SLACK = 1.02  # files are not divided: without it one share too many would often need a round of its own
 MOST_FILES = 20_000  # of a share: they are in the memory of a task
 MICRO = 1_000_000
 
@@ -49,7 +49,7 @@ class SharesCut(NamedTuple):
 
 
 def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: int) -> SharesCut:
-    """Shares for ``slots`` tasks at a time.
+    """Cut shares for ``slots`` tasks at a time.
 
     ``sizes`` are bytes, -1 for unknown, which counts as the mean.
     """
@@ -96,10 +96,10 @@ def count_sharers(cut: SharesCut, host_of: Sequence[int], *, slots: int) -> list
 def find_floors(
     cut: SharesCut, sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, per_host: int | None
 ) -> dict[int, float]:
-    """Seconds that each host's files take however many slots there are.
+    """The least seconds that each host's files take, however many slots there are.
 
-    The larger of two times: its longest share with no other host, and all of its files over ``per_host``
-    connections.
+    It is the larger of two times: the host's longest share without other hosts, and all of its files over
+    ``per_host`` connections.
     """
     floors: dict[int, float] = {}
     hosts_of: dict[int, set[int]] = {}
@@ -121,14 +121,14 @@ def find_floors(
 
 
 def choose_target_s(total_s: float, slots: int) -> float:
-    """Seconds that a share is to take: a few shares for each slot, but none too short or too long."""
+    """The seconds that a share should take: a few shares for each slot, but none too short or too long."""
     wanted_s = min(max(total_s / (SHARES_PER_SLOT * slots), SHORTEST_S), LONGEST_S)
     rounds = max(1, round(total_s / wanted_s / slots))  # a slot without a share would be idle
     return max(SLACK * total_s / (rounds * slots), 1e-6)
 
 
 def count_shares(cost: int, files: int, target: int) -> int:
-    """How many shares so much work makes."""
+    """The number of shares for so much work."""
     return max(1, round(cost / target), -(-files // MOST_FILES))
 
 

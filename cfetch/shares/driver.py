@@ -1,9 +1,9 @@
 """One execution of a plan by tasks, a share each: the driver's side.
 
-The driver guards the plan and cuts it into shares; a ``TaskRunner`` has each brought by a task (``task.py``).
-Receipts, one a share, report the events, which the driver reads as they appear and emits as if they had
-happened here; so dashboard, metrics and summary are those of a run in one process. What tasks do now is shown
-by the hub. Only what has no receipt runs again.
+The driver guards the plan and cuts it into shares; a ``TaskRunner`` lets a task (``task.py``) bring each one.
+Receipts, one a share, report the events. The driver reads them as they appear and emits the events as if they
+had happened here; so dashboard, metrics and summary are those of a run in one process. The hub shows the
+tasks' present work. Only shares without a receipt run again.
 """
 
 import os
@@ -36,10 +36,10 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.wire.network import NETWORK_ENV
 
 POLL_S = 0.25  # receipts are looked for four times a second, as the dashboard is drawn
-STOP_S = 60.0  # what tasks get to end in good order
-READING_PAUSES = 9  # a run of many receipts spends no more than a tenth of the driver's time on them
-SHORTEST_PART_S = 2.0  # a task reports so often the files that have ended
-MOST_PARTS_A_S = 100  # and all tasks together no more often a second: each is a file
+STOP_S = 60.0  # the time in which tasks have to end in good order
+READING_PAUSES = 9  # times the reading time: many receipts take at most a tenth of the driver's time
+SHORTEST_PART_S = 2.0  # the least time between two parts of a task
+MOST_PARTS_A_S = 100  # parts of all tasks together in a second, as each is a file
 STATEMENT_ENV = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")  # for fresh links of a statement
 
 
@@ -48,24 +48,24 @@ class Job(Protocol):
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it early, or is about to."""
+        """The error that has ended the job early, or is about to."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end of all tasks; whether they have ended."""
+        """Wait for the end of all tasks. Returns whether they have ended."""
 
     def stop(self) -> None:
-        """Begin no further task, as far as that can be said: tasks know that they are to end."""
+        """Begin no further task, if the runner can do that; running tasks learn of the stop by themselves."""
 
     def cancel(self) -> None:
-        """End what has not ended."""
+        """End the tasks that have not ended."""
 
 
 class TaskRunner(Protocol):
-    """What runs the tasks of a plan: Spark, or processes of this machine. Used once.
+    """Runs the tasks of a plan, on Spark or in processes of this machine. Used once.
 
     ``longest_pause_s``: between two looks at receipts, however long each takes.
-    ``trusts_receipts``: what earlier runs of the plan have reported counts, if a file of that size stands;
-    else each task looks for itself. ``sweeps``: parts in which nothing moves may be those of dead tasks.
+    ``trusts_receipts``: receipts of earlier runs of the plan count, if a file of that size is in place;
+    otherwise each task checks by itself. ``sweeps``: parts that do not change may belong to dead tasks.
     """
 
     longest_pause_s: float
@@ -73,14 +73,14 @@ class TaskRunner(Protocol):
     sweeps: bool
 
     def open(self) -> AbstractContextManager[None]:
-        """Open what it needs for as long as the run lasts. Raises UsageError, LocalFault."""
+        """Open the resources that the run needs, for as long as it lasts. Raises UsageError, LocalFault."""
 
     @property
     def slots(self) -> int:
         """How many tasks run at a time, once it is open."""
 
     def prepare(self, account: Account, directory: Path) -> list[str]:
-        """Cut what is not in the account into shares, which may be written to ``directory``.
+        """Cut the entries that are not in the account into shares, which may be written to ``directory``.
 
         Returns notes for a person. Raises LocalFault.
         """
@@ -90,26 +90,26 @@ class TaskRunner(Protocol):
         """How many shares there are to bring, once they are prepared."""
 
     def find_hub_address(self) -> tuple[str, str | None] | None:
-        """The name by which tasks reach this machine, and the address to listen at, where it is another.
+        """The name by which tasks reach this machine, and the address to listen at, if it is another.
 
-        None: they cannot.
+        None: they cannot reach it.
         """
 
     @property
     def learned(self) -> Knowledge:
-        """What was learned of hosts, once the tasks are over; nothing if each task learns alone."""
+        """The knowledge about hosts, once the tasks are over; nothing if each task learns alone."""
 
     def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Job:
-        """Begin. The account says which entries have ended meanwhile. Raises LocalFault."""
+        """Begin the tasks. The account knows which entries have ended meanwhile. Raises LocalFault."""
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
-        """The failure in words for a person; ``receipt`` is what a task has left about it."""
+        """The failure in words for a person; ``receipt``: the text that a task has left about it."""
 
 
 class Setup(NamedTuple):
     """The facts of a run by tasks. ``state`` and ``root`` are directories that all tasks see.
 
-    ``settings`` are those of one task, ``per_host`` and the rates those of all together.
+    ``settings`` are for one task; ``per_host`` and the rates are for all tasks together.
     """
 
     plan: Frozen
@@ -154,15 +154,15 @@ class ShareEngine:
 
 
 class _Ending:
-    """Whether the run is to end early; set by other threads and signal handlers, looked at by the driver."""
+    """Whether the run has to end early; other threads and signal handlers set it, the driver reads it."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        self.is_lost = False  # says the guard, and is asked again
+        self.is_lost = False  # the guard's first word, which the driver confirms
 
 
 class _Driver:
-    """One run: its receipts read as they come, its tasks shown, its end."""
+    """One run: it reads receipts as they come, shows the tasks, and ends the run."""
 
     def __init__(self, setup: Setup, runner: TaskRunner, run: Run, ending: _Ending) -> None:
         self._setup = setup
@@ -180,7 +180,7 @@ class _Driver:
         self._view = LiveView(len(setup.plan), run.counts.ended, self._account, self._now, run.emit)
 
     def bring(self) -> CfetchError | None:
-        """Run the tasks and emit their events. See ``Engine.bring``."""
+        """Run the tasks and emit their events, as ``Engine.bring`` says."""
         if not self._runner.trusts_receipts:
             shutil.rmtree(self._directory, ignore_errors=True)
         with on_disk(self._directory):
@@ -195,7 +195,7 @@ class _Driver:
         return self._lost_by
 
     def _run_tasks(self) -> BaseException | None:
-        """Start a task for each open share, and follow them; the error that ended them early."""
+        """Start a task for each open share, and follow them. Returns the error that ended them early."""
         own_shares = self._directory.parent / f"shares-{self._epoch}"
         for note in self._runner.prepare(self._account, own_shares):
             self._note(note)
@@ -218,7 +218,7 @@ class _Driver:
         return job.failure
 
     def _own_hub(self, stack: ExitStack) -> Hub | None:
-        """None where tasks could not reach it; the run goes on by receipts and fixed limits."""
+        """Open a hub; None if tasks could not reach it: the run then uses receipts and fixed limits."""
         address = self._runner.find_hub_address()
         if address is None:
             return None
@@ -255,7 +255,7 @@ class _Driver:
         )
 
     def _follow(self, job: Job, hub: Hub | None) -> bool:
-        """Wait until all tasks have ended, or have had enough time to stop; whether they have ended."""
+        """Wait until all tasks have ended, or had enough time to stop. Returns whether they have ended."""
         stop_s: float | None = None
         pause_s = 0.0
         while not job.wait(pause_s):
@@ -274,7 +274,7 @@ class _Driver:
         return True
 
     def _is_ending(self) -> bool:
-        """Whether somebody wants an end, or the plan is not this run's any more."""
+        """Whether an end was requested, or the plan is not this run's any more."""
         if self._ending.is_lost:
             self._ending.is_lost = False
             try:
@@ -284,7 +284,7 @@ class _Driver:
         return self._ending.reason is not None or self._lost_by is not None
 
     def _stop(self, job: Job, hub: Hub | None) -> None:
-        """Ask all tasks to end in good order. A failure of theirs is emitted by whoever gets it."""
+        """Ask all tasks to end in good order. Their failures are emitted by the code that gets them."""
         reason = str(self._lost_by) if self._lost_by is not None else self._ending.reason
         if reason is not None:
             self._emit(RunStopping(t_s=self._now(), reason=reason))
@@ -300,7 +300,7 @@ class _Driver:
         return self._runner.explain(failure, next((receipt.fault for receipt in receipts), None))
 
     def _emit_earlier(self) -> None:
-        """The entries that earlier runs of the plan have brought and that are in place, as skipped."""
+        """Emit as skipped the entries that earlier runs of the plan have brought and that are in place."""
         with closing(Directory(self._setup.root)) as volume:
             for receipt in self._receipts.read_new(lambda name: name.startswith(("share-", "part-"))):
                 for record in receipt.records if receipt.epoch < self._epoch else ():
@@ -316,7 +316,7 @@ class _Driver:
         return EntryFinished(t_s=now_s, record=skipped)
 
     def _read(self) -> None:
-        """Emit what new receipts say."""
+        """Emit the events of new receipts."""
         kinds = (f"share-{self._epoch}-", f"part-{self._epoch}-")
         for receipt in self._receipts.read_new(lambda name: name.startswith(kinds)):
             for event in self._account.take_in(receipt):

@@ -1,4 +1,4 @@
-"""The live view of a job: its tasks, as far as the driver hears them, shown as a run on one machine."""
+"""The live view of a job: shows its tasks, by their beats, like a run on one machine."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ class LiveView:
         self._slow: set[str] = set()
 
     def show(self, seen: ClusterView) -> None:
-        """Emit the run's numbers, by what the hub has ``seen`` of its tasks."""
+        """Emit the run's numbers, from the hub's view of its tasks."""
         for executor in seen.executors:
             if executor.share is not None and executor.name not in self._slow:
                 self._slow.add(executor.name)
@@ -31,7 +31,7 @@ class LiveView:
 
     def _progress(self, seen: ClusterView) -> Progress:
         counts = self._counts
-        under_way = {attempt.id: attempt for attempt in seen.active}  # one of two copies will do
+        under_way = {attempt.id: attempt for attempt in seen.active}  # one of two copies is enough
         active = [attempt for attempt in under_way.values() if attempt.id not in self._account]
         return Progress(
             t_s=self._now_s(),

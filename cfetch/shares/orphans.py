@@ -1,4 +1,4 @@
-"""Parts of attempts of tasks that died: a killed Python worker tidies nothing up."""
+"""Removes the parts of tasks that died, as a killed Python worker does not remove them itself."""
 
 import os
 import shutil
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-STILL_S = 600.0  # a live attempt writes, or ends: its longest waits are shorter
+STILL_S = 600.0  # a live attempt writes or ends sooner: its longest waits are shorter
 LOOK_S = 60.0
-MOST_SWEEPS = 100  # a task that lives on may add a part between two of them
+MOST_SWEEPS = 100  # of one directory; a task that is alive after all may add a part between two sweeps
 
 
 class Orphans:
-    """The directories ``t<number>`` of one run. A task that lives on after all ends with a LocalFault.
+    """The directories ``t<number>`` of one run. A task that is alive after all ends with a LocalFault.
 
     ``now_s`` is the driver's monotonic clock: the clocks of other machines and of file servers are not
     compared.
@@ -25,7 +25,7 @@ class Orphans:
         self._seen: dict[str, tuple[object, float]] = {}
 
     def look(self) -> None:
-        """Once a minute: remove those in which nothing has moved for ten."""
+        """Once a minute, remove the directories in which nothing has changed for ten minutes."""
         now_s = self._now_s()
         if now_s - self._looked_s < LOOK_S:
             return
@@ -42,10 +42,10 @@ class Orphans:
         self._seen = seen
 
     def clear(self) -> None:
-        """The run is complete: no part is of use to anybody."""
+        """Remove all directories, as the run is complete and needs no part any more."""
         for task in self._list_tasks():
             _remove(task)
-        for kept in self._directory.parent.glob("*-*"):  # of earlier runs, for entries that stand
+        for kept in self._directory.parent.glob("*-*"):  # kept from earlier runs, for entries now in place
             _remove(kept)
 
     def _list_tasks(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A plan that this machine has frozen, cut into the shares of all that a run still has to bring."""
+"""Cuts a plan that this machine has frozen into shares of the entries that a run still has to bring."""
 
 from array import array
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ WORTH_A_NOTE_S = 60.0
 
 
 class PlanCut(NamedTuple):
-    """The entries with the indexes ``left``, as ``cut`` deals them out; ``notes`` are for a person.
+    """The entries with the indexes ``left``, as ``cut`` divides them; ``notes`` are for a person.
 
-    ``sharers``: of each share, as in ``Share``.
+    ``sharers``: for each share, as in ``Share``.
     """
 
     left: Sequence[int]
@@ -43,7 +43,7 @@ def cut_plan(plan: Plan, account: Account, *, pace: Pace, slots: int, per_host: 
 
 
 def note_slow_host(host: str, alone_s: float, all_s: float) -> list[str]:
-    """Say so if a host takes longer than all shares, whatever is done."""
+    """Make a note if one host alone takes longer than all shares."""
     if alone_s <= max(WORTH_A_NOTE_S, all_s):
         return []
     takes = f"{printable(host)} alone takes about {duration(alone_s)}"

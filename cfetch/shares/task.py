@@ -1,11 +1,11 @@
 """A task: one share goes through the same pool that a run on one machine has, and leaves receipts.
 
 This runs on an executor, and imports nothing of Spark. Files get their final names one by one, as they are
-verified; the receipt of the share is the last step. The fate of a file is a row of a receipt, never an
+verified; the receipt of the share is the last step. A file's failure is a row of a receipt, never an
 exception; an exception means that this executor cannot work.
 
-Copies of a task help each other: a second copy begins at the other end of the share and passes over the
-files that are in place, and all copies end when the receipt of the share is there.
+Copies of a task help each other: a second copy begins at the other end of the share and skips the files that
+are in place, and all copies end when the receipt of the share is there.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ from cfetch.wire.http import HttpTransport
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
 
-IDLE_S = 15.0  # what an idle connection is kept for
-LEASED_IDLE_S = 1.0  # where each counts: a lease that has gone elsewhere is used there after as long
-SHOWN = 512  # attempts that the driver hears of from all tasks together
-MOST_SHOWN = 32  # and from one: with the longest paths a beat holds twice as many
-LOOK_S = 0.5  # for the stop and for another copy's receipt: what a stop may take longer
+IDLE_S = 15.0  # for which an idle connection is kept
+LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no sooner than that
+SHOWN = 512  # attempts that all tasks together report to the driver
+MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a beat holds twice as many
+LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
 UNKNOWN = -1
 
 
@@ -62,7 +62,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
     ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
-    ``searches``: a task may search for more places; of very many, each would measure the others.
+    ``searches``: a task may try more places at a host; with very many tasks, each would measure the others.
     """
 
     settings: Settings
@@ -82,9 +82,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskCopy(NamedTuple):
-    """One of the copies of a task. ``task`` is no other copy's, ``attempt`` counts from 0.
+    """One of the copies of a task. No other copy has its ``task`` number; ``attempt`` counts from 0.
 
-    ``executor`` is for people.
+    ``executor`` is a name for people.
     """
 
     share: int
@@ -94,16 +94,16 @@ class TaskCopy(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The entries of one task; ``sharers``: so many tasks at a time ask the same host, itself among them."""
+    """The entries of one task; ``sharers``: how many tasks at a time ask the same host, itself included."""
 
     entries: list[Entry]
     sharers: int
 
 
 class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a task: how many entries it brought to their end, and how many of them failed.
+    """The result of a task: how many entries it brought to their end, and how many of them failed.
 
-    ``learned``: of hosts.
+    ``learned``: knowledge about hosts.
     """
 
     share: int
@@ -135,12 +135,12 @@ class EntryList:
 
 
 def attempts_directory(root: Path, instant: str, epoch: int) -> Path:
-    """The directory in which each task of a run has one for its parts."""
+    """The directory in which each task of a run has a directory for its parts."""
     return root / STATE_NAME / ATTEMPTS / instant / str(epoch)
 
 
 def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches: bool = False) -> Settings:
-    """A task's part of the rates that are for the run as a whole; ``searches`` as in ``RunSpec``."""
+    """A task's settings, with its part of the rates of the whole run; ``searches`` as in ``RunSpec``."""
     return replace(
         settings,
         max_concurrency=settings.max_concurrency if searches else settings.concurrency,
@@ -154,7 +154,7 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
 
     Raises:
-        LocalFault: this executor cannot write there; a receipt says so, which counts for nothing.
+        LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
     """
     reporter = _Reporter(spec, copy)
     if reporter.is_over():
@@ -215,7 +215,7 @@ class _Reporter:
             leave_receipt(self._directory, self._make_receipt(None, len(self._events), str(fault)))
 
     def outcome(self) -> ShareOutcome:
-        """What has come of the task so far."""
+        """The result of the task so far."""
         return ShareOutcome(
             share=self._copy.share, files=self.counts.ended.settled, failed=self.counts.ended.failed
         )
@@ -237,7 +237,7 @@ class _Reporter:
 async def _run_pool(
     spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Reporter
 ) -> tuple[LocalFault | None, Knowledge]:
-    """Run the pool over the share; the fault that ended it early, and what it has learned."""
+    """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock, settings = (
         SystemClock(),
         divide_limits(spec.settings, share.sharers, spec.at_a_time, searches=spec.searches),
@@ -295,10 +295,10 @@ async def _run_pool(
         stack.close()
         await transport.close()
         volume.unstage()
-        if reporter.is_over():  # by another copy: what this one has begun is of no use
+        if reporter.is_over():  # another copy has brought the share, so this one's parts are useless
             shutil.rmtree(directory, ignore_errors=True)
         with suppress(OSError):
-            directory.rmdir()  # before the volume is closed, which would take the epoch's directory along
+            directory.rmdir()  # before the volume is closed, which would remove the epoch's directory too
         volume.close()
     return pool.fault, pool.collect_knowledge()
 
@@ -309,7 +309,7 @@ def _make_beat_maker(spec: RunSpec, copy: TaskCopy) -> BeatMaker:
 
 
 async def _watch_pool(pool: Pool, reporter: _Reporter, part_s: float) -> None:
-    """Report early the files that have ended; end the pool when it is to stop or has nothing more to do."""
+    """Report ended files early; end the pool when it has to stop, or another copy has brought the share."""
     loop = asyncio.get_running_loop()
     left_s = loop.time()
     while True:
@@ -327,7 +327,7 @@ async def _watch_pool(pool: Pool, reporter: _Reporter, part_s: float) -> None:
 
 
 def _make_task_directory(spec: RunSpec, task: int) -> Path:
-    """Made within the epoch's: if that has gone, so has the plan. Raises LocalFault."""
+    """Make it within the epoch's; without that one, the plan is not this run's. Raises LocalFault."""
     epoch = attempts_directory(Path(spec.root), spec.instant, spec.epoch)
     directory = epoch / f"t{task}"
     try:

@@ -1,8 +1,8 @@
-"""Tasks as Spark runs them: what the driver of ``cfetch/shares/`` asks of a cluster.
+"""Runs tasks on Spark, for the driver of ``cfetch/shares/``.
 
 Spark carries neither bodies nor a row for each file: a task gets the number of its share and reads it from
-disk. What dies runs again: after a crash of an executor in the next attempt of the task, after one of the
-driver in the next run.
+disk. After a crash of an executor, the next attempt of its task continues; after a crash of the driver, the
+next run does.
 """
 
 from collections.abc import Iterator
@@ -60,9 +60,9 @@ class _SparkTasks:
     """Implements ``TaskRunner``."""
 
     longest_pause_s = float("inf")
-    trusts_receipts = True  # a cluster's plans are large, and to look at each file takes long
-    sweeps = True  # a killed Python worker tidies nothing up
-    learned = NOTHING  # each share learns by itself, and the hub while the run lasts
+    trusts_receipts = True  # a cluster's plans are large, and a look at each file takes long
+    sweeps = True  # a killed Python worker removes nothing
+    learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
 
     def __init__(self, shares: ShareSource, settings: Settings) -> None:
         self._shares = shares
@@ -73,9 +73,9 @@ class _SparkTasks:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """A session, once its executors are there. Raises UsageError: Spark or Java is missing."""
+        """Open a session and wait for its executors. Raises UsageError: Spark or Java is missing."""
         with ExitStack() as stack:
-            with keep_handlers():  # Spark puts its own one in the place of a run's
+            with keep_handlers():  # Spark replaces the run's signal handler
                 master = self._settings.spark_master
                 self._spark = stack.enter_context(spark_session(master, settings=SETTINGS))
             self.slots = count_slots(self._spark)
@@ -101,12 +101,12 @@ class _SparkTasks:
         return 0 if self._open is None else len(self._open.numbers)
 
     def find_hub_address(self) -> tuple[str, str | None] | None:
-        """The driver's, as the session says it."""
+        """The driver's address, from the session."""
         assert self._spark is not None
         return find_driver_address(self._spark)
 
     def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> "_SparkJob":  # noqa: ARG002
-        """One job for all open shares."""
+        """Start one job for all open shares."""
         assert self._spark is not None
         assert self._open is not None
         tag = f"cfetch-{spec.instant}-{spec.epoch}"
@@ -114,7 +114,7 @@ class _SparkTasks:
         return _SparkJob(self._spark, future, tag)
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
-        """An executor's own words, without Spark's."""
+        """The executor's message, without Spark's own text."""
         said = receipt or find_task_fault(failure)
         if said is not None:
             return LocalFault(f"an executor cannot work: {said}")
@@ -143,7 +143,7 @@ class _SparkJob:
         return self._future.done()
 
     def stop(self) -> None:
-        """Nothing to do: Spark begins all tasks, and they hear of the stop and end."""
+        """Do nothing: Spark begins all tasks, and they see the stop and end."""
 
     def cancel(self) -> None:
         """Cancel the job."""

@@ -1,4 +1,4 @@
-"""The job as Spark sees it: a task for each share, one action, no shuffle, and no RDD, so Connect will do."""
+"""The job on Spark: a task for each share, one action, no shuffle, and no RDD, so that Connect works too."""
 
 import os
 import re
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 
 
 SETTINGS = {
-    # A copy of a task that a slow machine has: copies share the work, and end when the other one has done it.
+    # A task on a slow machine gets a copy: copies share the work, and all end when the share is done.
     "spark.speculation": "true",
     "spark.speculation.quantile": "0.75",
     "spark.speculation.multiplier": "2",
-    "spark.speculation.minTaskRuntime": "60s",  # a single slow file is the task's own matter: see stragglers
+    "spark.speculation.minTaskRuntime": "60s",  # the task itself handles a single slow file (a straggler)
     "spark.speculation.interval": "1s",
-    "spark.task.maxFailures": "8",  # a task goes on where it was; executors on spare machines are lost often
-    "spark.excludeOnFailure.enabled": "true",  # a full disk fails every task in a moment: no more for it
-    "spark.decommission.enabled": "true",  # a machine that is about to be taken gets no new tasks
+    "spark.task.maxFailures": "8",  # a task continues its work; executors on spare machines are lost often
+    "spark.excludeOnFailure.enabled": "true",  # a full disk fails every task at once: it gets no more tasks
+    "spark.decommission.enabled": "true",  # a machine that will be taken away gets no new tasks
 }
 ADVISED = ("spark.speculation", "spark.excludeOnFailure.enabled")
 MANY = 1 << 20  # more than any cluster has slots
-EXECUTORS_COME_S = 15.0  # a cluster's are there within that, or it is full, and they come later
+EXECUTORS_COME_S = 15.0  # a cluster's executors start within this, or the cluster is full
 STEADY_S = 1.0
 _OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
 
 
 def list_missing_settings(spark: "SparkSession") -> list[str]:
-    """Settings that matter to a download and that a given session lacks."""
+    """Settings that matter for a download and that a given session lacks."""
     master = spark.conf.get("spark.master", "") or ""
-    if master.startswith("local"):  # one machine: there is no other for a copy
+    if master.startswith("local"):  # there is no other machine for a copy
         return []
     return [f"{name}={SETTINGS[name]}" for name in ADVISED if spark.conf.get(name, "false") != SETTINGS[name]]
 
 
 def count_slots(spark: "SparkSession") -> int:
-    """How many tasks run at a time, as far as that is known now; waits a little for a cluster's executors."""
+    """How many tasks run at a time, as far as is known now; waits a little for a cluster's executors."""
     from pyspark.errors import PySparkException
     from pyspark.sql.functions import spark_partition_id
 
     try:
         context = spark.sparkContext
-    except PySparkException:  # Connect has none, but its server cuts a range into as many parts
+    except PySparkException:  # Connect has no context, but its server cuts a range into as many parts
         return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
     if not str(context.master).startswith("local"):
         _wait_for_executors(context)
@@ -59,9 +59,9 @@ def count_slots(spark: "SparkSession") -> int:
 
 
 def find_driver_address(spark: "SparkSession") -> tuple[str, str | None] | None:
-    """The name by which executors reach this machine, and the address to listen at, where it is another.
+    """The name by which executors reach this machine, and the address to listen at, if it is another.
 
-    None with Connect: the server knows its own, and not the client's.
+    None with Connect, whose server does not know the client's address.
     """
     from pyspark.errors import PySparkException
 
@@ -74,7 +74,7 @@ def find_driver_address(spark: "SparkSession") -> tuple[str, str | None] | None:
 
 
 def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
-    end_s, before = time.monotonic() + EXECUTORS_COME_S, 1  # the driver is one of them
+    end_s, before = time.monotonic() + EXECUTORS_COME_S, 1  # the driver counts as one
     while time.monotonic() < end_s:
         now = context._jsc.sc().getExecutorMemoryStatus().size()
         if now == before > 1:
@@ -84,7 +84,7 @@ def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
 
 
 def find_task_fault(failure: BaseException) -> str | None:
-    """The message of a task that could not even leave a receipt, out of Spark's error; None: no such."""
+    """The message of a task that could not even leave a receipt, from Spark's error; None: there is none."""
     match = _OWN_WORDS.search(str(failure))
     return None if match is None else printable(match[1], 1000)
 
@@ -99,9 +99,9 @@ def tag_jobs(spark: "SparkSession", tag: str) -> None:
 
 
 def cancel_jobs(spark: "SparkSession", tag: str) -> None:
-    """End the jobs with ``tag``, from any thread; the tags of a session are known to the giving one alone."""
+    """End the jobs with ``tag``, from any thread; with Connect, only the session that gave it knows a tag."""
     context = _find_context(spark)
-    with suppress(Exception):  # Spark's own, when it is gone itself
+    with suppress(Exception):  # Spark raises errors of its own when it is gone itself
         if context is None:
             spark.interruptTag(tag)
         else:
@@ -137,7 +137,7 @@ def _run_job(spark: "SparkSession", task: Any, tasks: int, tag: str, future: "Fu
         tag_jobs(spark, tag)
         positions = spark.range(0, tasks, 1, numPartitions=tasks)
         positions.mapInArrow(task, "share int, files int, failed int").collect()
-    except BaseException as error:  # noqa: BLE001 - it is the follower's
+    except BaseException as error:  # noqa: BLE001 - the future passes it on
         future.set_exception(error)
     else:
         future.set_result(None)

@@ -1,4 +1,4 @@
-"""Which shares of a plan a run still has to bring, and which host is the slowest whatever they do."""
+"""Finds the shares of a plan that a run still has to bring, and a host that limits the whole run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from cfetch.spark.share_files import ShareFiles, write_shares
 
 
 class OpenShares(NamedTuple):
-    """The shares ``numbers`` of ``files`` are to be brought; ``notes`` are for a person."""
+    """The run has to bring the shares ``numbers`` of ``files``; ``notes`` are for a person."""
 
     files: ShareFiles
     numbers: Sequence[int]
@@ -23,7 +23,7 @@ class OpenShares(NamedTuple):
 
 
 class ShareSource(Protocol):
-    """A plan as a Spark run asks for it: cut into shares."""
+    """A plan for a Spark run: cut into shares."""
 
     @property
     def plan(self) -> Frozen:
@@ -32,7 +32,7 @@ class ShareSource(Protocol):
     def find_open_shares(
         self, account: Account, directory: Path, *, pace: Pace, slots: int, per_host: int | None
     ) -> OpenShares:
-        """The shares of all that is not in the account; they may be written to ``directory``.
+        """The shares of all entries not in the account; they may be written to ``directory``.
 
         Raises LocalFault.
         """
@@ -54,7 +54,7 @@ class PlanShares:
 
 
 class PreparedShares:
-    """The shares of a plan that Spark has prepared: cut already."""
+    """The shares of a plan that Spark has prepared, which are cut already."""
 
     def __init__(self, plan: PreparedPlan) -> None:
         self.plan = plan
@@ -68,7 +68,7 @@ class PreparedShares:
         slots: int,
         per_host: int | None,  # noqa: ARG002
     ) -> OpenShares:
-        """A share that lacks an entry is brought again as a whole: its task passes over what is in place.
+        """Find the shares that lack an entry; each is brought again, and its task skips files in place.
 
         Raises LocalFault.
         """

@@ -1,7 +1,7 @@
 """The replay of recorded runs in Spark's tasks.
 
-Spark carries items to the tasks and scores back, never rows of metrics: the tasks read the files themselves,
-and call the function that replays runs in one process.
+Spark carries items to the tasks and scores back, but no rows of metrics: the tasks read the files themselves,
+and call the same function that replays runs in one process.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-CHUNK_BYTES = 8 << 20  # of metrics for a task: 10,000 files or more; a task itself costs 50 ms
+CHUNK_BYTES = 8 << 20  # of metrics for a task, which are 10,000 files or more; a task itself costs 50 ms
 
 
 def replay_on_spark(
@@ -28,7 +28,7 @@ def replay_on_spark(
     """Every run of every item under every setting, in order; items come with their size in bytes.
 
     Raises:
-        UsageError: an item cannot be read, by the task that got it.
+        UsageError: a task cannot read its item.
         LocalFault: Spark could not carry the job out.
     """
     import pyarrow as pa
@@ -36,7 +36,7 @@ def replay_on_spark(
 
     chunks = _cut_chunks(items)
     texts = [msgspec.json.encode(chunk) for chunk in chunks]
-    numbers = pa.array(range(len(chunks)), pa.int32())  # repartitionById takes no longer ones
+    numbers = pa.array(range(len(chunks)), pa.int32())  # repartitionById takes no wider integers
     plan = pa.table({"number": numbers, "items": texts})
     try:
         rows = (
@@ -58,7 +58,7 @@ def replay_on_spark(
 
 
 def _cut_chunks(items: Sequence[tuple[str, int]]) -> list[list[str]]:
-    """Neighbours together, until there is enough for a task."""
+    """Group neighbours until there is enough for a task."""
     chunks: list[list[str]] = []
     room = 0
     for item, size in items:
@@ -80,7 +80,7 @@ def _make_task(
             error, results = None, b"[]"
             try:
                 results = msgspec.json.encode(list(replay_runs(msgspec.json.decode(raw), load, settings)))
-            except CfetchError as failure:  # a row: an exception would only be tried again
+            except CfetchError as failure:  # returned as a row, as Spark would only repeat after an exception
                 error = str(failure)
             yield pa.RecordBatch.from_arrays(
                 [pa.array([number], pa.int32()), pa.array([results]), pa.array([error], pa.string())],

@@ -1,6 +1,6 @@
-"""The Spark session: a given one, else the active one, else one that is made here and stopped in the end.
+"""The Spark session: a given one, else the active one, else one that is made here and stopped at the end.
 
-Nothing in this room uses RDDs or ``sparkContext``, so that Spark Connect (``sc://host``) works too.
+No code in this room uses RDDs or ``sparkContext``, so that Spark Connect (``sc://host``) works too.
 """
 
 import os
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task
-OLDEST_JAVA = 17  # what Spark 4 asks for
-JAVA_ANSWERS_S = 30.0  # a cold disk; a shim that waits for a person never answers
+OLDEST_JAVA = 17  # required by Spark 4
+JAVA_ANSWERS_S = 30.0  # enough for a cold disk; a shim that waits for a person never answers
 
 _QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
 _OWN_SETTINGS = {
@@ -41,16 +41,16 @@ _OWN_SETTINGS = {
 def spark_session(
     master: str | None, given: "SparkSession | None" = None, *, settings: Mapping[str, str] = NO_SETTINGS
 ) -> Iterator["SparkSession"]:
-    """A session for as long as the ``with`` lasts.
+    """Open a session for as long as the ``with`` lasts.
 
     ``given`` is used first, then a session that this program has already; both keep their settings and are
-    left running. Else a session is made: for ``master`` (``sc://host`` is Spark Connect; if None that of
-    ``spark-submit``, else ``local[*]``), with this Python for its workers unless ``PYSPARK_PYTHON`` names
-    another; it is stopped in the end. ``settings`` are for a session that is made, by Spark's names. What
-    ``spark-submit`` was given goes before them.
+    left running. Otherwise a session is made: for ``master`` (``sc://host`` is Spark Connect; if None, that
+    of ``spark-submit``, else ``local[*]``), with this Python for its workers unless ``PYSPARK_PYTHON`` names
+    another; it is stopped at the end. ``settings`` are for a session that is made, by Spark's names. Settings
+    given to ``spark-submit`` take precedence.
 
     Raises:
-        UsageError: the extra ``spark`` or Java is missing or too old, or no session can be had at ``master``.
+        UsageError: the extra ``spark`` or Java is missing or too old, or ``master`` gives no session.
     """
     _require_libraries()
     session = given or _find_active()
@@ -65,7 +65,7 @@ def spark_session(
 
 
 def _require_libraries() -> None:
-    for package in ("pyspark", "pyarrow", "pandas"):  # mapInArrow asks for pandas too
+    for package in ("pyspark", "pyarrow", "pandas"):  # mapInArrow needs pandas too
         if find_spec(package) is None:
             raise UsageError(missing_library("Spark", package, "spark"))
     import pyspark
@@ -82,7 +82,7 @@ def _find_active() -> "SparkSession | None":
     from pyspark.sql import SparkSession
 
     try:
-        return SparkSession.active()  # of this thread, or any other's: getOrCreate would share it
+        return SparkSession.active()  # this thread's, or another's, which getOrCreate would share
     except PySparkRuntimeError:
         return None
 
@@ -96,12 +96,12 @@ def _make_session(given_master: str | None, settings: Mapping[str, str]) -> "Spa
     is_connect = master.startswith("sc://")
     if not is_connect:
         _require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers take the python3 on PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the python3 on PATH
     if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine has to reach it
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine needs to reach it
     builder = SparkSession.builder
     if is_connect:
-        builder = builder.appName("cfetch").remote(master)  # its settings are the server's
+        builder = builder.appName("cfetch").remote(master)  # the server decides the settings
     else:
         builder = builder.config(map={**_OWN_SETTINGS, **settings, **submitted, "spark.master": master})
     try:
@@ -119,12 +119,12 @@ def _make_session(given_master: str | None, settings: Mapping[str, str]) -> "Spa
 
 
 def _read_submitted_settings() -> dict[str, str]:
-    """What ``spark-submit`` has given to the JVM that it has started for this program; empty without one."""
+    """The settings that ``spark-submit`` gave to this program's JVM; empty without ``spark-submit``."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
 
-    SparkContext._ensure_initialized()  # a SparkConf has the JVM's settings only after it
+    SparkContext._ensure_initialized()  # only after this a SparkConf has the JVM's settings
     return dict(SparkConf().getAll())
 
 
@@ -141,7 +141,7 @@ def _require_java() -> None:
     if java is None:
         raise UsageError(f"Spark needs Java, and there is none on PATH; {remedy}, or set JAVA_HOME")
     try:
-        answer = subprocess.run(  # noqa: S603 - running it is the only proof: the name may be a shim's
+        answer = subprocess.run(  # noqa: S603 - only a run proves that it works: the name may be a shim's
             [java, "-version"], capture_output=True, text=True, timeout=JAVA_ANSWERS_S, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError):

@@ -1,8 +1,8 @@
 """The shares of a plan on disk: Parquet files in one directory, with a row group for each share.
 
-There is one format, whoever cuts the plan into shares: the driver, for a manifest that it holds
-(``write_shares``), or Spark's own tasks, for one that no machine holds (``prepare.tasks``). A task reads its
-own row group and no other, so nothing is shuffled, and no lost shuffle file makes Spark run a stage again.
+Two writers use this format: the driver, for a manifest that it holds (``write_shares``), and Spark's tasks,
+for a manifest that no machine holds (``prepare.tasks``). A task reads only its own row group, so nothing is
+shuffled, and no lost shuffle file makes Spark run a stage again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-ENTRIES_PER_FILE = 100_000  # some 20 MB, and a second of the task that writes them
-MOST_SHARES_PER_FILE = 256  # a reader of one share reads what the file says of them all: 100 KB
+ENTRIES_PER_FILE = 100_000  # some 20 MB, which a task writes in a second
+MOST_SHARES_PER_FILE = 256  # a reader of one share reads the metadata of all shares in the file: 100 KB
 
 
 def file_name(number: int) -> str:
@@ -36,15 +36,15 @@ def file_name(number: int) -> str:
 
 
 def shares_per_file(files: int, shares: int) -> int:
-    """How many shares of a plan of so many ``files`` one Parquet file has; each is a row group."""
+    """How many shares, each a row group, one Parquet file has, for a plan of so many ``files``."""
     return max(1, min(MOST_SHARES_PER_FILE, ENTRIES_PER_FILE * shares // max(1, files)))
 
 
 class ShareFiles(msgspec.Struct, frozen=True, kw_only=True):
     """``count`` shares in the files of ``directory``, ``per_file`` of them in each but the last.
 
-    ``own_headers`` go with the entries that name them by number. Nothing is held but the share that is read.
-    All methods raise LocalFault where the files cannot be read.
+    ``own_headers`` go with the entries that refer to them by number. Only the share that is read is in
+    memory. All methods raise LocalFault if the files cannot be read.
     """
 
     directory: str
@@ -113,7 +113,7 @@ class ShareFiles(msgspec.Struct, frozen=True, kw_only=True):
 def write_shares(
     directory: Path, plan: Plan, indexes: Sequence[int], cut: SharesCut, sharers: Sequence[int]
 ) -> ShareFiles:
-    """Write the entries ``indexes`` of a plan, as ``cut`` deals them out; files that are there are replaced.
+    """Write the entries ``indexes`` of a plan, as ``cut`` divides them; existing files are replaced.
 
     Raises LocalFault.
     """

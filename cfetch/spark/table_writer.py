@@ -1,7 +1,7 @@
-"""Parquet files of cfetch's own, each written under a hidden name and put in place when it is whole.
+"""Writes cfetch's Parquet files, each under a hidden name until it is whole, then under its final name.
 
-So a task may be repeated, run twice, or die: no reader ever meets half a file. All files are their owner's
-alone, as they hold signed links.
+So a task may be repeated, run twice, or die, and no reader ever sees half a file. Only the owner can read the
+files, as they hold signed links.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,7 @@
 The engine tells a ``Policy`` which attempts start, grow and end, and asks it several times a second::
 
     policy.note_start(key, size, now, ...)           an attempt begins
-    policy.check(now, attempts) -> Check             whom to cancel, and why some slow ones are spared
+    policy.check(now, attempts) -> Check             which to cancel, and why some slow ones are spared
     policy.note_finish / note_pause / note_cancellation / note_failure
                                                      how the attempt ended
 
@@ -20,19 +20,19 @@ Read in this order::
     watch.py       the attempts that are old enough to be judged, and their limits
     court.py       which suspects are stragglers, and which have an excuse
     seconds.py     is a file that cannot be split asked for a second time?
-    fresh.py       what a fresh attempt needs, learned by host
-    terms.py       the limits of one attempt, made of what a fresh one needs
+    fresh.py       the time that a fresh attempt needs, learned by host
+    terms.py       the limits of one attempt, derived from the time that a fresh one needs
     evidence.py    bytes over time of all attempts (numpy)
-    blame.py       is the attempt to blame, or the whole network? slowdown.py: when that is said
-    regime.py      how a host is asked where all are slow (cures.py): burst.py, cold.py, wear.py say why
+    blame.py       is the attempt to blame, or the whole network? slowdown.py: when that is reported
+    regime.py      how a host is asked if all are slow (cures.py); burst.py, cold.py, wear.py find the cause
     rescues.py     has a file been rescued often enough to be slow itself?
-    feedback.py    what cancelling has cost and brought: tightens or relaxes the limits
+    feedback.py    the cost and gain of past cancellations: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time
-    knowledge.py   what runs have learned about hosts, for the next run; merged.py: tasks on many machines
+    knowledge.py   what runs know about hosts, for the next run; merged.py: tasks on many machines
 
 When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An attempt
-is flagged at most once; an entry at most twice by the formula, under ``adaptive`` until it is slow itself.
-There lost bytes are a bounded share, and while all are slow nobody is flagged without a witness.
+is flagged at most once; an entry at most twice by the formula. Under ``adaptive`` it is flagged until the
+file itself is found slow; lost bytes are a bounded share; while all are slow, only probes are flagged.
 
 Where to change: the default policy, ``adaptive``, flags by ``terms_of`` in ``terms.py`` (the limit), ``rule``
 in ``blame.py`` (whether the attempt is to blame) and ``_flag`` in ``adaptive.py`` (what the budget allows).

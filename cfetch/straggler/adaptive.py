@@ -1,9 +1,9 @@
 """Judges attempts by their live progress, against what a fresh attempt would need.
 
-An attempt is a straggler when, at its present rate, its rest takes longer than ``multiplier`` times what a
-fresh attempt would need for what it would have to fetch, plus the cost of connecting and a padding that grows
-with the usual spread. Other attempts must do well at the same time (``court``), and the record of earlier
-mitigations must allow it (``feedback``).
+An attempt is a straggler when, at its present rate, its rest takes longer than ``multiplier`` times the time
+that a fresh attempt would need for the bytes it would have to fetch, plus the cost of connecting and a
+padding that grows with the usual spread. Other attempts must do well at the same time (``court``), and the
+record of earlier mitigations must allow it (``feedback``).
 
 At each check: ``watch`` writes down the progress of the attempts, ``court`` names the stragglers among them,
 and this module flags as many of those as the budget allows.
@@ -28,7 +28,7 @@ from cfetch.straggler.seconds import Seconds
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
 
-LATE_TICKS = 3  # a later check shows that our own process stood still, and did not read either
+LATE_TICKS = 3  # if a check is later, our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
 
 
@@ -72,7 +72,7 @@ class Adaptive:
 
     @property
     def required(self) -> int:
-        """Samples before finished files judge an attempt; attempts under way may say enough earlier."""
+        """Samples needed before finished files judge an attempt; attempts under way may suffice earlier."""
         return min(self.known, LEAST)
 
     @property
@@ -86,7 +86,7 @@ class Adaptive:
         return len(self._counted)
 
     def use_median(self, median_bps: float | None) -> None:
-        """Take the speed that other machines have measured, for hosts of which nothing is known here."""
+        """Take the speed that other machines have measured, for hosts about which nothing is known here."""
         self._fresh.use_median(median_bps)
 
     def note_start(
@@ -102,7 +102,7 @@ class Adaptive:
     ) -> Cure:
         """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``.
 
-        ``asks``: how often its object was asked for, this time included. Returns how it is to ask.
+        ``asks``: how often its object was asked for, this time included. Returns how it should ask.
         """
         self.note_failure(key, forget=False)
         self._watch.expect_change()
@@ -130,7 +130,7 @@ class Adaptive:
         first_byte_s: float | None,
         carried_bytes: int = 0,
     ) -> None:
-        """Note that the attempt completed: a sample, unless ``size_bytes`` is None."""
+        """Note that the attempt completed; it is a sample, unless ``size_bytes`` is None."""
         attempt = self._end(key)
         if attempt is None:
             return
@@ -166,7 +166,7 @@ class Adaptive:
             self._feedback.note_failure(key)
 
     def must_spare(self, host: str, mitigations: int) -> bool:
-        """Whether an entry that was rescued so often is slow itself, and not its connections."""
+        """Whether an entry that was rescued so often is slow itself, rather than its connections."""
         return self._rescues.are_over(host, mitigations)
 
     def expected_s(self, key: int) -> float | None:
@@ -179,7 +179,7 @@ class Adaptive:
         return self._watch.remaining_s(self._live.get(key))
 
     def fresh_s(self, host: str, size_bytes: int) -> float | None:
-        """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None where unknown."""
+        """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None if unknown."""
         fit = self._fresh.of(host, size_bytes)
         return None if fit is None else fit.first_byte_s + fit.duration_s(size_bytes)
 
@@ -236,10 +236,10 @@ class Adaptive:
             if not (attempt.immune or attempt.flagged or attempt.spared_until_s > self._watch.now_s):
                 left.append((math.inf if remaining_s is None else remaining_s, key))
         flagged = []
-        lost_bytes = 0  # by the cancellations of this check
+        lost_bytes = 0  # lost by the cancellations of this check
         seen = {live.key: live for live in attempts} if left else {}
         running = sum(live.received for live in seen.values())
-        left.sort(key=lambda pair: (-pair[0], pair[1]))  # of two that are as slow, the one begun first
+        left.sort(key=lambda pair: (-pair[0], pair[1]))  # of two equally slow ones, the lower key
         for remaining_s, key in left[:most]:
             attempt, live = self._live[key], seen[key]
             own_bytes = 0 if live.resumable else live.received
@@ -258,7 +258,7 @@ class Adaptive:
             self._rescues.note(attempt.host, slow=True)
         size_bytes, terms = attempt.size_bytes or 0, self._watch.terms(attempt)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
-        if math.isnan(expected_s):  # nothing has ended yet; a witness was faster
+        if math.isnan(expected_s):  # no file has ended yet; a witness was faster
             expected_s = now_s - attempt.began_s
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
@@ -282,7 +282,7 @@ class Adaptive:
             self._watch.expect_news()
 
     def _end(self, key: int) -> JudgedAttempt | None:
-        """Take the attempt out of the live ones; None where there is none."""
+        """Take the attempt out of the live ones; None if it is not among them."""
         attempt = self._live.pop(key, None)
         self._watch.expect_change()
         if attempt is not None:

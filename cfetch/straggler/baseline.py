@@ -1,4 +1,4 @@
-"""What normal speed is: the median throughput of every entry that finished in this run, or another quantile.
+"""Normal speed: the median throughput of all entries that finished in this run, or another quantile.
 
 It is a quantile and not the mean: one extreme sample must not move what counts as normal. The samples live as
 long as the run; forgetting them early would leave a last, slow file without anything to be compared with.
@@ -9,9 +9,9 @@ import math
 
 
 def count_required(known: int, quantile: float) -> int:
-    """How many of ``known`` entries must have finished before anyone is judged: ``ceil(quantile * known)``.
+    """How many of ``known`` entries must have finished before any is judged: ``ceil(quantile * known)``.
 
-    Exact where the product is whole: 0.55 of 100 is 55, though in binary floating point it lies just above.
+    It is exact if the product is whole: 0.55 of 100 is 55, though in binary floating point it is just above.
     """
     return math.ceil(quantile * known - 1e-9)
 
@@ -20,16 +20,16 @@ class RunningQuantile:
     """A quantile of all numbers added so far, by default the median: O(log n) to add, O(1) to ask.
 
     ``share`` of the numbers are below it; between two of them it is interpolated, as numpy does by default.
-    Two heaps hold the numbers up to it and those above. Exact up to ``MAX_SAMPLES`` numbers; from there every
-    second one kept is let go and only every second new one taken (then every fourth, and so on): an even
-    sample of the whole run, so that ten million files cost no more memory than one million.
+    One heap holds the numbers up to it, another the numbers above. It is exact up to ``MAX_SAMPLES`` numbers.
+    Then every second kept number is dropped, and only every second new one is taken (later every fourth, and
+    so on): an even sample of the whole run, so that ten million files cost no more memory than one million.
     """
 
     MAX_SAMPLES = 1 << 20  # about 36 MB; a median of half as many is good to 0.1 % of rank
 
     def __init__(self, share: float = 0.5) -> None:
         self._share = share
-        self._lower: list[float] = []  # negated: heapq knows smallest-first only
+        self._lower: list[float] = []  # negated, as heapq gives the smallest first
         self._upper: list[float] = []
         self._stride = 1
         self._skipped = 0
@@ -50,7 +50,7 @@ class RunningQuantile:
 
     @property
     def value(self) -> float | None:
-        """The number of that rank, or what lies between the two nearest; None while there is none."""
+        """The number of that rank, or interpolated between the two nearest; None while there is none."""
         if not self._lower:
             return None
         part = self._rank() % 1
@@ -58,8 +58,8 @@ class RunningQuantile:
         return low if not part else (1 - part) * low + part * self._upper[0]
 
     def _rank(self) -> float:
-        """Where it stands among the sorted numbers, from 0 on."""
-        return round(self._share * (len(self) - 1), 9)  # 0.95 of 20 is 19, though not in binary
+        """The quantile's place among the sorted numbers, from 0 on."""
+        return round(self._share * (len(self) - 1), 9)  # 0.95 of 20 is 19, though not in binary floats
 
     def _balance(self) -> None:
         lower, upper = self._lower, self._upper

@@ -1,8 +1,8 @@
 """Decides whether slow attempts are stragglers, or all attempts are slow for one reason.
 
 A connection is to blame only if other attempts at the same host are fast at the same time. Two kinds of
-witness say so: attempts under way that run at their normal pace, and files that began after this attempt
-became slow and have ended normally. Where the others are slow too, an attempt is compared with them, not with
+witness show this: attempts under way that run at their normal pace, and files that began after this attempt
+became slow and have ended normally. If the others are slow too, an attempt is compared with them, not with
 the past.
 """
 
@@ -11,20 +11,20 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-LEAST_CROWD = 4  # attempts that show the speed of the network; the median of three depends on one attempt
+LEAST_CROWD = 4  # attempts show the speed of the network; the median of three depends on one attempt
 NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
-CLEAR = 3  # witnesses for each suspect: at most a quarter of the attempts is slow, so the network is not
-A_QUARTER = 1 / 4  # of the attempts at the normal pace: a network that is slow is so for all of them
-CRAWLS = 1 / 4  # of the usual pace would excuse such an attempt: it is not one of an even spread of rates
+CLEAR = 3  # witnesses for each suspect: only a quarter of the attempts is slow, so the network is not slow
+A_QUARTER = 1 / 4  # of the attempts at the normal pace: a slow network would slow all of them
+CRAWLS = 1 / 4  # an attempt whose excuse is at most this is far slower than the usual spread explains
 TRY_S = 6.0  # three times HOLD_S: if all stay slow, only a fresh attempt can show why
-MOST_TRY_S = 60.0  # between two trials, where none has helped
-HOLD_S = 2.0  # twice the short window: by then a change of the network has reached all attempts
+MOST_TRY_S = 60.0  # between two trials, while none has helped
+HOLD_S = 2.0  # twice the short window: by then a change of the network shows in all attempts
 
 
 class Suspect(NamedTuple):
     """An attempt that is far too slow since ``since_s`` or earlier; a check first saw that at ``seen_s``.
 
-    ``excuse``: the attempt is excused while the network has less than this share of its usual pace.
+    ``excuse``: the attempt is excused while the network has at most this share of its usual pace.
     ``confirm_s``: seconds for which it must stay too slow before it is cancelled. ``is_free``: its
     cancellation is allowed and loses no byte.
     """
@@ -39,7 +39,7 @@ class Suspect(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The attempts of one host. ``paces``: of each attempt under way, by several windows; 1 is normal.
+    """The attempts of one host. ``paces``: each attempt's, over several windows; 1 is normal.
 
     ``began_s``: the start of each file that has recently ended normally.
     """
@@ -50,9 +50,9 @@ class Crowd(NamedTuple):
     def network(self, others: int) -> float:
         """The share of its usual pace that the network has now, at most 1; ``others`` files ended normally.
 
-        It is the median over the attempts, since up to half of them may be stragglers, in the slowest window:
-        a change shows first in the shortest window, and an attempt that began after the change must not be
-        measured by the time before it.
+        It is the median over the attempts, as up to half of them may be stragglers. The slowest window
+        counts: a change shows first in the shortest window, and an attempt that began after the change must
+        not be measured by the time before it.
         """
         count = len(self.paces)
         if count < LEAST_CROWD or others >= count:
@@ -62,16 +62,16 @@ class Crowd(NamedTuple):
         return min(1.0, *paces)
 
     def witnesses(self, pace: float) -> int:
-        """Attempts under way that run well by every window."""
+        """The number of attempts under way that run well over every window."""
         return sum(min(windows) >= NORMAL * pace for windows in self.paces)
 
 
 class Ruling(NamedTuple):
     """The verdict on one host's suspects.
 
-    ``guilty``: keys of the attempts to cancel now. ``test``: a key that may be cancelled as a test, since its
-    guilt is in doubt. ``excused``: number of suspects that are left alone for the network's sake. ``probe``:
-    an excused attempt that may be tried where there is none to test.
+    ``guilty``: keys of the attempts to cancel now. ``test``: the key of an attempt that may be cancelled as a
+    test, as its guilt is in doubt. ``excused``: the number of suspects that are not cancelled, as the network
+    may be slow. ``probe``: an excused attempt that may be tried if there is none to test.
     """
 
     guilty: list[int]
@@ -85,13 +85,13 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
 
     A few suspects among many witnesses are guilty at once. Up to half of all attempts are guilty after they
     have been slow for ``HOLD_S`` while as many others do well, and up to three quarters if they crawl while
-    the others have their normal pace. With fewer witnesses one suspect may be tried. Where all are slow
-    together for ``TRY_S``, the slowest may be tried, if that loses no byte.
+    the others have their normal pace. With fewer witnesses one suspect may be tried. If all are slow together
+    for ``TRY_S``, the slowest may be tried, if that loses no byte.
     """
     began_s = sorted(crowd.began_s)
     accused: list[
         tuple[Suspect, int, float, float]
-    ] = []  # with its witnesses, and how many accused each of them clears
+    ] = []  # with its witnesses, and how many accused each witness suffices for
     excused: list[Suspect] = []
     by_others: dict[int, tuple[float, int, int]] = {}
     for suspect in suspects:
@@ -126,7 +126,7 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
 
 
 class Trials:
-    """Paces the trials: the next one comes after some time, or once the last one, ``key``, runs well."""
+    """Spaces the trials: the next one comes after some time, or once the last one, ``key``, runs well."""
 
     def __init__(self) -> None:
         self.key: int | None = None
@@ -136,10 +136,10 @@ class Trials:
         self._most_s = MOST_TRY_S
 
     def of(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
-        """The key to try now, if any; ``runs_well``: the attempt that followed on the last trial does.
+        """The key to try now, if any; ``runs_well``: whether the attempt after the last trial runs well.
 
         While no trial helps, the network is slow: each probe waits twice as long as the one before, up to a
-        minute. Once one has helped, at most ``TRY_S``.
+        minute. Once a trial has helped, a probe waits at most ``TRY_S``.
         """
         self._did_well |= runs_well
         key, wait_s = (ruling.probe, self._probe_s) if ruling.test is None else (ruling.test, HOLD_S)

@@ -1,8 +1,8 @@
 """Finds out whether a host sends only the beginning of each reply fast.
 
 All attempts become slow after the same number of bytes, and those that have brought less are fast meanwhile.
-Where none is, since all have come beyond that byte, one is asked anew as a witness; but only if they became
-slow at different times, which no change of the network explains.
+If all attempts have come beyond that byte, so that none is fast, one is asked anew as a witness; but only if
+they became slow at different times, which no change of the network explains.
 """
 
 import math
@@ -12,20 +12,20 @@ from cfetch.straggler.cures import MUCH, Pace, Reply
 from cfetch.straggler.fresh import middle
 
 LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
-ALIKE = 0.2  # who has brought so much more would be seen to be slow, in windows of 0.3 s
-NEAR = 0.06  # so far from the middle one; losses of packets fall anywhere
-EXACT = 0.03  # it is never known better
-MOST = 0.8  # of those beyond the byte are slow; a few more or less say nothing
+ALIKE = 0.2  # an attempt that has brought so much more would show as slow, in windows of 0.3 s
+NEAR = 0.06  # of the middle byte: falls so near to it are alike; lost packets cause falls anywhere
+EXACT = 0.03  # the byte is never known more exactly
+MOST = 0.8  # of the attempts beyond the byte are slow; a few exceptions prove nothing
 LEAST_CHUNK_BYTES = 256 << 10  # a smaller range is mostly latency
-SOONER = 0.75  # of the time that a reply would have taken
+SOONER = 0.75  # of the time that a reply would have taken with bursts
 RECENT = 64  # replies
-SPREAD_S = 0.3  # so far apart in time, a change of the network explains nothing
-REFUTED_S = 1.0  # slow for so long within a range of that size: it was not the size
+SPREAD_S = 0.3  # falls that are so far apart in time are not explained by a change of the network
+REFUTED_S = 1.0  # attempts that are slow for so long within a range of that size refute the size
 FIRST_PROBE_S, MOST_PROBE_S = 2.0, 60.0  # between two witnesses
 
 
 class Bursts:
-    """The bursts of one host. ``chunk_bytes``: their size; 0: it sends none. ``rate_bps`` is theirs."""
+    """The bursts of one host. ``chunk_bytes``: their size; 0: it sends none. ``rate_bps``: their rate."""
 
     def __init__(self, chunk_bytes: int = 0) -> None:
         self.chunk_bytes = chunk_bytes
@@ -37,7 +37,7 @@ class Bursts:
         self._wait_s = FIRST_PROBE_S
 
     def look(self, paces: list[Pace], now_s: float) -> Pace | None:
-        """Look at the attempts under way; the one to be asked anew as a witness, if any."""
+        """Look at the attempts under way. Returns the one to be asked anew as a witness, if any."""
         if self._is_refuted:
             return None
         if self.chunk_bytes:
@@ -45,7 +45,7 @@ class Bursts:
             return None
         size_bytes = _find_fall(paces)
         if size_bytes is None or not any(pace.is_free for pace in paces):
-            return None  # what nothing identifies cannot be asked for in ranges
+            return None  # a file without a validator or hash cannot be asked for in ranges
         slow_bps = middle([pace.rate_bps for pace in paces if pace.fell_bytes is not None])
         within = [pace.rate_bps for pace in paces if pace.received < size_bytes]
         if not within:
@@ -56,7 +56,7 @@ class Bursts:
         return None
 
     def _is_contradicted(self, size_bytes: int, fast_bps: float, slow_bps: float) -> bool:
-        """Whether longer replies than that came to their ends much sooner than with such a burst."""
+        """Whether longer replies ended much sooner than they would have with such a burst."""
         longer = [reply for reply in self._replies if reply.size_bytes > size_bytes]
         sooner = 0
         for _, _, reply_bytes, rate_bps, *_ in longer:
@@ -69,7 +69,7 @@ class Bursts:
         self._replies.append(reply)
 
     def is_cured_by(self, pace: Pace) -> bool:
-        """Whether the attempt has come beyond the burst of a reply that was asked for as a whole."""
+        """Whether the attempt, which asked for the whole file, has come beyond the burst."""
         return self.chunk_bytes > 0 and pace.began_s < self._since_s and pace.fell_bytes is not None
 
     def _doubt(self, paces: list[Pace], now_s: float) -> None:
@@ -91,7 +91,7 @@ class Bursts:
 
 
 def _find_fall(paces: list[Pace]) -> int | None:
-    """The byte after which the attempts became slow; None where that is not about the same for nearly all."""
+    """The byte after which the attempts became slow; None if it is not about the same for nearly all."""
     fell = [pace.fell_bytes for pace in paces if pace.fell_bytes is not None]
     if len(fell) < LEAST_FALLEN:
         return None
@@ -108,6 +108,6 @@ def _find_fall(paces: list[Pace]) -> int | None:
 
 
 def _round_down(size_bytes: int) -> int:
-    """Round to eighths of a power of two, as servers do; too much costs more than too little."""
+    """Round to eighths of a power of two, as servers do, mostly down: too much costs more than too little."""
     grain = 1 << max(0, size_bytes.bit_length() - 4)
     return (size_bytes + grain // 4) // grain * grain

@@ -1,6 +1,6 @@
-"""Finds out whether a host sends each object slowly the first time, and fast from then on: a cold cache.
+"""Finds out whether a host sends each object slowly the first time, and fast afterwards: a cold cache.
 
-The witness is a later request for an object: a helper's, or one that follows on a cancelled attempt. It is
+The witness is a later request for an object: a helper's, or one that follows a cancelled attempt. It is
 compared with first requests over new connections at the same time, as a connection in use may be worn out.
 """
 
@@ -10,13 +10,13 @@ from cfetch.straggler.cures import MUCH, Pace, Reply, quantile
 from cfetch.straggler.fresh import middle
 
 LEAST_FIRST = 4  # first requests that are slow at once
-HIGH = 0.9  # quantile: one of ten may be fast for another reason
-RECENT = 64  # first replies: one that was as fast shows that not all objects are cold
-LEAST_WARMED = 8  # replies after which it must have shown that warming helps
+HIGH = 0.9  # quantile: one first request of ten may be fast for another reason
+RECENT = 64  # first replies: a fast one shows that not all objects are cold
+LEAST_WARMED = 8  # warmed replies, after which warming must have helped
 
 
 class Cold:
-    """The one host. ``warms``: they are first asked for a byte; ``rate_bps``: of later requests."""
+    """The cache of one host. ``warms``: objects are first asked for a byte; ``rate_bps``: the witness's."""
 
     def __init__(self, rate_bps: float = 0.0, *, warms: bool = False) -> None:
         self.warms = warms
@@ -46,9 +46,9 @@ class Cold:
         if self.warms or self._is_refuted or len(firsts) < LEAST_FIRST:
             return
         high, usual = quantile([*firsts, *self._firsts], HIGH), middle(firsts)
-        if usual > 0 and witness_bps >= MUCH * high * high / usual:  # beyond their range by its own width
+        if usual > 0 and witness_bps >= MUCH * high * high / usual:  # beyond ``high`` by their spread again
             self.warms, self.rate_bps = True, witness_bps
 
     def is_cured_by(self, pace: Pace) -> bool:
-        """Whether the attempt is slow as it is the first at its object."""
+        """Whether the attempt is slow because it is the first request for its object."""
         return self.warms and pace.asks == 1

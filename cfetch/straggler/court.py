@@ -1,8 +1,8 @@
-"""Decides which attempts that look too slow are stragglers, and which have the network as their excuse.
+"""Decides which attempts that look too slow are stragglers, and which are slow because the network is.
 
-The evidence names suspects. Each must still be too slow when the bytes count that its cancellation loses.
-Then ``blame.rule`` compares the suspects of a host with the other attempts of that host. A connection that is
-to blame is named at once; in doubt one at a time is tried; where all are slow together nobody is cancelled.
+The evidence names suspects. Each must still be too slow if the bytes that its cancellation loses are counted.
+Then ``blame.rule`` compares the suspects of a host with the other attempts of that host. Attempts that are to
+blame are named at once; in doubt one at a time is tried; if all are slow together only a probe is cancelled.
 """
 
 import math
@@ -16,37 +16,37 @@ from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
 MANY = 64  # excused attempts; while so many are excused, they are not judged at every check
-CRAWLS_S = 0.2  # after it can be judged at all: two windows tell whether it gets to speed
-LATELY_S = 1.0  # the short window: an attempt that is slow by it was slow for most of that time
-SLOW_FROM_START = 0.25  # of the usual pace on average: it was slow long before a change of the network
-SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute says little
+CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
+LATELY_S = 1.0  # the short window: an attempt that is slow over it was slow for most of that time
+SLOW_FROM_START = 0.25  # an attempt below this share of the usual pace, on average, was slow from its start
+SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute shows little
 MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer would show nothing more
 CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
 MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
 MOST_OF_IT = 0.75  # of a file's duration
-RECENT_NORMAL = 256  # files of a host that ended normally of late: witnesses
+RECENT_NORMAL = 256  # witnesses of a host: its files that ended normally last
 
 
 class Court:
-    """The suspects of one run, and since when they are; ``live`` are the attempts in flight, by key."""
+    """The suspects of one run, and since when they are suspect; ``live``: the attempts in flight, by key."""
 
     def __init__(self, watch: Watch, entries: Entries, live: Mapping[int, JudgedAttempt]) -> None:
         self._watch = watch
         self._entries = entries
         self._live = live
         self._suspected: dict[int, float] = {}  # key -> when it was first seen to be too slow
-        self._normal: dict[str, deque[float]] = {}  # host -> when its files began that ended normally
+        self._normal: dict[str, deque[float]] = {}  # host -> from when on its normal files are witnesses
         self._trials = Trials()
         self._next_s = -math.inf  # the next look for stragglers
         self._held_back: str | None = None
-        self.is_general = False  # most attempts of a host are slow, at the last look
-        self.tried: list[int] = []  # of the keys of the last look: to see whether a fresh attempt is faster
+        self.is_general = False  # whether most attempts of a host were slow at the last look
+        self.tried: list[int] = []  # keys cancelled at the last look to see if a fresh attempt is faster
 
     def add_witness(self, host: str, start_s: float, duration_s: float) -> None:
-        """A file of ``host`` that began at ``start_s`` has ended normally after ``duration_s``.
+        """Note that a file of ``host`` that began at ``start_s`` has ended normally after ``duration_s``.
 
-        It is a witness for a time that has at least ``MOST_OF_IT``: had the network been slow then, its end
-        would not have been normal.
+        It is a witness for suspects that became slow in the first quarter of its duration or earlier: had the
+        network been slow for the rest (``MOST_OF_IT``), its end would not have been normal.
         """
         normal = self._normal.get(host)
         if normal is None:
@@ -56,7 +56,7 @@ class Court:
         normal.append(start_s + (1.0 - MOST_OF_IT) * duration_s)
 
     def rule(self, own_s: float, attempts: Iterable[Live]) -> tuple[list[int], str | None]:
-        """Keys of the attempts to be broken off, and in words why others that are too slow are left alone."""
+        """Keys of the attempts to break off, and the reason, in words, why other slow ones are spared."""
         self.tried = []
         if own_s < self._next_s:
             return [], self._held_back
@@ -86,7 +86,7 @@ class Court:
         return guilty + self.tried, self._held_back
 
     def _suspect(self, attempt: JudgedAttempt, seen: Live | None) -> Suspect | None:
-        """The attempt as a suspect; None if it is not too slow once the bytes count that a new one loses."""
+        """The attempt as a suspect; None if it is not too slow when the bytes that would be lost count."""
         if seen is None or seen.is_held or attempt.size_bytes is None:
             return None
         if attempt.spared_until_s > self._watch.now_s:
@@ -106,7 +106,7 @@ class Court:
         if left_s <= fresh_s or age_s < settle_s:
             return None
         if age_s < MOST_SETTLE_S and self._watch.accelerates(attempt):
-            return None  # it gets to speed
+            return None  # it is getting to speed
         slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
         since_s = began_s if slow_from_start else max(began_s, self._watch.now_s - LATELY_S)
         confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
@@ -119,8 +119,8 @@ class Court:
     def is_behind(self, attempt: JudgedAttempt, limit_s: float) -> bool:
         """Whether a watched attempt's rest takes longer than ``limit_s`` at the rate of the last second.
 
-        Not while it gets to speed, nor while the other attempts at its host are slow too. That is less than
-        makes a straggler: nothing is cancelled on it.
+        It is not behind while it gets to speed, nor while the other attempts at its host are slow too. This
+        is a weaker condition than for a straggler: nothing is cancelled because of it.
         """
         if attempt.slot is None or attempt.first_s is None:
             return False

@@ -1,7 +1,7 @@
-"""How a host is asked where all attempts at it are slow and no connection is to blame.
+"""How a host is asked if all attempts at it are slow and no connection is to blame.
 
 Three kinds of server look alike: all attempts are slow at once. An attempt that is fast meanwhile, the
-witness, tells them apart by what it does not share with the others:
+witness, shows which kind it is, by its difference from the others:
 
 =============  ============================================  ============================================
 the server     the witness                                   the cure
@@ -24,9 +24,9 @@ MUCH = 2.0  # times the rate of the others: more than their spread and the short
 class Cure(NamedTuple):
     """How the next attempt at a host asks.
 
-    ``chunk_bytes``: for ranges of so many bytes one after the other; 0: for all at once. ``warms``: first for
-    one byte, if the object was never asked for. ``retire_bytes``: over no connection that has brought so
-    many; 0: over any. ``is_fresh``: over a new connection, as a witness.
+    ``chunk_bytes``: it asks for ranges of this size one after the other; 0: for all at once. ``warms``: it
+    first asks for one byte, if the object was never asked for. ``retire_bytes``: it uses no connection that
+    has brought so many bytes; 0: it uses any. ``is_fresh``: it uses a new connection, as a witness.
     """
 
     chunk_bytes: int = 0
@@ -41,10 +41,10 @@ NO_CURE = Cure()
 class Pace(NamedTuple):
     """An attempt under way whose bytes flow.
 
-    ``asks``: how often its object was asked for, this time included; ``carried_bytes``: brought by its
-    connection before this reply. ``rate_bps`` is its present rate, ``best_bps`` its best. It became slow
-    after ``fell_bytes``, at ``fell_s`` (None: it did not). ``left_bytes`` are to come. ``is_free``: to break
-    it off is allowed and loses nothing.
+    ``asks``: how often its object was asked for, this time included; ``carried_bytes``: the bytes that its
+    connection brought before this reply. ``rate_bps`` is its present rate, ``best_bps`` its best. It became
+    slow after ``fell_bytes`` (None: it did not), at ``fell_s``. ``left_bytes`` are to come. ``is_free``:
+    breaking it off is allowed and loses nothing.
     """
 
     key: int
@@ -61,12 +61,12 @@ class Pace(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Whether nothing but a cold object can explain that it is slow from its beginning."""
+        """Whether only a cold object can explain that it is slow from its beginning."""
         return self.asks == 1 and self.carried_bytes == 0
 
 
 class Reply(NamedTuple):
-    """A reply that came to its end. ``asks`` and ``carried_bytes`` are as those of a ``Pace``."""
+    """A reply that came to its end. ``asks`` and ``carried_bytes`` mean the same as in a ``Pace``."""
 
     asks: int
     carried_bytes: int

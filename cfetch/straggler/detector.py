@@ -1,4 +1,4 @@
-"""The formula of CloudFetch: which attempts take far longer than the median says.
+"""The formula of CloudFetch: it finds the attempts that take far longer than the median speed would need.
 
 An attempt is a straggler when ``elapsed > multiplier * size / median + padding``, once ``quantile`` of the
 known entries have finished. An entry is known while it is in flight, between two attempts, or finished; not
@@ -19,7 +19,7 @@ from cfetch.straggler.metrics import AttemptMetrics, patience
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.stall import gap_s
 
-MAX_MITIGATIONS = 2  # of one entry: then the bar has risen four-fold
+MAX_MITIGATIONS = 2  # of one entry: after them the bar has risen four-fold
 
 
 def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigations: int = 0) -> float:
@@ -34,13 +34,13 @@ def limit_s(config: StragglerConfig, size_bytes: int, median_bps: float, mitigat
 class Detector:
     """Implements ``Policy``.
 
-    Ids are indices of the manifest, and further segments of an entry are not looked at.
+    Ids are indices of the manifest; helpers, which bring further segments of an entry, are not looked at.
 
-    A finished entry costs one sample of the median and one byte per id up to the largest.
+    Memory: one sample of the median for each finished entry, and one byte for each id up to the largest.
     With ``enabled`` false it still knows the baseline, but flags nobody.
     """
 
-    seconds = None  # it cancels, and begins anew
+    seconds = None  # no second requests: it cancels, and begins anew
 
     def __init__(self, config: StragglerConfig, *, tick_s: float = 0.5) -> None:
         self.tick_s = tick_s
@@ -65,16 +65,16 @@ class Detector:
 
     @property
     def required(self) -> int:
-        """Entries that must have finished before anyone is judged."""
+        """Entries that must have finished before any attempt is judged."""
         return count_required(self.known, self._config.quantile)
 
     @property
     def median_bps(self) -> float | None:
-        """Normal speed, by default the median of the files' own; None before the first sample."""
+        """Normal speed: the merged one if there is one, else this run's own; None before the first sample."""
         return self._median.value if self._merged_bps is None else self._merged_bps
 
     def use_median(self, median_bps: float | None) -> None:
-        """Take this as normal speed from now on, in force at once: it stands for many more entries.
+        """Take this as normal speed from now on, in force at once, as it is measured over many more entries.
 
         None: judge by this run's own entries again.
         """
@@ -101,7 +101,7 @@ class Detector:
         mitigations: int,
         asks: int = 1,  # noqa: ARG002 - nor objects that are slow the first time
     ) -> Cure:
-        """A new attempt begins to fetch ``size_bytes``; its entry is in flight from now on."""
+        """Note that a new attempt begins to fetch ``size_bytes``; its entry is in flight from now on."""
         if entry_id < 0:
             return NO_CURE
         self.note_failure(entry_id)  # leaves the entry in no other state, so that it is counted once
@@ -109,7 +109,7 @@ class Detector:
         return NO_CURE
 
     def note_size(self, entry_id: int, size_bytes: int) -> None:
-        """The reply has stated the size of the attempt in flight, where the manifest did not."""
+        """Note the bytes that the attempt in flight has to fetch."""
         attempt = self._active.get(entry_id)
         if attempt is not None:
             self._active[entry_id] = msgspec.structs.replace(attempt, size_bytes=size_bytes)
@@ -123,7 +123,7 @@ class Detector:
         first_byte_s: float | None = None,  # noqa: ARG002 - nor latency
         carried_bytes: int = 0,  # noqa: ARG002 - nor connections
     ) -> None:
-        """The attempt in flight completed and is a sample; ignored where the entry has none in flight."""
+        """Note that the attempt completed and is a sample; ignored if the entry has no attempt in flight."""
         attempt = self._active.pop(entry_id, None)
         if attempt is None:
             return
@@ -133,12 +133,12 @@ class Detector:
             self._median.add(rate_bps)
 
     def note_pause(self, entry_id: int) -> None:
-        """The attempt in flight is over and another will follow after back-off: the entry stays known."""
+        """Note that the attempt is over and another will follow after back-off: the entry stays known."""
         if self._active.pop(entry_id, None):
             self._entries.pause(entry_id)
 
     def note_cancellation(self, entry_id: int, now_s: float, wasted_bytes: int) -> None:  # noqa: ARG002 - nor waste
-        """Note the end as any other pause: the formula asks for no more."""
+        """Note the end like any other pause: the formula needs nothing else."""
         self.note_pause(entry_id)
 
     def note_failure(self, entry_id: int) -> None:
@@ -147,11 +147,11 @@ class Detector:
         self._entries.forget(entry_id)
 
     def must_spare(self, host: str, mitigations: int) -> bool:  # noqa: ARG002 - the formula knows no hosts
-        """Whether an entry that was rescued so often is left alone: after two, as the design says."""
+        """Whether an entry that was rescued so often is left alone: after two rescues, as the design says."""
         return mitigations >= MAX_MITIGATIONS
 
     def expected_s(self, entry_id: int) -> float | None:
-        """The limit of the entry's attempt in flight; None where none is in force (yet).
+        """The limit of the entry's attempt in flight; None if no limit is in force (yet).
 
         An immune attempt has a limit too: views show it as slow beyond that, but it is never flagged.
         """
@@ -162,8 +162,8 @@ class Detector:
     def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
         """Look at all attempts in flight; each is flagged at most once. Call at least every ``MAX_GAP_S``.
 
-        The seconds for which we ourselves kept an attempt from reading are in the samples, which tell how
-        fast files come here, but nobody is a straggler for them.
+        The seconds for which we ourselves kept an attempt from reading count in the samples, which show how
+        fast files come here, but they make no attempt a straggler.
         """
         held_s = {attempt.key: held for attempt in attempts if (held := attempt.held_s(now_s))}
         lost_s = gap_s(self._checked_s, now_s)
@@ -182,17 +182,17 @@ class Detector:
         )
 
     def remaining_s(self, entry_id: int) -> None:
-        """Unknown: the formula looks at no progress."""
+        """None: the formula looks at no progress."""
 
     def fresh_s(self, host: str, size_bytes: int) -> None:
-        """Unknown: the formula knows no hosts."""
+        """None: the formula knows no hosts."""
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:  # noqa: ARG002
-        """The formula learns nothing that outlives the run."""
+        """Nothing: the formula learns nothing that outlives the run."""
         return NOTHING
 
     def _baseline_bps(self) -> float | None:
-        """Normal speed where it is in force: mitigation enabled and enough entries finished."""
+        """Normal speed if it is in force: mitigation is enabled and enough entries have finished."""
         enough = self._merged_bps is not None or self.total_finished >= self.required
         return self.median_bps if self._config.enabled and enough else None
 

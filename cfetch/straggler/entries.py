@@ -1,11 +1,11 @@
-"""Which entries of a run have finished, and which are between two attempts."""
+"""Keeps the entries of a run that have finished, and those that are between two attempts."""
 
 
 class Entries:
     """Ids are indices of the manifest: one byte per id up to the largest that has finished.
 
-    ``finished``: the number of entries that have finished; ``in_flight``: of those with an attempt under way,
-    which the caller counts.
+    ``finished``: the number of entries that have finished; ``in_flight``: the number of entries with an
+    attempt under way, which the caller counts.
     """
 
     def __init__(self) -> None:
@@ -24,18 +24,18 @@ class Entries:
         return 0 <= entry_id < len(self._done) and self._done[entry_id] == 1
 
     def finish(self, entry_id: int) -> None:
-        """The entry is done."""
+        """Note that the entry has finished."""
         if entry_id >= len(self._done):
             self._done.extend(bytes(entry_id + 1 - len(self._done)))
         self.finished += not self._done[entry_id]
         self._done[entry_id] = 1
 
     def pause(self, entry_id: int) -> None:
-        """The attempt is over and another will follow."""
+        """Note that the attempt is over and another will follow."""
         self._paused.add(entry_id)
 
     def forget(self, entry_id: int) -> None:
-        """The entry is in flight again, or given up: neither finished nor paused."""
+        """Note that the entry is in flight again, or given up: it is neither finished nor paused."""
         self._paused.discard(entry_id)
         if self.has_finished(entry_id):
             self._done[entry_id] = 0

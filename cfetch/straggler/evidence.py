@@ -1,8 +1,8 @@
-"""Bytes over time of all watched attempts at once, and which of them are far too slow.
+"""Holds the bytes over time of all watched attempts, and finds those that are far too slow.
 
-The bytes stand in a ring of numpy rows: one column for each watched attempt (its slot), one row for each
-check. A rate over a window is then one subtraction of rows. Cost matters here more than anywhere else in this
-room: a thousand attempts are looked at ten times a second.
+The bytes are in a ring of numpy rows: one column for each watched attempt (its slot), one row for each check.
+A rate over a window is then one subtraction of rows. Cost matters here more than anywhere else in this room:
+a thousand attempts are looked at ten times a second.
 """
 
 import math
@@ -18,14 +18,14 @@ from cfetch.straggler.terms import NO_TERMS, Terms
 
 Floats = npt.NDArray[np.float64]
 
-SHORT_S = 1.0  # an attempt that recovers is cleared within it; the bursts of a TCP connection are shorter
+SHORT_S = 1.0  # an attempt that recovers is cleared within this time; the bursts of TCP are shorter
 LONG_S = 3.0  # a shorter pause is no offence: two lost retransmissions of TCP take as long
-INSTANT_S = 0.3  # three checks: a change of the network shows in all attempts before it is held against one
-GROWS = 1.15  # in slow start the rate doubles with each round trip; a crawling one has its average
-GRAIN_S = 1e-6  # times are sums of tenths
+INSTANT_S = 0.3  # three checks: a change of the network shows in all attempts before one is suspected
+GROWS = 1.15  # in slow start the rate doubles with each round trip; a crawling attempt stays at its average
+GRAIN_S = 1e-6  # tolerance: times are sums of tenths, which are inexact
 FAST, FALLEN = 0.75, 0.5  # of its own best rate: at it, and clearly below
 FALLEN_S = 0.2  # two checks
-DIP_S = 0.35  # shorter than that may be the two ends of the shortest window
+DIP_S = 0.35  # a shorter dip may be only the two ends of the shortest window
 HALF = 0.5  # of the usual rate
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
@@ -47,19 +47,19 @@ class Evidence:
         self._free: list[int] = []
         self._was_held = False
         self._present: Floats | None = None
-        self.dips: list[tuple[int, float]] = []  # slots fast again since the last look, and after how long
+        self.dips: list[tuple[int, float]] = []  # slots that are fast again, and after how many seconds
         self._ring: Floats = np.zeros((DEPTH, 0))
         self._held: Floats = np.zeros((DEPTH, 0))
         # size, start, limit_s, limit_s_per_byte, guard_s, silent_s, pace_s, received, held, from
         self._facts: Floats = np.zeros((10, 0))
-        # of the shortest window: best rate so far; bytes, time and rate of the last look at about that rate
+        # over the shortest window: best rate so far; bytes, time, rate when that rate was last about reached
         self._bests: Floats = np.zeros((4, 0))
 
     def watch(self, start_s: float) -> int:
-        """A slot for an attempt that started at ``start_s``; a call of ``judge`` follows."""
+        """Give a slot to an attempt that started at ``start_s``; the caller then calls ``judge``."""
         if not self._free:
             self._grow()
-        if not self._times:  # a row in which nothing has come: so the first look tells a rate
+        if not self._times:  # the first row has no bytes, so that the first look has a rate
             self._row, self._times = 0, [start_s]
         slot = self._free.pop()
         self._ring[:, slot] = 0.0
@@ -69,7 +69,7 @@ class Evidence:
         return slot
 
     def judge(self, slot: int, size_bytes: float, terms: Terms | None) -> None:
-        """Set what the attempt has to fetch (nan: unknown) and the terms that it is judged by."""
+        """Set the bytes that the attempt has to fetch (nan: unknown) and the terms that it is judged by."""
         self._facts[0, slot] = size_bytes
         self._facts[2:7, slot] = terms or NO_TERMS
 
@@ -78,11 +78,11 @@ class Evidence:
         return Terms(*self._facts[2:7, slot].tolist())
 
     def flows(self, slot: int, first_byte_s: float) -> None:
-        """The first byte came at ``first_byte_s``: rates count from then."""
+        """Note that the first byte came at ``first_byte_s``: rates count from then."""
         self._facts[9, slot] = first_byte_s
 
     def drop(self, slot: int) -> None:
-        """The attempt is over."""
+        """Free the slot of an attempt that is over."""
         self.judge(slot, math.nan, None)
         self._free.append(slot)
 
@@ -116,7 +116,7 @@ class Evidence:
         bests[1:, is_fast] = np.stack([facts[7], np.full_like(rate, now_s), rate])[:, is_fast]
 
     def falls(self) -> dict[int, Fall]:
-        """The slots whose rate has fallen below half of their best, and where it fell."""
+        """The slots whose rate has fallen below half of their best rate, each with its fall."""
         facts, now_s, rate = self._facts, self._times[-1], self.instant_bps()
         best, marked, marked_s, marked_bps = self._bests
         is_fallen = (rate < FALLEN * best) & (now_s - marked_s >= FALLEN_S - GRAIN_S) & (marked > 0)
@@ -167,7 +167,7 @@ class Evidence:
         return self._present
 
     def suspects(self) -> list[int]:
-        """The slots of the attempts that are far too slow by every window."""
+        """The slots of the attempts that are far too slow over every window."""
         size, start, limit_s, s_per_byte, guard_s, silent_s, _, received, held_s, first = self._facts
         now_s, rest = self._times[-1], size - received
         allowed_s = limit_s + s_per_byte * rest
@@ -182,8 +182,8 @@ class Evidence:
     def lame(self) -> list[int]:
         """The slots of the attempts that have had less than half the usual rate since their first byte.
 
-        They are late by more than a new connection costs, and were never about as fast as usual: one that
-        pauses gets to speed again.
+        They are late by more than a new connection costs, and were never about as fast as usual: an attempt
+        that only pauses gets to speed again.
         """
         *_, guard_s, _, pace_s, received, held_s, first_s = self._facts
         flowed_s = self._times[-1] - first_s - held_s
@@ -201,18 +201,18 @@ class Evidence:
         return rest / rate_bps if rate_bps > 0 else math.inf
 
     def rest_s(self, slot: int) -> float:
-        """Seconds that the rest needs at the rate of the last second, or of its end where that is higher."""
+        """Seconds that the rest needs at the rate of the last second, or of its end if that is higher."""
         rate_bps = self.lately_bps(slot)
         return float(self._facts[0, slot] - self._facts[7, slot]) / rate_bps if rate_bps > 0 else math.inf
 
     def lately_bps(self, slot: int) -> float:
-        """Bytes a second over the last second, or over its end where that is higher."""
+        """Bytes a second over the last second, or over its end if that is higher."""
         return max(float(self.rate_bps(SHORT_S)[slot]), float(self.instant_bps()[slot]))
 
     def accelerates(self, slot: int) -> bool:
         """Whether bytes come clearly faster than over the long window, as in TCP's slow start.
 
-        One piece after a silence is no sign of that: an attempt that brings a piece a second crawls so.
+        One piece after a silence is no sign of that: an attempt that brings one piece a second crawls.
         """
         (lately, _), (before, _) = self._back(INSTANT_S), self._back(SHORT_S)
         if self._ring[lately, slot] == self._ring[before, slot]:
@@ -220,7 +220,7 @@ class Evidence:
         return float(self.rate_bps(INSTANT_S)[slot]) > GROWS * float(self.rate_bps(LONG_S)[slot])
 
     def paces(self) -> list[tuple[float, ...] | None]:
-        """The present pace of each slot by three windows, 1 being normal; None while that is not known."""
+        """The present pace of each slot over three windows, 1 being normal; None while it is not known."""
         facts = self._facts
         old = self._times[-1] - facts[1] - facts[8] > facts[4]  # false for those without terms
         windows = [(self.rate_bps(window_s) * facts[6]).tolist() for window_s in (INSTANT_S, SHORT_S, LONG_S)]
@@ -228,7 +228,7 @@ class Evidence:
         return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
 
     def _back(self, window_s: float) -> tuple[int, float]:
-        """The row of ``window_s`` ago, or the oldest row, and its time."""
+        """The row from ``window_s`` ago, or the oldest row, and its time."""
         age = max(bisect_right(self._times, self._times[-1] - window_s + GRAIN_S) - 1, 0)
         return (self._row - (len(self._times) - 1 - age)) % DEPTH, self._times[age]
 

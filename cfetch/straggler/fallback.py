@@ -1,7 +1,7 @@
-"""The formula's fallback: after too many stragglers the source counts as slow; entries start one by one.
+"""The formula's fallback: after too many stragglers the source counts as slow, and entries start one by one.
 
-Only new starts wait: attempts under way go on, and so does detection. A run that fell back stays sequential
-to its end; the next run starts parallel again.
+Only new starts wait: attempts under way continue, and so does detection. A run that fell back stays
+sequential to its end; the next run starts parallel again.
 """
 
 from enum import Enum
@@ -17,7 +17,7 @@ class Mode(Enum):
 
 
 class Count(Enum):
-    """The run's number of stragglers against the option."""
+    """The run's number of stragglers, compared with the option's."""
 
     BELOW = "below"
     REACHED = "reached"
@@ -41,7 +41,7 @@ class Fallback:
         self.observe(0)
 
     def observe(self, stragglers: int) -> bool:
-        """Note the run's number of stragglers; true if this one ended parallel downloads."""
+        """Note the run's number of stragglers. Returns whether this number ended parallel downloads."""
         reached = self._threshold is not None and stragglers >= self._threshold
         before, self.mode = self.mode, TRANSITIONS[self.mode, Count.REACHED if reached else Count.BELOW]
         return before is not self.mode

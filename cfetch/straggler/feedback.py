@@ -1,9 +1,9 @@
 """Limits what mitigation may cost, and adapts the bar to how much earlier mitigations have helped.
 
 Each cancellation predicts when its attempt would have ended. The entry's real end is the verdict. The bar
-rises by a factor for each cancellation that made the file later, and comes down by a small step for each that
-made it earlier, as the retry timer of the AWS CRT does (multiplicative increase, additive decrease). It does
-not rise while those before it have saved more than was lost: where one connection in twenty is slow, so is
+rises by a factor for each cancellation that made the file later, and falls by a small step for each that made
+it earlier, as the retry timer of the AWS CRT does (multiplicative increase, additive decrease). It does not
+rise while the last cancellations have saved more than they lost: if one connection in twenty is slow, so is
 one rescue in twenty.
 """
 
@@ -11,25 +11,25 @@ from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple
 
-WORSE = 1.5  # the bar's factor for each mitigation that took longer than leaving it alone
-BETTER = 0.05  # taken off for a good one: with one bad in ten the bar stays where it is
-FADES = 0.8  # of the seconds saved so far, for each verdict: some five count
+WORSE = 1.5  # the bar's factor for each mitigation that took longer than no mitigation
+BETTER = 0.05  # subtracted for each good mitigation: with one bad in ten the bar stays where it is
+FADES = 0.8  # factor of the seconds saved so far, for each verdict: about five verdicts count
 LOWEST = 0.8  # the lowest bar: 1.2 times the normal duration instead of 1.5
-HIGHEST = 4.0  # an attempt at a tenth of the usual rate is still found; a bar of 16 never came down again
-WEARS_OFF = 0.8  # factor of the patience with silence for each good verdict: three undo half of it
+HIGHEST = 4.0  # an attempt at a tenth of the usual rate is still found; a bar of 16 never fell again
+WEARS_OFF = 0.8  # factor of the patience with silence for each good verdict: three verdicts halve it
 MOST_HOSTS = 4096  # hosts whose cold objects are remembered
-SURE_S = 8.0  # a second silence counts for no more than this before it ends, as connections may stall twice
-LONGER = 1.5  # times the wait that was seen, so that the next object that is as cold is waited for
+SURE_S = 8.0  # a second silence counts for at most this before it ends, as connections may stall twice
+LONGER = 1.5  # times the wait that was seen, so that an equally cold object is waited for next time
 
-FREE_BYTES = 64 << 20  # may be lost in any case: a run's first files have nothing to be measured by
+FREE_BYTES = 64 << 20  # may be lost in any case: at a run's start there are no bytes to take a share of
 WASTED_SHARE = 0.05  # of all bytes; the extra load that Dean and Barroso (The Tail at Scale) allow
-WINDOW_S = 30.0  # mitigations and completions are counted over this time
+WINDOW_S = 30.0  # mitigations, completions and rescues are counted over this time
 EARNED = 4  # cancellations for each rescue that has helped: up to four in five connections may be slow
 MITIGATED_SHARE = 0.5  # of completions; more means that the network is slow, not single connections
 
 
 class _Foretold(NamedTuple):
-    """When a cancelled attempt would have ended. ``projected_s`` None: it was silent for ``waited_s``."""
+    """The predicted end of a cancelled attempt. ``projected_s`` None: it was silent for ``waited_s``."""
 
     host: str
     projected_s: float | None
@@ -37,9 +37,9 @@ class _Foretold(NamedTuple):
 
 
 class _Silence:
-    """A host where entries waited for a first byte a second time: ``first`` and ``scout`` are two of them.
+    """The silences of one host: entries ``first`` and ``scout`` waited for a first byte a second time.
 
-    ``hangs``: it does not serve fresh connections.
+    ``hangs``: the host does not serve fresh connections.
     """
 
     __slots__ = ("first", "hangs", "patience_s", "scout")
@@ -52,36 +52,36 @@ class _Silence:
 
 
 class Feedback:
-    """Compares each mitigated entry's end with what was foretold of it. ``leniency`` multiplies the bar.
+    """Compares the end of each mitigated entry with its prediction. ``leniency`` multiplies the bar.
 
-    Nobody knows when a silent attempt would have ended. Its cancellation was in vain if the file's last
-    attempt waited at least as long for its first byte: then the object is cold, not the connection slow. Cold
-    objects are a matter of their host, so each host has its own patience with silence.
+    The end of a silent attempt cannot be predicted. Its cancellation was in vain if the file's last attempt
+    waited at least as long for its first byte: then the object is cold, rather than the connection slow.
+    Hosts differ in their cold objects, so each host has its own patience with silence.
 
-    A host that serves so many connections and no more looks alike: there each fresh connection is silent. So
-    where several entries wait a second time, one of them, the scout, is cancelled once more, and goes on over
-    a connection that is proven. If it is answered sooner, the connections hang, and patience is of no use.
-    ``hanging``: hosts of which an earlier run knew that.
+    A host that serves only a limited number of connections looks alike: each fresh connection is silent. So
+    if several entries wait a second time, one of them, the scout, is cancelled once more, and continues over
+    a proven connection. If it is answered sooner, the fresh connections hang, and patience is of no use.
+    ``hanging``: hosts for which an earlier run has found that.
     """
 
     def __init__(self, hanging: Collection[str] = ()) -> None:
         self._hanging = hanging
         self.leniency = 1.0
-        self._saved_s = 0.0  # by the last cancellations; below 0: lost
+        self._saved_s = 0.0  # seconds saved by the last cancellations; below 0: seconds lost
         self._foretold: dict[int, _Foretold] = {}
         self._silences: dict[str, _Silence] = {}
 
     def patience_s(self, host: str, key: int | None = None) -> float:
-        """Seconds of silence for which no attempt at ``host`` is cancelled; the scout ``key`` is."""
+        """Seconds of silence before which no attempt at ``host`` is cancelled; 0 for the scout ``key``."""
         silence = self._silences.get(host)
         return 0.0 if silence is None or (key is not None and silence.scout == key) else silence.patience_s
 
     def note_mitigation(self, key: int, host: str, projected_s: float | None, waited_s: float) -> None:
-        """Note when a cancelled attempt would have ended (None: it was silent); an entry's first counts."""
+        """Note the predicted end of a cancelled attempt (None: it was silent); an entry's first counts."""
         self._foretold.setdefault(key, _Foretold(host, projected_s, waited_s))
 
     def note_silence(self, key: int, waited_s: float) -> None:
-        """Note an attempt without a first byte: a verdict, if its entry was mitigated for less silence."""
+        """Note an attempt without a first byte: a verdict, if its entry was mitigated after less silence."""
         foretold = self._foretold.get(key)
         if foretold is None or foretold.projected_s is not None or waited_s < foretold.waited_s:
             return
@@ -104,7 +104,7 @@ class Feedback:
             silence.hangs, silence.patience_s = True, 0.0
 
     def note_finish(self, key: int, now_s: float, first_s: float | None, *, is_proven: bool = False) -> None:
-        """An entry has come, its first byte after ``first_s``; if it was mitigated, this is the verdict."""
+        """Note an entry's end, its first byte after ``first_s``: the verdict, if the entry was mitigated."""
         if first_s is not None:
             self.note_answer(key, first_s, is_proven=is_proven)
         foretold = self._end(key)
@@ -146,12 +146,12 @@ class Feedback:
         return foretold
 
     def note_failure(self, key: int) -> None:
-        """An entry was given up: no verdict."""
+        """Note that an entry was given up, which is no verdict."""
         self._end(key)
 
 
 class Budget:
-    """How many more attempts may be cancelled now, and how many more bytes may be lost by that."""
+    """Limits how many more attempts may be cancelled now, and how many more bytes may be lost by that."""
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
@@ -163,20 +163,20 @@ class Budget:
         self._asked_twice = 0
 
     def note_finish(self, now_s: float, size_bytes: int) -> None:
-        """An attempt completed."""
+        """Note that an attempt completed."""
         self._ended.append(now_s)
         self._bytes += size_bytes
 
     def note_mitigation(self, now_s: float) -> None:
-        """An attempt is cancelled."""
+        """Note that an attempt is cancelled."""
         self._mitigated.append(now_s)
 
     def note_rescue(self, now_s: float) -> None:
-        """A fresh connection has brought what it was to bring, at the usual speed."""
+        """Note that a fresh connection has brought its bytes at the usual speed."""
         self._rescued.append(now_s)
 
     def note_waste(self, wasted_bytes: int) -> None:
-        """A cancellation lost these bytes."""
+        """Note that a cancellation lost these bytes."""
         self._wasted += wasted_bytes
 
     def allows_bytes(self, wasted_bytes: int, running_bytes: int) -> bool:
@@ -184,7 +184,7 @@ class Budget:
         return self._wasted + wasted_bytes <= max(FREE_BYTES, WASTED_SHARE * (self._bytes + running_bytes))
 
     def allows_second(self, size_bytes: int) -> bool:
-        """Whether so many bytes may be asked for a second time; if so, they count. Cancelling has its own."""
+        """Whether so many bytes may be asked for a second time; if so, they count, apart from lost bytes."""
         most = max(FREE_BYTES, WASTED_SHARE * self._bytes)
         is_allowed = self._asked_twice + size_bytes <= most
         self._asked_twice += size_bytes if is_allowed else 0

@@ -1,4 +1,4 @@
-"""What a fresh attempt would need: ``latency + size / bandwidth``, learned by host from recent files.
+"""The time that a fresh attempt would need: ``latency + size / bandwidth``, learned from a host's last files.
 
 The line is that of Theil and Sen: the median of the slopes between points, weighted by their distance. Its
 points are the medians of size classes, so that neither one extreme file nor many small ones distort it.
@@ -15,27 +15,27 @@ from typing import NamedTuple
 from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
-LEAST = 5  # samples before a host is judged by its own: the median of five is right with two extreme ones
-LEAST_OF_FEW = 2  # samples if there is nothing better; the spread is then taken to be wide
-LEAST_RUNNING = 3  # attempts under way that stand for samples before any has ended; one may be the straggler
+LEAST = 5  # samples before a host is judged by its own: the median of five bears two extreme ones
+LEAST_OF_FEW = 2  # samples if there is nothing better; the spread is then assumed to be wide
+LEAST_RUNNING = 3  # attempts under way replace samples before any has ended; one may be the straggler
 LEAST_LEARNED = 3  # files that are worth remembering for the next run
 RECENT = 32  # samples of one size class that count: with 16 connections, two rounds of them
-HALF_LIFE_S = 60.0  # a class counts half for each minute by which the others' samples are newer
+HALF_LIFE_S = 60.0  # the weight of a class halves for each minute by which the newest sample is newer
 SAME = 0.1  # a difference of a tenth changes no decision
-REFIT_S = 0.5  # between two fits: one of 300 samples takes a millisecond
+REFIT_S = 0.5  # between two fits: a fit of 300 samples takes a millisecond
 OLD = 0.05  # of the weight of the others: a class with less is left out, after five minutes
 MOST_HOSTS = 4096  # the host that was met first is forgotten first
 MOST_SAMPLES = 1 << 17  # samples of all hosts: 4,096 hosts with one size class each take some 60 MB
-REACH = 4  # a factor between sizes that shows a slope; the slope is trusted as far beyond the largest size
-TRANSFER = 0.5  # share of the largest files' time that is transfer: a small body may come with its first byte
-FEW = 0.5  # uncertainty of the spread: one sample alone leaves a factor of 1.6 open, 25 of them 1.1
+REACH = 4  # sizes that differ by this factor show a slope, which is trusted up to this times the largest
+TRANSFER = 0.5  # least share of transfer in the largest files' time: a small body comes with its first byte
+FEW = 0.5  # uncertainty of the spread: with one sample it is a factor of 1.6, with 25 it is 1.1
 TAIL = 2.5  # sigmas above the median within which 99 % of first bytes come
-LATE = 0.95  # quantile of measured first bytes: many cold objects lie far beyond what a sigma says
+LATE = 0.95  # quantile of measured first bytes: many cold objects lie far beyond the limit from the sigma
 SIGMA_OF_MAD = 1.4826  # of a normal distribution
 
 
 class Sample(NamedTuple):
-    """A file that came: ``first_byte_s`` and ``duration_s`` are seconds since its request."""
+    """A file that was brought: ``first_byte_s`` and ``duration_s`` are seconds since its request."""
 
     size_bytes: int
     duration_s: float
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What an attempt normally takes. ``spread``: sigma of the natural logarithm of measured over predicted.
+    """The normal time of an attempt. ``spread``: sigma of the natural logarithm of measured over predicted.
 
     ``first_byte_s`` is the median time to the first byte, and most attempts stay below ``late_s``. Up to
     ``reach_bytes`` the line holds; for a larger file the time grows in proportion, which errs on the long
@@ -83,7 +83,7 @@ class _Samples:
         self._fit: Fit | None = None
 
     def add(self, sample: Sample) -> int:
-        """Keep a sample; by how many the number of kept ones grew: 0 where the oldest of its class went."""
+        """Keep a sample. Returns how many more are kept: 0 if it replaced the oldest sample of its class."""
         kind = sample.size_bytes.bit_length() // 2
         if kind not in self.classes:
             self.classes[kind] = deque(maxlen=RECENT)
@@ -96,7 +96,7 @@ class _Samples:
 
     @property
     def fit(self) -> Fit | None:
-        """Made anew only when an eighth is new: one more sample hardly moves a median."""
+        """The fit; it is made anew only when an eighth is new, as one more sample hardly moves a median."""
         new, few = self.seen - self._fitted_at, self._fitted_at < RECENT
         if new > min(self._fitted_at, RECENT) // 8 and (few or self._newest_s - self._fitted_s > REFIT_S):
             self._fit = fit_of(self.classes.values())
@@ -105,7 +105,7 @@ class _Samples:
 
 
 class Fresh:
-    """Samples in, fits out: by a host's own samples, else earlier runs, else the attempts under way."""
+    """Makes fits: of a host's own samples, else of earlier runs, else of the attempts under way."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
@@ -116,9 +116,9 @@ class Fresh:
         self._merged: Fit | None = None
 
     def add(self, host: str, sample: Sample) -> bool:
-        """A file came from ``host``; ``size_bytes`` is above 0.
+        """Add a file that came from ``host``; its ``size_bytes`` is above 0.
 
-        Returns whether from now on its own files say what is normal.
+        Returns whether the host's own files decide from now on what is normal.
         """
         samples = self._hosts.get(host)
         if samples is None:
@@ -140,7 +140,7 @@ class Fresh:
         self._running = {host: _steady(self._running.get(host, fit), fit) for host, fit in fits.items()}
 
     def use_median(self, median_bps: float | None) -> None:
-        """Take the speed that many machines have measured, for hosts of which nothing else is known."""
+        """Take the speed that many machines have measured, for hosts about which nothing else is known."""
         self._merged = None if not median_bps else Fit(0.0, 1 / median_bps, FEW, 0.0, math.inf, math.inf)
 
     def of(self, host: str, size_bytes: float = 0.0) -> Fit | None:
@@ -169,7 +169,7 @@ class Fresh:
         return int(middle([sample.size_bytes for group in samples.classes.values() for sample in group]))
 
     def is_measured(self, host: str) -> bool:
-        """Whether files of ``host`` that came, in this run or an earlier one, tell its fit."""
+        """Whether the fit of ``host`` is made of finished files, in this run or an earlier one."""
         samples = self._hosts.get(host)
         return (samples is not None and samples.seen >= LEAST) or host in self._knowledge.hosts
 
@@ -189,7 +189,7 @@ class Fresh:
 
 
 def fit_of(classes: Iterable[Sequence[Sample]]) -> Fit | None:
-    """The line through samples that are grouped by like sizes; None where there is none."""
+    """The line through samples that are grouped by similar sizes; None if there is none."""
     groups = sorted((list(group) for group in classes if group), key=lambda g: g[-1].size_bytes)
     if not groups:
         return None
@@ -220,9 +220,9 @@ def fit_of(classes: Iterable[Sequence[Sample]]) -> Fit | None:
 
 
 def fit_of_running(rates_bps: Sequence[float], firsts_s: Sequence[float]) -> Fit | None:
-    """A fit from attempts under way: their bytes a second since the first byte, and when that came.
+    """A fit from attempts under way: their bytes a second since the first byte, and when it came.
 
-    None where they are too few, or most stand still.
+    None if they are too few, or if most stand still.
     """
     if len(rates_bps) < LEAST_RUNNING:
         return None
@@ -236,7 +236,7 @@ def fit_of_running(rates_bps: Sequence[float], firsts_s: Sequence[float]) -> Fit
 
 
 def middle(numbers: Sequence[float]) -> float:
-    """The median; the upper of the two middle numbers where the count is even."""
+    """The median; the upper of the two middle numbers if the count is even."""
     return sorted(numbers)[len(numbers) // 2]
 
 
@@ -259,7 +259,7 @@ def _slope(points: Sequence[tuple[float, float, float]]) -> float:
 
 
 def _transfer(group: Sequence[Sample]) -> float:
-    """Seconds a byte after the first one, in files of like size."""
+    """Seconds a byte after the first one, in files of similar size."""
     return middle([max(s.duration_s - (s.first_byte_s or 0.0), MIN_ELAPSED_S) / s.size_bytes for s in group])
 
 

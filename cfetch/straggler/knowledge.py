@@ -1,4 +1,4 @@
-"""Holds what runs have learned about hosts; the state keeps it, and the next run begins with it."""
+"""The knowledge that runs have about hosts; the state keeps it, and the next run begins with it."""
 
 import heapq
 import math
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 HALF_LIFE_S = 7 * 86_400.0  # networks and servers change by the week
-LEAST_WEIGHT = 1.0  # less than the weight of one file
-MOST_WEIGHT = 256.0  # more would let a year of runs outvote a hundred files of today; gone after eight weeks
+LEAST_WEIGHT = 1.0  # the weight of one file; a lighter host is dropped
+MOST_WEIGHT = 256.0  # more would let a year of runs outvote a hundred new files; it fades in eight weeks
 MAX_SPREAD = 2.0  # a larger sigma (a factor of 7) means that the line does not fit
-MAX_LATENCY_S = 3600.0  # nobody waits longer for a first byte
+MAX_LATENCY_S = 3600.0  # no run waits longer for a first byte
 LEAST_BPS, MOST_BPS = 1e-6, 1e12  # no host is slower than a byte in days, or faster than 1 TB/s
-CURED_S = 7 * 86_400.0  # then how a host is asked is found anew: that takes a second
+CURED_S = 7 * 86_400.0  # after this time the cure is found anew, which takes a second
 MOST_CURE_BYTES = 1 << 50
 MOST_SERVED = 1 << 16  # no client has more ports
 MOST_HOSTS = 512  # some 100 KB of file; a run knows its own hosts after a few files anyway
@@ -23,9 +23,9 @@ class HostKnowledge(msgspec.Struct, frozen=True):
 
     ``spread`` is the sigma of the natural logarithm of measured over predicted durations. ``weight``: the
     number of files behind it, less for older ones. ``wall_s``: when it was learned, in seconds since 1970
-    UTC. ``chunk_bytes``, ``warms`` and ``retire_bytes`` say how it is best asked (``Cure``), as a run has
-    found at ``cured_wall_s``; ``cured_bps`` is the rate of the witness that spoke for the last two, by which
-    the next run sees whether they still help. ``serves``: so many connections at a time were served while
+    UTC. ``chunk_bytes``, ``warms`` and ``retire_bytes`` say how the host is best asked (``Cure``), as a run
+    found at ``cured_wall_s``; ``cured_bps`` is the rate of the witness for the last two, by which the next
+    run sees whether they still help. ``serves``: the number of connections that were served at a time while
     further ones hung; 0: none hung.
     """
 
@@ -79,7 +79,7 @@ def age_knowledge(knowledge: Knowledge, wall_s: float) -> Knowledge:
 
 
 def add_served(learned: Knowledge, served: Mapping[str, int], known: Knowledge, wall_s: float) -> Knowledge:
-    """Add how many connections hosts serve at a time; what was ``known`` before keeps its age."""
+    """Add how many connections hosts serve at a time; numbers that were ``known`` before keep their age."""
     hosts = dict(learned.hosts)
     for name in served.keys() & hosts.keys():
         before = known.hosts.get(name)
@@ -91,7 +91,7 @@ def add_served(learned: Knowledge, served: Mapping[str, int], known: Knowledge, 
 
 
 def merge_knowledge(old: Knowledge, new: Knowledge, wall_s: float) -> Knowledge:
-    """Join both, each by its weight at ``wall_s``; of too many hosts those with most weight stay."""
+    """Join both, each by its weight at ``wall_s``; if there are too many hosts, the heaviest stay."""
     hosts = age_knowledge(old, wall_s).hosts
     for name, host in age_knowledge(new, wall_s).hosts.items():
         before = hosts.get(name)
@@ -119,7 +119,7 @@ def _merge_hosts(before: HostKnowledge, host: HostKnowledge) -> HostKnowledge:
         spread=min(share * before.spread + rest * host.spread, MAX_SPREAD),
         weight=min(total, MOST_WEIGHT),
         wall_s=max(before.wall_s, host.wall_s),
-        chunk_bytes=host.chunk_bytes,  # of the later run: it knew what the one before had found
+        chunk_bytes=host.chunk_bytes,  # of the later run, which knew the earlier run's
         warms=host.warms,
         retire_bytes=host.retire_bytes,
         cured_wall_s=host.cured_wall_s,

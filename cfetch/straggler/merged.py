@@ -1,8 +1,8 @@
-"""Normal speed over all tasks of a run on many machines, and which machines are far slower.
+"""Finds the normal speed over all tasks of a run on many machines, and the machines that are far slower.
 
-A machine is compared with the others by similar files only: of one host and of similar size. Small files show
-the latency and large ones the bandwidth, and a host that is slow for all machines is no evidence against
-any of them.
+Machines are compared only by similar files: files of one host and of similar size. Small files show the
+latency and large ones the bandwidth, and a host that is slow for all machines is no evidence against any of
+them.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile, count_required
 
 RECENT = 32  # samples of one machine and kind that count: it may be slow for a while only
-MOST_KINDS = 1024  # hosts times sizes; the oldest go: some 8 MB with 250 machines that know all of them
+MOST_KINDS = 1024  # hosts times sizes; the oldest is dropped: some 8 MB if 250 machines know all of them
 LEAST = 5  # samples before a machine is judged: fewer may be chance
 
 
@@ -49,11 +49,11 @@ class Merged:
 
     @property
     def median_bps(self) -> float | None:
-        """Normal speed, whether it is in force or not; None before the first sample."""
+        """Normal speed, even if it is not in force; None before the first sample."""
         return self._median.value
 
     def count_required(self, under_way: int) -> int:
-        """Entries that must have finished before anyone is judged, by the rule of one machine."""
+        """Entries that must have finished before any is judged, by the rule of one machine."""
         return count_required(self.finished + under_way, self._config.quantile)
 
     def in_force_bps(self, under_way: int) -> float | None:
@@ -62,10 +62,10 @@ class Merged:
         return self.median_bps if enough else None
 
     def slow(self, under_way: Iterable[tuple[str, Sample]]) -> dict[str, float]:
-        """Machines that have less of the others' speed than one divided by the multiplier; their share of it.
+        """Machines whose share of the others' speed is below one divided by the multiplier, with that share.
 
-        ``under_way`` are the speeds, by machine, of what has not finished yet: so a machine is known to be
-        slow before any of its files has exceeded its limit.
+        ``under_way`` are the speeds, by machine, of files that have not finished yet, so that a machine is
+        known to be slow before any of its files has exceeded its limit.
         """
         going: dict[_Kind, dict[str, list[float]]] = {}
         for machine, sample in under_way:
@@ -80,7 +80,7 @@ class Merged:
 def _compare(
     finished: dict[str, deque[float]], going: dict[str, list[float]], shares: dict[str, list[float]]
 ) -> None:
-    """Add each machine's speeds as shares of what is normal for the others."""
+    """Add each machine's speeds as shares of the others' normal speed."""
     medians = sorted((_middle(sorted(rates)), machine) for machine, rates in finished.items())
     normal = [rate for rate, _ in medians]
     places = {machine: place for place, (_, machine) in enumerate(medians)}
@@ -94,7 +94,7 @@ def _compare(
 
 
 class _Without(Sequence[float]):
-    """Sorted numbers without one of them; not copied for each machine."""
+    """Sorted numbers without one of them, so that they need no copy for each machine."""
 
     def __init__(self, numbers: list[float], place: int) -> None:
         self._numbers = numbers

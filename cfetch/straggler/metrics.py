@@ -1,7 +1,7 @@
 """The figures of one attempt: how much it has to fetch, when it started, when it ended.
 
 Every attempt has its own clock: the time of earlier attempts and the back-off between them never count, so a
-file that was rescued is a sample of the good attempt's speed.
+rescued file is a sample of the good attempt's speed.
 """
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 MIN_ELAPSED_S = 0.001  # the resolution of timers; less would make throughputs that no link has
 
 
-MAX_DOUBLINGS = 60  # the limit of the exponent: it keeps the power a finite number
+MAX_DOUBLINGS = 60  # limits the exponent, so that the power stays finite
 
 
 def patience(mitigations: int) -> float:
@@ -20,10 +20,10 @@ def patience(mitigations: int) -> float:
 class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):
     """One attempt at one entry; times are seconds on the monotonic clock.
 
-    ``size_bytes`` is what this attempt has to fetch: the declared size, less what a resumed part holds. None
-    or 0 is allowed: such an attempt is no sample and has no limit. ``immune``: never to be flagged, as no
-    further attempt is permitted. ``mitigations``: how often this entry was rescued before. ``straggler``: it
-    was flagged.
+    ``size_bytes``: the bytes that this attempt has to fetch: the declared size, less the bytes of a resumed
+    part. None or 0 is allowed: such an attempt is no sample and has no limit. ``immune``: it must not be
+    flagged, as no further attempt is permitted. ``mitigations``: how often this entry was rescued before.
+    ``straggler``: it was flagged.
     """
 
     id: int
@@ -42,7 +42,7 @@ class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):
         return self.size_bytes / max(self.end_s - self.start_s, MIN_ELAPSED_S)
 
     def finish(self, end_s: float, size_bytes: int | None) -> "AttemptMetrics":
-        """The attempt as completed, with the size that is known by now. A second end is ignored."""
+        """The attempt as completed, with the size that is known by then. A second end is ignored."""
         if self.end_s is not None:
             return self
         return AttemptMetrics(

@@ -1,8 +1,9 @@
-"""The rule of ``--min-rate``: an attempt below a stated rate is cancelled, and asked for again elsewhere.
+"""The rule of ``--min-rate``: an attempt below a stated rate is cancelled, and the file is asked for again.
 
-The rule needs no baseline, so it helps a lone file and works beside either policy. A link that is slower than
-that as a whole must not be asked for ever: after ``FRESH`` fresh connections a file goes on, and after
-``MOST_IN_VAIN`` fresh connections in a row that were no faster all files of that host do, until one is.
+The rule needs no baseline, so it helps a single file and works beside either policy. It must end when the
+whole link is slower than the stated rate: after ``FRESH`` fresh connections a file is no longer cancelled.
+After ``MOST_IN_VAIN`` fresh connections in a row that were no faster, no file of that host is, until a
+connection is fast enough.
 """
 
 from collections import deque
@@ -10,16 +11,16 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 WINDOW_S = 5.0  # TCP's slow start is over by then, and one lost packet does not decide
-LOOK_S = 0.5  # ten looks a window; more would cost, and find nothing sooner
+LOOK_S = 0.5  # ten looks a window; more would cost time, and find nothing sooner
 FRESH = 3  # with one slow connection in three, a file in eighty gets no good one
 MOST_IN_VAIN = 8  # with one slow connection in two, one host in 250 looks slow as a whole
 
 
 class Measured(NamedTuple):
-    """An attempt whose server has answered. Times are seconds; ``start_s`` tells attempts of a ``key`` apart.
+    """An attempt whose server has answered. ``start_s`` distinguishes the attempts of one ``key``.
 
     ``busy_s``: its age without the time in which our own side kept it from reading; ``left_bytes`` None: its
-    size is unknown. ``may_end``: cancelling it cannot cost the file.
+    size is unknown. ``may_end``: its cancellation cannot make the file fail.
     """
 
     key: int
@@ -40,7 +41,7 @@ class TooSlow(NamedTuple):
 
 
 class Waived(NamedTuple):
-    """Slow attempts are left alone from now on: those of one entry, or, ``key`` None, of a whole host."""
+    """Slow attempts of one entry are no longer cancelled; ``key`` None: those of a whole host."""
 
     key: int | None
     host: str
@@ -48,14 +49,14 @@ class Waived(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """What one look has found."""
+    """The result of one look."""
 
     too_slow: list[TooSlow]
     waived: list[Waived]
 
 
 class _Track:
-    """What one attempt has brought over its last ``WINDOW_S`` seconds."""
+    """The bytes that one attempt has brought over its last ``WINDOW_S`` seconds."""
 
     def __init__(self, attempt: Measured) -> None:
         self.start_s = attempt.start_s
@@ -81,7 +82,7 @@ class MinRate:
     def __init__(self, min_bps: float) -> None:
         self._min_bps = min_bps
         self._tracks: dict[int, _Track] = {}
-        self._cuts: dict[int, int] = {}  # entry id -> attempts cancelled here; one more: it was waived
+        self._cuts: dict[int, int] = {}  # entry id -> attempts cancelled here, plus one once it is waived
         self._in_vain: dict[str, int] = {}  # host -> fresh connections in a row that were no faster
         self._slow_hosts: set[str] = set()
 
@@ -104,7 +105,7 @@ class MinRate:
         return ruling
 
     def forgive(self) -> None:
-        """Our own process stood still: all windows begin anew."""
+        """Begin all windows anew, as our own process stood still."""
         self._tracks.clear()
 
     def _judge(self, attempt: Measured, rate_bps: float, ruling: Ruling) -> None:
@@ -134,11 +135,11 @@ class MinRate:
                 self._clear(track.host)
 
     def _clear(self, host: str) -> None:
-        """The host has given a connection that is fast enough."""
+        """Note that the host has given a connection that is fast enough."""
         self._in_vain.pop(host, None)
         self._slow_hosts.discard(host)
 
 
 def _is_worth_a_request(attempt: Measured, rate_bps: float) -> bool:
-    """Whether the rest takes longer than another look at a fresh attempt."""
+    """Whether the rest takes longer than the window in which a fresh attempt would be measured."""
     return attempt.left_bytes is None or attempt.left_bytes > rate_bps * WINDOW_S

@@ -23,11 +23,11 @@ class Live(Protocol):
 
     @property
     def carried_bytes(self) -> int:
-        """What its connection had brought before this reply; 0 while that is not known."""
+        """The bytes that its connection had brought before this reply; 0 while that is not known."""
 
     @property
     def resumable(self) -> bool:
-        """Whether a fresh attempt would go on where this one stands; else it begins anew."""
+        """Whether a fresh attempt would continue where this one stands; if not, it begins anew."""
 
     @property
     def is_held(self) -> bool:
@@ -40,8 +40,8 @@ class Live(Protocol):
 class Flagged(msgspec.Struct, frozen=True, gc=False):
     """An attempt that took ``elapsed_s`` where ``expected_s`` was the limit.
 
-    ``projected_s``: when it would have ended if left alone; None if that is not known. ``is_probe``: all are
-    slow, and a fresh attempt is to show whether it could be faster.
+    ``projected_s``: when it would have ended if left alone; None if that is not known. ``is_probe``: it is
+    cancelled to see whether a fresh attempt is faster, as many are slow.
     """
 
     id: int
@@ -52,13 +52,13 @@ class Flagged(msgspec.Struct, frozen=True, gc=False):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one look at all attempts, with its grounds.
+    """The result of one look at all attempts, with its reasons.
 
     ``finished`` of ``required`` entries have finished; ``active`` attempts are in flight. ``fell_back``: this
     check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
-    lost seconds do not count for the attempts in flight. ``held_back``: why nobody was flagged although
-    some are far too slow, in words; None where that is not so. ``is_general``: most of a host's are.
-    ``lame``: keys of attempts whose connections are to bring nothing after them.
+    lost seconds do not count for the attempts in flight. ``held_back``: the reason, in words, why attempts
+    that are far too slow were not flagged; None if there are none. ``is_general``: most attempts of a host
+    are too slow. ``lame``: keys of attempts whose connections must not be used again.
     """
 
     stragglers: tuple[Flagged, ...]
@@ -74,25 +74,25 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecondRequests(Protocol):
-    """Decides where a second request for all of a file runs beside the first; the first to end wins.
+    """Decides which files get a second request for the whole file beside the first; the faster one wins.
 
-    The engine asks where a place is idle and the file cannot be split.
+    The engine asks if a place is idle and the file cannot be split.
     """
 
     def is_sure(self, key: int) -> bool:
         """Whether another request would clearly end sooner than the attempt, and is allowed.
 
-        Then the attempt is spared for as long as the other one may take.
+        If so, the attempt is spared for as long as the other one may take.
         """
 
     def is_trial(self, key: int) -> bool:
-        """Whether it is worth a look whether another request is faster than the attempt, and is allowed.
+        """Whether a trial of another request is worth it and allowed, to see if it is faster.
 
-        The engine asks where ``is_sure`` says no; one trial at a time runs at a host.
+        The engine asks if ``is_sure`` is False; one trial at a time runs at a host.
         """
 
     def is_worth(self, key: int, second: int) -> bool:
-        """Whether the trial ``second`` of the file of attempt ``key`` is to go on."""
+        """Whether the trial ``second``, for the file of attempt ``key``, should continue."""
 
 
 class Policy(Protocol):
@@ -112,7 +112,7 @@ class Policy(Protocol):
 
     @property
     def required(self) -> int:
-        """Entries that must have finished before any attempt is judged by the others."""
+        """Entries that must have finished before any attempt is compared with the others."""
 
     @property
     def median_bps(self) -> float | None:
@@ -124,7 +124,7 @@ class Policy(Protocol):
 
     @property
     def seconds(self) -> SecondRequests | None:
-        """Its say in second requests; None: no file is asked for twice at a time."""
+        """The policy's decisions about second requests; None: no file is asked for twice at a time."""
 
     @property
     def sequential(self) -> bool:
@@ -146,11 +146,11 @@ class Policy(Protocol):
     ) -> Cure:
         """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``.
 
-        ``asks``: how often its object was asked for, this time included. Returns how it is to ask.
+        ``asks``: how often its object was asked for, this time included. Returns how it should ask.
         """
 
     def note_size(self, key: int, size_bytes: int) -> None:
-        """Note the bytes that the attempt has to fetch: by the reply, or after another took a segment."""
+        """Note the bytes that the attempt has to fetch: the reply stated them, or another took a segment."""
 
     def note_finish(
         self,
@@ -161,9 +161,9 @@ class Policy(Protocol):
         first_byte_s: float | None,
         carried_bytes: int = 0,
     ) -> None:
-        """Note that the attempt completed: a sample, unless ``size_bytes`` is None.
+        """Note that the attempt completed; it is a sample, unless ``size_bytes`` is None.
 
-        ``carried_bytes``: what its connection had brought before.
+        ``carried_bytes``: the bytes that its connection had brought before.
         """
 
     def note_pause(self, key: int) -> None:
@@ -187,11 +187,11 @@ class Policy(Protocol):
     def remaining_s(self, key: int) -> float | None:
         """Seconds that the attempt in flight still needs at its present rate; infinity if it stands still.
 
-        None where the policy does not know that of any attempt.
+        None if it is not known.
         """
 
     def fresh_s(self, host: str, size_bytes: int) -> float | None:
-        """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None where unknown."""
+        """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None if unknown."""
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
         """Collect what this run has learned about its hosts, for the next run."""

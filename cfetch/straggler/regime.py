@@ -1,4 +1,4 @@
-"""What kind of server each host is: what its attempts under way and its replies have shown of it."""
+"""Finds out which kind of server each host is, from its attempts under way and its replies."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -15,21 +15,21 @@ from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import JudgedAttempt, Watch
 from cfetch.straggler.wear import Wear
 
-LEAST_GAIN_S = 0.2  # of an attempt that is asked anew
-READ_S = 0.05  # what came for so long before may be among the first bytes that are read
-SUPPOSED_LATENCY_S = 0.2  # of a request over a new connection, before any is known
-LEAST_REPLY_BYTES = 64 << 10  # of one that tells a rate
+LEAST_GAIN_S = 0.2  # by which an attempt that is asked anew must end sooner
+READ_S = 0.05  # the first bytes that are read may have been arriving for so long
+SUPPOSED_LATENCY_S = 0.2  # of a request over a new connection, before any is measured
+LEAST_REPLY_BYTES = 64 << 10  # of a reply that shows a rate
 
 
 class Anew(NamedTuple):
-    """Keys of attempts to be broken off and asked anew; ``witnesses`` of them only to see if that helps."""
+    """Keys of attempts to break off and ask anew; ``witnesses``: those that only test whether it helps."""
 
     keys: list[int]
     witnesses: list[int]
 
 
 class Regime:
-    """What is known of one host; ``known`` by an earlier run, since ``cured_wall_s``."""
+    """The findings about one host; ``known``: those of an earlier run."""
 
     def __init__(self, known: HostKnowledge | None = None) -> None:
         self._known = known
@@ -40,7 +40,7 @@ class Regime:
         self.wear = Wear(retire_bytes, rate_bps)
 
     def add_cure(self, learned: HostKnowledge) -> HostKnowledge:
-        """Add how the host is best asked to what was learned of it."""
+        """Add how the host is best asked to the knowledge about it."""
         cure = (self.bursts.chunk_bytes, self.cold.warms, self.wear.retire_bytes)
         if cure == (0, False, 0):
             return learned
@@ -55,7 +55,7 @@ class Regime:
         )
 
     def look(self, paces: list[Pace], now_s: float, latency_s: float) -> Anew:
-        """Look at the attempts under way; ``latency_s``: what a new request costs."""
+        """Look at the attempts under way; ``latency_s``: the cost of a new request."""
         self.cold.look(paces)
         witness = self.bursts.look(paces, now_s)
         if witness is not None:
@@ -63,7 +63,7 @@ class Regime:
         return Anew([pace.key for pace in paces if self._is_cured(pace, latency_s)], [])
 
     def note_reply(self, reply: Reply, paces: list[Pace]) -> None:
-        """Note a reply that came to its end; ``paces`` of the attempts under way then."""
+        """Note a reply that came to its end; ``paces``: those of the attempts under way at its end."""
         self.bursts.note(reply)
         self.cold.note(reply)
         if reply.asks > 1:
@@ -91,13 +91,13 @@ class Regime:
 
 
 class Regimes:
-    """All hosts of a run."""
+    """The regimes of all hosts of a run."""
 
     def __init__(self, watch: Watch, fresh: Fresh, knowledge: Knowledge) -> None:
         self._watch = watch
         self._fresh = fresh
         self._hosts = {host: Regime(known) for host, known in knowledge.hosts.items() if any(_cure_of(known))}
-        self._paces: dict[str, list[Pace]] = {}  # at the last look
+        self._paces: dict[str, list[Pace]] = {}  # by host, at the last look
 
     def look(self, attempts: Collection[Live], live: Mapping[int, JudgedAttempt], own_s: float) -> Anew:
         """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
@@ -127,7 +127,7 @@ class Regimes:
         return NO_CURE if regime is None else regime.choose_cure(now_s, is_first=is_first)
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
-        """What this run has learned about its hosts, for the next run."""
+        """Collect what this run has learned about its hosts, for the next run."""
         learned = self._fresh.collect_knowledge(wall_s).hosts
         hosts = {
             name: self._hosts[name].add_cure(host) if name in self._hosts else host

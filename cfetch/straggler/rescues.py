@@ -1,7 +1,7 @@
-"""How often one file is rescued: until its bad luck with connections is too rare to be luck.
+"""Limits how often one file is rescued: until so many slow connections in a row cannot be chance.
 
-Each rescue takes a fresh connection. Where many connections of a host are slow, a file may well meet several
-of them one after the other, and the next may still be good. Where few are, the same number in a row says that
+Each rescue takes a fresh connection. If many connections of a host are slow, a file may well meet several of
+them one after the other, and the next may still be good. If few are slow, the same number in a row shows that
 the file itself is slow, and a further rescue would be in vain.
 """
 
@@ -9,21 +9,21 @@ from collections import Counter
 
 from cfetch.straggler.fresh import MOST_HOSTS
 
-SLOW_FILES = 1e-3  # one file in a thousand is slow by itself; luck that is rarer than that is no luck
-SUPPOSED_SLOW, SUPPOSED_GOOD = 1, 4  # of connections to a host of which none has been tried
+SLOW_FILES = 1e-3  # one file in a thousand is slow by itself; a chance below that is not believed
+SUPPOSED_SLOW, SUPPOSED_GOOD = 1, 4  # assumed connections of a host before any has been tried
 
 
 def luck(tried: int, slow: int, good: int) -> float:
     """The probability that ``tried`` fresh connections in a row are all slow.
 
-    ``slow`` and ``good`` are what other fresh connections of the host turned out to be. Their share is known
+    ``slow`` and ``good`` count the other fresh connections of the host. The share of slow ones is known only
     as well as their number allows: it has the beta distribution Beta(slow + 1, good + 4), so the probability
     is that of the beta-binomial distribution::
 
         product over i < tried of  (slow + 1 + i) / (slow + 1 + good + 4 + i)
 
-    Without others it is 1/5 for one connection, 1/330 for seven, and 1/1001 for ten; where 6 of 20 others
-    were slow, 1/1430 for six.
+    Without others it is 1/5 for one connection, 1/330 for seven, and 1/1001 for ten; if 6 of 20 others were
+    slow, it is 1/1430 for six.
     """
     probability = 1.0
     for more in range(tried):
@@ -33,17 +33,17 @@ def luck(tried: int, slow: int, good: int) -> float:
 
 
 class Rescues:
-    """What became of the fresh connections to each host."""
+    """Counts how many fresh connections to each host were slow or good."""
 
     def __init__(self) -> None:
         self._slow: Counter[str] = Counter()
         self._good: Counter[str] = Counter()
 
     def note(self, host: str, *, slow: bool) -> None:
-        """A fresh connection to ``host`` was a straggler, or has brought all that it was to bring."""
+        """Note that a fresh connection to ``host`` was a straggler, or has brought all of its bytes."""
         for counts in (self._slow, self._good):
             if len(counts) >= MOST_HOSTS and host not in counts:
-                counts.clear()  # what is normal is soon known again
+                counts.clear()  # new counts soon replace them
         (self._slow if slow else self._good)[host] += 1
 
     def are_over(self, host: str, mitigations: int) -> bool:

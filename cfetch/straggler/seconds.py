@@ -1,9 +1,9 @@
-"""Decides where a second request for all of a file runs beside the first one: there the first to end wins.
+"""Decides which files get a second request for the whole file beside the first one; the faster one wins.
 
-It is for files that cannot be split, where a place is idle. It is *sure* where the usual pace is known,
-others keep it, and the first request is far behind. Else nobody can say whether the file, the host or this
-one connection is slow. Then the second request is a *trial*: one at a time at a host, and it ends as soon as
-it has shown that it would not be clearly sooner.
+A second request is for a file that cannot be split, if a place is idle. Its gain is *sure* if the usual pace
+is known, others keep it, and the first request is far behind. Otherwise the file, the host or this one
+connection may be slow. Then the second request is a *trial*: one at a time at a host, and it is ended as soon
+as it has shown that it would not end clearly sooner.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from cfetch.straggler.feedback import Budget
 from cfetch.straggler.terms import PADDING_S
 from cfetch.straggler.watch import JudgedAttempt, Watch
 
-TRIED_S = 10.0  # a rest from which on a trial is worth it: on a full link it costs the first some 0.3 s
-TRIED_UNSIZED_S = 3.0  # after so long, where nobody knows the rest: taken to be as long again
-SHOWS_S = 0.6  # in which its bytes have flowed: two windows tell its rate
-MOST_SILENT_S = 5.0  # without a first byte it shows nothing
+TRIED_S = 10.0  # the least rest that is worth a trial: on a full link a trial costs the first some 0.3 s
+TRIED_UNSIZED_S = 3.0  # the least age for a trial if the size is unknown: the rest may be as long again
+SHOWS_S = 0.6  # its bytes must have flowed for so long: two windows show its rate
+MOST_SILENT_S = 5.0  # a trial without a first byte for so long is ended
 SOONER = 0.8  # of the first request's rest: less gain is not worth the bytes
-FASTER = 2.0  # times the first request's rate, where nobody knows the rest
-AGAIN = 3.0  # times the age at which a file was tried: after 1, 3, 10, 30 s
-TRIAL_BYTES = 4 << 20  # what a trial counts for in the budget: it seldom brings more before it ends or wins
+FASTER = 2.0  # times the first request's rate, if the size is unknown
+AGAIN = 3.0  # times the age at the last trial is the age at the next: after 1, 3, 10, 30 s
+TRIAL_BYTES = 4 << 20  # the budget's charge for a trial: it seldom brings more before it ends or wins
 
 
 class Seconds:
@@ -79,7 +79,7 @@ class Seconds:
         return self._watch.lately_bps(other) > FASTER * self._watch.lately_bps(first)
 
     def _limit_s(self, attempt: JudgedAttempt) -> float | None:
-        """Seconds that all of the file may take over another connection; None where nobody knows."""
+        """Seconds that the whole file may take over another connection; None if unknown."""
         fit = self._watch.bars.fresh.of(attempt.host, attempt.size_bytes) if attempt.size_bytes else None
         if fit is None or not attempt.size_bytes:
             return None

@@ -1,24 +1,24 @@
-"""When it is said that all downloads are slow, and when that this is over. Pure.
+"""Decides when it is reported that all downloads are slow, and when that this is over. Pure.
 
-A policy that leaves attempts alone because all are slow at once may cancel some of them a second later: then
-they were to blame after all. So the slowdown is reported only once most have been slow for ``SURE_S`` and
-nobody has been cancelled for it; and its end only after ``EPISODE_S`` in which nobody was slow.
+A policy that spares attempts because all are slow at once may cancel some of them a second later: then they
+were to blame after all. So the slowdown is reported only once most have been slow for ``SURE_S`` and none has
+been cancelled; its end is reported only after ``EPISODE_S`` in which none was slow.
 """
 
 from typing import NamedTuple
 
 SURE_S = 3.0  # longer than an attempt must stay too slow before it is cancelled
-EPISODE_S = 10.0  # slow again within this time: the same slowdown
+EPISODE_S = 10.0  # attempts that are slow again within this time belong to the same slowdown
 
 
 class Begin(NamedTuple):
-    """All are slow; why, in words."""
+    """All are slow; ``reason`` says why."""
 
     reason: str
 
 
 class End(NamedTuple):
-    """Nobody is slow any more; ``lasted_s`` since the first was."""
+    """None is slow any more; ``lasted_s``: since the first was slow."""
 
     lasted_s: float
 
@@ -36,10 +36,10 @@ class Slowdown:
         self._is_reported = False
 
     def look(self, now_s: float, reason: str | None, *, is_clear: bool) -> Begin | End | None:
-        """What is to be reported now.
+        """Look at the result of a check. Returns the news to report, if any.
 
-        ``reason``: why attempts that are too slow were left alone at this check, None: there were none.
-        ``is_clear``: most are slow, and none was cancelled at this check but as a probe.
+        ``reason``: why attempts that are too slow were spared at this check; None: there were none.
+        ``is_clear``: most are slow, and none was cancelled at this check except as a probe.
         """
         if reason is None:
             return self._end(now_s) if now_s >= self.until_s else None

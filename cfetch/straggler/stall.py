@@ -1,4 +1,4 @@
-"""The rules that need no baseline: an attempt that has stopped, and a check that came too late to be fair.
+"""The rules that need no baseline: for an attempt that has stopped, and a check that came too late.
 
 The stall rule works from the first file on, when there is no median yet: for a single file, or for all
 connections stuck at once.
@@ -7,15 +7,15 @@ connections stuck at once.
 from collections.abc import Iterable
 from typing import Protocol
 
-MAX_GAP_S = 5.0  # ten of the engine's half-second ticks: a busy loop is not that late, a stopped machine is
+MAX_GAP_S = 5.0  # ten of the engine's half-second ticks: only a stopped machine is so late, not a busy loop
 
 
 class Watched(Protocol):
-    """What the stall rule asks of an attempt in flight; times are seconds on the monotonic clock."""
+    """The facts of an attempt in flight for the stall rule; times are seconds on the monotonic clock."""
 
     @property
     def key(self) -> int:
-        """The key of the attempt: its entry's id, or a negative number for a further stream of an entry."""
+        """The key of the attempt: its entry's id, or a negative number for a helper."""
 
     @property
     def request_s(self) -> float:
@@ -46,10 +46,10 @@ def find_stalled(
 
 
 def gap_s(previous_s: float | None, now_s: float) -> float:
-    """Seconds lost between two checks where they are further apart than ``MAX_GAP_S``, else 0.
+    """Seconds lost between two checks if they are further apart than ``MAX_GAP_S``, else 0.
 
-    A suspended machine, a stopped process or a blocked loop makes all servers look slow: a check that follows
-    on a gap flags no attempt.
+    A suspended machine, a stopped process or a blocked loop makes all servers look slow: a check after a gap
+    flags no attempt.
     """
     lost_s = 0.0 if previous_s is None else now_s - previous_s
     return lost_s if lost_s > MAX_GAP_S else 0.0

@@ -1,4 +1,4 @@
-"""The terms that one attempt is judged by: limits made of its host's normal duration."""
+"""The terms by which one attempt is judged: limits derived from its host's normal duration."""
 
 import math
 from functools import lru_cache
@@ -11,8 +11,8 @@ GUARD_S = (
 )
 GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 200 KiB in the fourth
 PADDING_S = 0.5  # a smaller gain is not worth a request; it covers two checks and a delay of the scheduler
-PADDING_SIGMAS = 2.0  # of the usual spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
-MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians, and 1.5 means are 2.5
+PADDING_SIGMAS = 2.0  # times the spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
+MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians; 1.5 means are 2.5
 
 
 class Terms(NamedTuple):
@@ -30,12 +30,12 @@ class Terms(NamedTuple):
     pace_s: float
 
 
-NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # nothing exceeds these
+NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # no attempt exceeds these
 
 
-@lru_cache(maxsize=1024)  # a run's attempts are of few sizes, and are judged anew twice a second
+@lru_cache(maxsize=1024)  # a run's attempts have few different sizes, and are judged anew twice a second
 def terms_of(fit: Fit, size_bytes: float, multiplier: float, leniency: float) -> Terms:
-    """The terms for an attempt at ``size_bytes``; ``leniency`` 1 is the start.
+    """The terms for an attempt at ``size_bytes``; ``leniency`` is 1 at a run's start.
 
     A fresh attempt needs a connection, which costs one more latency than a request.
     """

@@ -1,4 +1,4 @@
-"""Watches the attempts that are old enough to be judged: their progress, and the bars that they are held to.
+"""Watches the attempts that are old enough to be judged: their progress, and the bars that apply to them.
 
 Most files of a run are small and end before a check; they get no slot and cost nothing. An attempt that
 is older than ``WATCHED_S`` gets a slot in the evidence (numpy columns). Each check writes down the bytes of
@@ -24,22 +24,21 @@ if TYPE_CHECKING:
 
 
 TICK_S = 0.1  # as long as a small file takes; a thousand attempts cost 1 % of a core at this pace
-WATCHED_S = 0.2  # younger ones are not looked at: most small files never are, and cost nothing
-REFIT_S = 0.5  # what is normal does not change faster
-MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: what crawls is slower than four times
-LEAST_FLOW_S = 0.1  # since the first byte: a reader on the wire is given what has come every few milliseconds
-RECENT_DIPS = 8  # so many tell that it is a habit of the host's connections
-MOST_DIP_S = 1.5  # as lost packets cost; more is what stragglers are
-REFIT_EACH_S = 0.002  # among a thousand it is looked at less often: each costs some 10 µs
+WATCHED_S = 0.2  # younger attempts are not looked at: most small files end earlier, and cost nothing
+REFIT_S = 0.5  # normal speed does not change faster
+MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
+LEAST_FLOW_S = 0.1  # since the first byte: a shorter time shows no rate, as bytes are read in pieces
+RECENT_DIPS = 8  # so many dips show that they are usual for the host's connections
+MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
+REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
 
 
 class JudgedAttempt:
     """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's.
 
     ``slot``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.
-    ``asks``: how often its object was asked for, this time included. ``is_sample``: whether its duration says
-    what is normal. Until ``spared_until_s`` a second
-    request for its file may run beside it.
+    ``asks``: how often its object was asked for, this time included. ``is_sample``: its duration is a sample
+    of normal speed. It is not cancelled before ``spared_until_s``, as a second request runs beside it.
     """
 
     __slots__ = (
@@ -84,7 +83,7 @@ class JudgedAttempt:
 
 
 class Bars:
-    """The limits an attempt is held to: what is normal for its host, by the multiplier, eased by feedback."""
+    """The limits of attempts: the normal duration at their host, times the multiplier, eased by feedback."""
 
     def __init__(self, multiplier: float, fresh: Fresh, feedback: Feedback) -> None:
         self.multiplier = multiplier
@@ -108,7 +107,7 @@ class Bars:
         return terms._replace(silent_s=max(terms.silent_s, self.patience_s(attempt)))
 
     def expected_s(self, attempt: JudgedAttempt) -> float | None:
-        """Seconds after which the whole attempt counts as slow; None while nothing is known of its host."""
+        """Seconds after which the whole attempt counts as slow; None while its host is not known."""
         if not attempt.size_bytes:
             return None
         fit = self.fresh.of(attempt.host, attempt.size_bytes)
@@ -129,26 +128,26 @@ class Watch:
     def __init__(self, bars: Bars) -> None:
         self.bars = bars
         self._watched: dict[int, JudgedAttempt] = {}  # by slot
-        self._keys: list[int] = []  # of the last check's attempts
-        self._slots: list[int] = []  # the slots of those that are watched
+        self._keys: list[int] = []  # the keys of the last check's attempts
+        self._slots: list[int] = []  # the slots of those attempts that are watched
         self._is_young = True  # whether an attempt was not watched yet, or had no first byte
         self._evidence: Evidence | None = None
         self._refit_s = -math.inf
-        self._supposes_sizes = False  # so far every attempt has a size that was stated
-        self._dips: dict[str, deque[float]] = {}  # by host, how long its last attempts were slow for a while
+        self._supposes_sizes = False  # whether any attempt has a supposed size
+        self._dips: dict[str, deque[float]] = {}  # by host, the seconds of its last dips
 
     def expect_change(self) -> None:
-        """An attempt began or ended: the next look goes over all of them."""
+        """Let the next look go over all attempts, as one began or ended."""
         self._is_young = True
 
     def expect_news(self) -> None:
-        """What is normal for a host is known now: make the bars anew at the next look."""
+        """Make the bars anew at the next look, as the normal speed of a host is known now."""
         self._refit_s = -math.inf
 
     def look(
         self, now_s: float, own_s: float, attempts: Collection[Live], live: Mapping[int, JudgedAttempt]
     ) -> bool:
-        """Write down the progress of all attempts that are old enough; whether there are any."""
+        """Write down the progress of all attempts that are old enough. Returns whether there are any."""
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
         if self._is_young or keys != self._keys:
@@ -172,14 +171,14 @@ class Watch:
         return True
 
     def drop(self, attempt: JudgedAttempt) -> None:
-        """The attempt is over."""
+        """Stop watching an attempt that is over."""
         self._is_young = True
         if attempt.slot is not None and self._evidence is not None:
             self._evidence.drop(attempt.slot)
             del self._watched[attempt.slot]
 
     def judge(self, attempt: JudgedAttempt) -> None:
-        """Tell the evidence the attempt's bar, unless nothing has changed that it depends on."""
+        """Set the attempt's bar in the evidence, unless the facts behind it are unchanged."""
         if attempt.size_bytes is None:
             self._suppose_size(attempt)
         facts = self.bars.facts(attempt)
@@ -198,7 +197,7 @@ class Watch:
             attempt.is_size_supposed = self._supposes_sizes = True
 
     def _correct_supposed_sizes(self, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]) -> None:
-        """Suppose twice the size where as much has come as was supposed."""
+        """Suppose twice the bytes that have come, if they have reached the supposed size."""
         for seen in watched:
             attempt = live[seen.key]
             if attempt.is_size_supposed and seen.received >= (attempt.size_bytes or 0):
@@ -207,17 +206,17 @@ class Watch:
 
     @property
     def now_s(self) -> float:
-        """When the attempts were last looked at, on the policy's own clock."""
+        """The time of the last look at the attempts, on the policy's own clock."""
         return -math.inf if self._evidence is None else self._evidence.now_s
 
     def suspects(self) -> list[JudgedAttempt]:
-        """The attempts that are far too slow by every window."""
+        """The attempts that are far too slow over every window."""
         if self._evidence is None:
             return []
         return [self._watched[slot] for slot in self._evidence.suspects()]
 
     def lame(self) -> list[JudgedAttempt]:
-        """The attempts whose connections are slow, by what is usual."""
+        """The attempts whose connections are slower than usual."""
         return [] if self._evidence is None else [self._watched[slot] for slot in self._evidence.lame()]
 
     def terms(self, attempt: JudgedAttempt) -> Terms:
@@ -239,13 +238,13 @@ class Watch:
         return self._evidence.accelerates(attempt.slot)
 
     def remaining_s(self, attempt: JudgedAttempt | None) -> float | None:
-        """Seconds that the attempt still needs at its present rate; None where nobody knows (yet)."""
+        """Seconds that the attempt still needs at its present rate; None if that is not known (yet)."""
         if attempt is None or attempt.slot is None or attempt.size_bytes is None or self._evidence is None:
             return None
         return self._evidence.remaining_s(attempt.slot)
 
     def dip_s(self, host: str) -> float:
-        """Seconds for which attempts at ``host`` are slow now and then, and then fast again."""
+        """Seconds for which attempts at ``host`` are slow now and then, before they are fast again."""
         dips = self._dips.get(host, ())
         return min(max(dips), MOST_DIP_S) if len(dips) == RECENT_DIPS else 0.0
 
@@ -262,7 +261,7 @@ class Watch:
         return self._evidence.lately_bps(attempt.slot)
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
-        """How fast the attempt is by three windows, 1 being normal; None where that is not known."""
+        """The pace of the attempt over three windows, 1 being normal; None if it is not known."""
         if attempt is None or attempt.slot is None or self._evidence is None:
             return None
         return self._evidence.paces()[attempt.slot]
@@ -280,9 +279,9 @@ class Watch:
     def paces_of_flows(
         self, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]
     ) -> dict[str, list[Pace]]:
-        """The attempts whose bytes have flowed for long enough to tell a rate, by host.
+        """The attempts whose bytes have flowed for long enough to show a rate, by host.
 
-        None while there is nothing to be learned: no later request for an object, and hardly any became slow.
+        Empty while there is nothing to learn: no later request for an object, and too few that became slow.
         """
         evidence = self._evidence
         if evidence is None:
@@ -361,7 +360,7 @@ class Watch:
     def _learn_from_running(
         self, own_s: float, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]
     ) -> None:
-        """Learn from the attempts under way what is normal, and make their bars anew."""
+        """Learn the normal speed from the attempts under way, and make their bars anew."""
         rates: dict[str, list[float]] = {}
         firsts: dict[str, list[float]] = {}
         for seen in watched:

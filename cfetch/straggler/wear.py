@@ -1,10 +1,10 @@
 """Finds out whether the connections of a host wear out: the more they have brought, the slower they are.
 
-Replies over new connections tell the usual rate. Where replies over connections in use become clearly slower
-than that, one attempt at a time gets a new connection, as a witness. If two in a row are clearly faster than
-what comes over old connections meanwhile, a connection is left once it has brought as much as the first slow
-one. If replies then are clearly slower than the witnesses were, that is given up, until new witnesses speak
-for it.
+Replies over new connections show the usual rate. If replies over connections in use become clearly slower
+than that, one attempt at a time gets a new connection, as a witness. If two witnesses in a row are clearly
+faster than the old connections at the same time, a connection is retired once it has brought as many bytes as
+the first slow ones had. If replies are then clearly slower than the witnesses were, connections are no longer
+retired, until new witnesses confirm it.
 """
 
 import math
@@ -14,11 +14,11 @@ from cfetch.straggler.cures import Pace, Reply, quantile
 from cfetch.straggler.fresh import middle
 
 RECENT = 64  # replies: four rounds of 16 connections
-LEAST_REPLIES = 8  # that tell a rate
-SLOWER, FASTER = 2 / 3, 1.5  # than new connections; than old ones
-HIGH = 0.75  # quantile of the old ones: some are not worn yet
-WITNESSES = 2  # in a row
-LEAST_CURED = 16  # replies after which it must have shown that leaving connections helps
+LEAST_REPLIES = 8  # replies that show a rate
+SLOWER, FASTER = 2 / 3, 1.5  # slower than new connections; faster than old ones
+HIGH = 0.75  # quantile of the old connections: some are not worn yet
+WITNESSES = 2  # faster ones in a row
+LEAST_CURED = 16  # replies, after which retiring connections must have helped
 FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0  # after a witness that was not faster
 LOW = (
     1 / 16
@@ -29,7 +29,7 @@ LEAST_RETIRE_BYTES = 256 << 10  # a connection that brings less is not worth its
 class Wear:
     """The replies of one host.
 
-    ``retire_bytes``: where a connection is left; 0: nowhere. ``rate_bps`` is the witnesses' then.
+    ``retire_bytes``: a connection is retired after so many; 0: never. ``rate_bps``: the witnesses' rate.
     """
 
     def __init__(self, retire_bytes: int = 0, rate_bps: float = 0.0) -> None:
@@ -39,12 +39,12 @@ class Wear:
         self._cured: deque[float] = deque(maxlen=LEAST_CURED)
         self._new: deque[float] = deque(maxlen=RECENT)
         self._old: deque[Reply] = deque(maxlen=RECENT)
-        self._faster: list[float] = []  # witnesses
+        self._faster: list[float] = []  # rates of the faster witnesses in a row
         self._next_s = -math.inf
         self._wait_s = FIRST_WAIT_S
 
     def note(self, reply: Reply, paces: list[Pace]) -> None:
-        """Note a first reply of an object; ``paces`` of the attempts under way when it ended."""
+        """Note a first reply of an object; ``paces``: those of the attempts under way when it ended."""
         if self.retire_bytes:
             self._doubt(reply)
         elif not reply.carried_bytes and self._is_slow():
@@ -55,7 +55,7 @@ class Wear:
             self._new.append(reply.rate_bps)
 
     def wants_witness(self, now_s: float) -> bool:
-        """Whether the next attempt is to have a new connection; ask once for each attempt."""
+        """Whether the next attempt should have a new connection; call it once for each attempt."""
         if self.retire_bytes or now_s < self._next_s or not self._is_slow():
             return False
         self._next_s = now_s + self._wait_s
@@ -80,7 +80,7 @@ class Wear:
             self.rate_bps, self._since_s = min(self._faster), witness.end_s
 
     def _doubt(self, reply: Reply) -> None:
-        """Give the cure up if it does not bring what the witnesses have promised."""
+        """Give the cure up if replies are not as fast as the witnesses were."""
         if reply.began_s < self._since_s or reply.carried_bytes >= self.retire_bytes:
             return
         self._cured.append(reply.rate_bps)
@@ -91,7 +91,7 @@ class Wear:
             self._wait(reply.end_s)
 
     def _wait(self, now_s: float) -> None:
-        """Begin anew, with the next witness after a while."""
+        """Begin anew, and wait before the next witness."""
         self._faster.clear()
         self._next_s = now_s + self._wait_s
         self._wait_s = min(2 * self._wait_s, MOST_WAIT_S)

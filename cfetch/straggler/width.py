@@ -1,46 +1,46 @@
 """How many attempts one host gets at a time: as many as make it faster. Pure.
 
-Each change is a trial, judged by nothing but the bytes that the host brings a second with all its attempts
-together. How many of the attempts are stragglers does not matter here: bad connections are bad at any width,
-and each is asked for elsewhere.
+Each change is a trial. Only the bytes that the host brings a second with all its attempts together decide
+about it. The number of stragglers does not matter here: bad connections are bad at any width, and the policy
+cancels each of them.
 
-At the start the places double for as long as that is worth it. From then on a step up is tried now and
-then, and kept if the host becomes faster; or a step down, and kept if nothing is lost, because a network that
-became faster by itself looks like a step up that helped. While all of a host's attempts are slow at once no
-more are tried, and no step up for which our own processor has no room.
+At the start the places double for as long as that is worth it. After that a step up is tried now and then,
+and kept if the host becomes faster; or a step down is tried, and kept if nothing is lost, because a network
+that became faster by itself looks like a step up that helped. More places are not tried while all of a host's
+attempts are slow at once, nor if our own processor could not handle them.
 
-Below the start the places go only where the host becomes faster by it: then it was drowning. A step up that
-made it slower leads there. Where no step up is allowed a small step down is tried, as soon as what it can
-cost is a small share of the time that the run is expected to take. A host that was relieved is relieved
-further, at last place by place, until that no longer helps.
+The places fall below the start only if that makes the host faster: then it was drowning. A step up that made
+it slower leads to that trial. If no step up is allowed, a small step down is tried, as soon as its possible
+cost is a small share of the run's expected time. A host that was relieved is relieved further, at last place
+by place, until that no longer helps.
 """
 
 from typing import NamedTuple
 
-FLOOR = 2  # an attempt alone has no witness: it may be slow, or the network
-STEP = 1.25  # a quarter more at most loses a period of a quarter's unfairness to others
-WORTH = 0.2  # of what was added must show in the rate: 5 % for a full step; less is noise
-PERIOD_S = 3.0  # a dozen reports; a connection's own swings even out over that
+FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
+STEP = 1.25  # a failed step costs other users of the host at most a quarter more load for one period
+WORTH = 0.2  # of the added share must show in the rate: 5 % for a full step; less is noise
+PERIOD_S = 3.0  # a dozen reports; the fluctuations of one connection even out over that
 SETTLE_S = 1.0  # new connections shake hands and get to speed
-ENDS_A_PLACE = 4  # a period has so many ends or
-BYTES_A_PLACE = 4 << 20  # so many bytes for each place: fewer tell the latency, or luck
-LONGEST_PERIOD_S = 60.0  # then it counts as it is: the host is slow, and the run may end before more comes
+ENDS_A_PLACE = 4  # a period has so many ends of attempts or
+BYTES_A_PLACE = 4 << 20  # so many bytes for each place: fewer show only latency, or chance
+LONGEST_PERIOD_S = 60.0  # then the period counts as it is, as a slow host may not bring more before the end
 FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in the first hour
-REMEMBERED_HOLD_S = 60.0  # two runs have seen connections hang: a third look can wait
+REMEMBERED_HOLD_S = 60.0  # after two runs have seen connections hang, a third look can wait
 
-DOUBLE = 2.0  # while the places climb: the gain is large then, and shows soon
+DOUBLE = 2.0  # the step while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_PERIOD_S, DOUBLE_SETTLE_S = 0.5, 0.3
 DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 2, 256 << 10
-MORE = 1.1  # of the places may be in use while a rate is measured
+MORE = 1.1  # times the places may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
-THREE_QUARTERS = 0.75  # a trial at a host of which nothing else is known must be cheap
-RELIEF = 0.2  # so much faster must a host be by a step down, if its places are fewer than at the start
-MOST_SILENT = 1 / 8  # of the attempts, while another number is tried
-MORE_RELIEF = 0.06  # by a further step: that it drowns is known; two places of seventeen bring so much
-SURE_PERIOD_S = 1.0  # for the rates by which it is first said that a host drowns
+THREE_QUARTERS = 0.75  # a trial at a host without signs of drowning must be cheap
+RELIEF = 0.2  # a step down below the start must make the host so much faster
+MOST_SILENT = 1 / 8  # of the attempts may be silent; with more, the rate shows nothing about the places
+MORE_RELIEF = 0.06  # gain of a further step, once drowning is known; two places of seventeen bring so much
+SURE_PERIOD_S = 1.0  # for the rates that first decide that a host drowns
 PROBE_SHARE = 0.02  # of a run's time may be lost to such trials
-PROBE_S = 0.24  # about what one of them loses: a quarter of the places for the time of a quick period
+PROBE_S = 0.24  # about the loss of one trial: a quarter of the places for the time of a quick period
 
 
 class Change(NamedTuple):
@@ -52,11 +52,11 @@ class Change(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What is seen of a host, a few times a second.
+    """The observation of a host, made a few times a second.
 
     ``received``: bytes that have come from it since the run's start; ``running`` attempts now. ``cpu_s``:
-    processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: how long
-    the run is expected to last from now on. ``silent``: those running that have long waited for a first byte.
+    processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: the
+    expected rest of the run. ``silent``: running attempts that have long waited for a first byte.
     """
 
     now_s: float
@@ -68,7 +68,7 @@ class Reading(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """What it was before: the places, and the bytes a second with them."""
+    """The state before a trial: the places, and the bytes a second with them."""
 
     level: int
     rate_bps: float
@@ -86,9 +86,9 @@ class _Period:
 
 
 class _Served:
-    """How many connections were served: ``remembered`` of an earlier run, until more are; 0: not known.
+    """The served connections: ``remembered`` from an earlier run until more are served; 0: not known.
 
-    ``proven``: places that were all served when more were tried.
+    ``proven``: the places that were all served before more were tried.
     """
 
     __slots__ = ("proven", "remembered")
@@ -99,9 +99,9 @@ class _Served:
 
 
 class _Losses:
-    """What trials of fewer places than at the start have cost, as time of the run.
+    """The cost of trials with fewer places than at the start, as time of the run.
 
-    ``left_s``: what they still may; their share is of all the time that the run is expected to take.
+    ``left_s``: the time that they may still cost, out of a share of the run's whole expected time.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class _Losses:
         self.left_s = 0.0
 
     def count(self, reading: Reading, places: int) -> None:
-        """Count the time since the last look: of so many ``places``, each of which brings the same."""
+        """Add the time lost since the last look: the idle share of ``places``, if each brings the same."""
         if self._first_s is None:
             self._first_s = self._last_s = reading.now_s
         self._lost_s += (reading.now_s - self._last_s) * max(0.0, 1.0 - reading.running / max(places, 1))
@@ -122,8 +122,9 @@ class _Losses:
 class Width:
     """The places of one host: from ``start`` up to ``most``, or down to very few.
 
-    ``places``: attempts that may be under way. ``served``: an earlier run saw further ones hang; with these
-    the host begins. The first trial comes at once: if more are served now, the places climb, else it rests.
+    ``places``: attempts that may be under way. ``served``: so many connections were served in an earlier run
+    while further ones hung; the host begins with these. The first trial comes at once: if more are served
+    now, the places climb, else the next trial waits.
     """
 
     def __init__(self, start: int, most: int, served: int = 0) -> None:
@@ -132,27 +133,27 @@ class Width:
         self._start = start
         self._most = most
         self._climbs = most > start and not self._served.remembered  # no trial has failed yet
-        self._drowns = False  # with more places it was slower
-        self._is_relieved = False  # it has fewer than at the start because that was faster
-        self._is_fine = False  # relief goes on place by place
+        self._drowns = False  # whether the host was slower with more places
+        self._is_relieved = False  # whether it has fewer places than at the start because that was faster
+        self._is_fine = False  # whether relief continues place by place
         self._trial: _Trial | None = None
         self._goes_down = False
         self._quiet_until_s = 0.0
         self._hold_s = REMEMBERED_HOLD_S if self._served.remembered else FIRST_HOLD_S
         self._period: _Period | None = None
         self._losses = _Losses()
-        self._usual_bps = 0.0  # in the last period without a trial
+        self._usual_bps = 0.0  # the rate of the last period
 
     def note_end(self) -> None:
-        """An attempt completed."""
+        """Note that an attempt completed."""
         if self._period is not None:
             self._period.ends += 1
 
     def yield_place(self, now_s: float, served: int) -> Change | None:
         """Give a place up: a new connection hangs while the host serves ``served`` others.
 
-        A host that serves so many connections and no more lets the others wait. The way back is that of any
-        step up. Connections that hang on trial cost no place that was proven before.
+        A host that serves a limited number of connections lets the others wait. Later trials of a step up may
+        win the place back. Connections that hang during a trial cost no place that was proven before.
         """
         before, places = self.places, max(served, self._served.proven, self.places - 1)
         if served < FLOOR or places >= before:
@@ -163,7 +164,7 @@ class Width:
         return Change(before, places, "new connections hang while others are served")
 
     def look(self, reading: Reading, *, calm: bool) -> Change | None:
-        """Look at the host, a few times a second. Not ``calm``: it throttles, or all attempts are slow."""
+        """Look at the host, a few times a second. ``calm`` False: it throttles, or all attempts are slow."""
         now_s, running = reading.now_s, reading.running
         trial = self._trial
         is_cut = trial is not None and self.places < min(trial.level, self._start)
@@ -173,13 +174,13 @@ class Width:
             self._suspect_drowning(now_s)
         if trial is not None and self._costs_too_much(trial):
             self._end(now_s, trial.level, next_down=False)
-        if running > MORE * self.places:  # those of a trial that is over have to end first
+        if running > MORE * self.places:  # attempts of a trial that is over have to end first
             self._period = None
             return None
-        if running < 0.9 * self.places:  # a file ends just now, and the next has not begun
+        if running < 0.9 * self.places:  # a file has just ended, and the next has not begun
             self._period = None
             if self._trial is not None and now_s - self._trial.began_s > LONGEST_PERIOD_S / 2:
-                self._end(now_s, self._trial.level, next_down=False)  # there is no more to fetch there
+                self._end(now_s, self._trial.level, next_down=False)  # nothing more is left to fetch there
             return None
         if self._period is None:
             if now_s >= self._quiet_until_s:
@@ -190,7 +191,7 @@ class Width:
         came = reading.received - since.received
         large_steps = self._climbs or not calm or self._drowns or self.places < self._start
         least_s = DOUBLE_PERIOD_S if large_steps else PERIOD_S
-        if reading.silent > MOST_SILENT * running:  # places for which nobody sends tell nothing
+        if reading.silent > MOST_SILENT * running:  # places that get no bytes show nothing
             calm = False
             self._served.proven *= self._trial is not None
         seems_relieved = elapsed_s > 0 and self._says_relief(came / elapsed_s)
@@ -203,7 +204,7 @@ class Width:
         return self._judge_rate(now_s, came / elapsed_s, busy, calm=calm)
 
     def _may_probe(self, *, calm: bool) -> bool:
-        """Whether fewer places may be tried though nothing speaks for it."""
+        """Whether fewer places may be tried without any sign of drowning."""
         is_plain = self._trial is None and self.places == self._most == self._start
         return calm and is_plain and self._losses.left_s >= PROBE_S
 
@@ -214,7 +215,7 @@ class Width:
         return trial is not None and is_fewer and rate_bps >= (1 + RELIEF) * trial.rate_bps
 
     def _costs_too_much(self, trial: _Trial) -> bool:
-        """Whether a trial of fewer places that nothing speaks for lasts too long: attempts end too slowly."""
+        """Whether a trial of fewer places without signs of drowning lasts too long: attempts end slowly."""
         if self._drowns or self.places >= min(trial.level, self._start):
             return False
         return self._period is None and self._losses.left_s < 0
@@ -252,13 +253,13 @@ class Width:
             self._climbs, self._served.remembered = True, 0
         if places < min(before.level, self._start):
             self._climbs, self._goes_down, self._drowns, self._is_relieved = False, True, True, True
-        self._try(now_s, rate_bps, busy, calm=calm)  # on in the same direction, from what was just measured
+        self._try(now_s, rate_bps, busy, calm=calm)  # continue in the same direction, from this rate
         return Change(before.level, places, reason)
 
     def _refine(self, now_s: float, places: int) -> None:
-        """Go on after a step down to ``places`` that was too much: first place by place, then up again.
+        """Continue after a step down to ``places`` that was too much: first place by place, then up again.
 
-        Up at once, because the network may have recovered by itself at the first step.
+        The step up comes at once, because the network may have recovered by itself at the first step.
         """
         self._is_fine = not self._is_fine and places < self.places - 1
         self._drowns = self._goes_down = self._is_fine
@@ -266,22 +267,22 @@ class Width:
         self._quiet_until_s = now_s + DOUBLE_SETTLE_S
 
     def _suspect_drowning(self, now_s: float) -> None:
-        """Try fewer places soon: with more of them all became slow."""
+        """Try fewer places soon, as all attempts became slow with more."""
         self._drowns = True
         self._quiet_until_s = now_s + SETTLE_S
 
     def _least_gain(self, before: int, places: int) -> float:
-        """How much the rate must have grown, so that a step from ``before`` to ``places`` stays."""
+        """How much the rate must have grown for a step from ``before`` to ``places`` to stay."""
         if places < min(before, self._start):
             return MORE_RELIEF if self._is_relieved else RELIEF
         if places < before:
             return -WORTH * (before / places - 1)
         if self._is_relieved and places <= self._start:
-            return -MORE_RELIEF  # in doubt it gets back what it had
+            return -MORE_RELIEF  # in doubt the host gets its places back
         return (DOUBLE_WORTH if self._climbs else WORTH) * (places / before - 1)
 
     def _try(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> None:
-        """Try more places, or fewer. ``busy``: the share of its time for which our own thread computed."""
+        """Try more places, or fewer. ``busy``: the share of the time for which our own thread computed."""
         step = DOUBLE if self._climbs else STEP
         up = min(self._most, max(self.places + 1, int(self.places * step)))
         may_grow = calm and busy * (1.0 + self._least_gain(self.places, up)) <= 1.0
@@ -301,7 +302,7 @@ class Width:
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
 
     def _choose_fewer(self, rate_bps: float, *, calm: bool) -> int:
-        """The places of the next step down; as many as now if none is to be tried."""
+        """The places of the next step down; the present number if none is to be tried."""
         places, least = self.places, min(FLOOR, self._start)
         if self._start < places < self._most:
             return max(self._start, min(places - 1, int(places / STEP)))
@@ -310,7 +311,7 @@ class Width:
             return max(least, places - 1 if self._is_fine else int(places * share))
         is_steady = (
             abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
-        )  # a rate that grows does so anyway
+        )  # a rate that grows anyway would look like relief
         may_probe = is_steady and self._may_probe(calm=calm)
         return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 

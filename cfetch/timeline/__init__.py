@@ -1,33 +1,32 @@
 """The timeline (RFC-79): plans on disk, guarded against a second execution, rolled back when one has died.
 
-Read in this order: ``states.py`` (what an instant is; one rename per change), ``rules.py`` (who may do
-what), ``heartbeat.py`` (who lives), ``attempts.py`` (where epochs write, and how they are fenced off),
-``lock.py``, ``store.py`` (instants on disk), ``records.py`` (what their files hold), ``ballast.py`` (room on
-a full disk); then the verbs: ``execution.py``, ``rollback.py``, ``clean.py``, ``archive.py``. ``table.py``
-puts the parts together.
+Read in this order: ``states.py`` (the states of an instant; one rename per change), ``rules.py`` (what may be
+done in which state), ``heartbeat.py`` (which owner lives), ``attempts.py`` (where epochs write, and how they
+are fenced off), ``lock.py``, ``store.py`` (instants on disk), ``records.py`` (the contents of their files),
+``ballast.py`` (room on a full disk); then the verbs: ``execution.py``, ``rollback.py``, ``clean.py``,
+``archive.py``. ``table.py`` puts the parts together.
 ``files.py`` and ``owner.py`` are the edges to the machine.
 
 ::
 
     start, under the table lock:  completed? -> its record      live heartbeat? -> Held, names the owner
                                   else claim a new epoch (one rename), write the first heartbeat
-    start, outside the lock:      roll back what dead epochs left, salvage useful parts, move to inflight
-    run:                          a heartbeat every interval; who cannot beat in time stops by itself
+    start, outside the lock:      roll back dead epochs' attempts, salvage useful parts, move to inflight
+    run:                          a heartbeat every interval; an owner that cannot beat in time stops itself
     end:                          commit (all in place: completed), release (to be continued), or fail
 
-Two fences make it safe, and neither is a lock or a clock. A change of state is a rename from a name that
-holds the epoch, so a run whose plan was taken over cannot change it any more. And taking a plan over
-removes the dead epoch's directories, so that run can neither begin nor publish a file. Heartbeats and the
-table lock only decide when to try, and tell people who holds what.
+Two fences make it safe, and neither is a lock or a clock. First, a change of state is a rename from a name
+that holds the epoch, so a run whose plan was taken over cannot change it any more. Second, the run that takes
+a plan over removes the dead epoch's directories, so the old run can neither begin nor publish a file.
+Heartbeats and the table lock only decide when to try, and tell people who holds a plan.
 
 When it fails: a crash at any step leaves an instant in one of the states of ``states.py``, and the next run
-goes on from there; nothing here ever looks at a final path. An observer judges a heartbeat by its counter,
+continues from there; no code here ever looks at a final path. An observer judges a heartbeat by its counter,
 on its own monotonic clock; a process of this machine whose pid is gone is dead at once.
 
 Where to change: what ``plan clean`` does with an instant, and the reason it gives, is ``to_clean`` in
 ``rules.py``; ``clean.py`` carries it out: removable plans that nobody runs are rolled back once they are
-older than the delay, completed ones go to the archive, immutable ones wait. What it removes from the disk
-(directories of dead attempts, old heartbeats, frozen plans of completed instants) is ``_sweep`` in
-``clean.py`` and ``_undo`` in ``rollback.py``. Tested on ext4 and tmpfs;
-network file systems were not tried.
+older than the delay, completed ones go to the archive, immutable ones wait. ``_sweep`` in ``clean.py`` and
+``_undo`` in ``rollback.py`` remove files from the disk (directories of dead attempts, old heartbeats, frozen
+plans of completed instants). The room was tested on ext4 and tmpfs, not on network file systems.
 """

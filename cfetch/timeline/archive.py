@@ -1,4 +1,4 @@
-"""Completed instants leave the timeline for archive files, so that listing it stays fast for years.
+"""Moves completed instants from the timeline to archive files, so that listing it stays fast for years.
 
 An archive file, ``timeline/archive/<first>_<last>_<tail>.jsonl``, holds up to ``FILE_INSTANTS`` instants, one
 a line. It is written whole and flushed, under a name that nobody else uses, before its instants leave.
@@ -19,7 +19,7 @@ from cfetch.timeline.store import RECORDS, TIMELINE
 from cfetch.timeline.table import Table, on_this_machine
 
 ARCHIVE = f"{TIMELINE}/archive"
-FILE_INSTANTS = 1000  # some 0.5 MB: read at once, and small enough to lose nothing by a kill
+FILE_INSTANTS = 1000  # some 0.5 MB: quickly read, and small enough to write in one piece
 
 
 class _Line(msgspec.Struct):
@@ -29,7 +29,7 @@ class _Line(msgspec.Struct):
 
 
 def archive(table: Table, older_than_s: float, *, only: Collection[str] | None = None) -> list[Entry]:
-    """Move what was completed by instants older than this, or by some of them; those that were moved.
+    """Archive completed instants of at least this age; ``only``: some of them. Returns those moved.
 
     Raises LocalFault.
     """
@@ -55,7 +55,7 @@ def _archive_file(table: Table, entries: list[Entry]) -> list[Entry]:
     for entry in entries:
         with suppress(FileNotFoundError):  # another cleaner was faster
             record = _record(table, entry)
-            if record is not None:  # what cannot be read stays where it is, to be looked at
+            if record is not None:  # an unreadable instant stays where it is, for a person to look at
                 line = _Line(entry.instant, entry.action, msgspec.Raw(msgspec.json.encode(record)))
                 lines.append(msgspec.json.encode(line) + b"\n")
                 taken.append(entry)

@@ -1,15 +1,15 @@
 """The directories in which attempts write, and how a dead attempt is rolled back: the second fence.
 
-An epoch writes only into ``attempts/<instant>/<epoch>/``, on each volume, and publishes by renaming out of
-it. Where it is many processes, each has a directory ``t<number>`` of its own in there. Rolling an epoch back
-empties that directory and removes it. After that its owner, should it wake up, can neither publish (the part
-has gone) nor begin a part (the directory has gone): the kernel says no, per file, and no lock has to be taken
-for each. No rollback ever looks at a final path.
+An epoch writes only into ``attempts/<instant>/<epoch>/``, on each volume, and publishes by a rename out of
+it. If an epoch has many processes, each has its own directory ``t<number>`` in there. A rollback of an epoch
+empties that directory and removes it. If its owner wakes up later, it can neither publish (the part has gone)
+nor begin a part (the directory has gone): the kernel refuses it, file by file, without a lock for each. No
+rollback ever looks at a final path.
 
-What is worth keeping goes to ``attempts/<instant>/<new epoch>-<old epoch>/`` under its old name. A part of an
-owner who is proved gone is moved. One of an owner who may only be stopped is copied: it might still hold the
-file open, and write into what its successor goes on with. So are those of its tasks in any case, which are
-other processes: that of a dead task is moved only by the owner who has reaped it.
+Useful parts go to ``attempts/<instant>/<new epoch>-<old epoch>/`` under their old names. A part of an owner
+that is proved gone is moved. A part of an owner that may only be stopped is copied: that owner might still
+hold the file open, and write into the file that its successor continues. Parts of tasks are always copied, as
+tasks are other processes: only the owner that has reaped a dead task moves its parts.
 """
 
 import errno
@@ -22,8 +22,8 @@ from cfetch.errors import LocalFault
 from cfetch.timeline.files import Files
 
 ATTEMPTS = "attempts"
-ELSEWHERE = "elsewhere"  # beside the epochs of an instant whose timeline lies in another directory
-MAX_SWEEPS = 1000  # of one directory; a stopped owner that wakes up can add a part between two of them
+ELSEWHERE = "elsewhere"  # marks the attempts of an instant whose timeline is in another directory
+MAX_SWEEPS = 1000  # of one directory; a stopped owner that wakes up can add a part between two sweeps
 _TASK = re.compile("t[0-9]{1,18}")
 _DIRECTORY = re.compile(r"([1-9][0-9]{0,17})(?:-([1-9][0-9]{0,17}))?")
 
@@ -31,7 +31,7 @@ _DIRECTORY = re.compile(r"([1-9][0-9]{0,17})(?:-([1-9][0-9]{0,17}))?")
 class DeadAttempt(NamedTuple):
     """A directory of a dead attempt.
 
-    ``volume`` is its number, ``path`` is below that volume's state directory; ``read`` is for small files.
+    ``volume`` is the volume's number, ``path`` is below its state directory; ``read`` is for small files.
     """
 
     volume: int
@@ -51,7 +51,7 @@ class Attempts:
         self._volumes = volumes
 
     def make(self, instant: str, epoch: int) -> None:
-        """The directory to which ``epoch`` writes, on every volume."""
+        """Make the directory to which ``epoch`` writes, on every volume."""
         for files in self._volumes:
             _make(files, f"{ATTEMPTS}/{instant}/{epoch}")
 
@@ -60,7 +60,7 @@ class Attempts:
         return any(_dead_directories(files, instant, below) for files in self._volumes)
 
     def are_elsewheres(self, instant: str) -> bool:
-        """Whether they belong to a timeline in another state directory, which has marked them so."""
+        """Whether the attempts belong to a timeline in another state directory, which has marked them."""
         return any(ELSEWHERE in files.names(f"{ATTEMPTS}/{instant}") for files in self._volumes)
 
     def instants(self) -> set[str]:
@@ -75,9 +75,9 @@ class Attempts:
         salvage: Salvage | None = None,
         gone_epoch: int | None = None,
     ) -> None:
-        """Remove what epochs lower than ``below`` have left, but for what ``salvage`` wants to keep.
+        """Remove all that epochs lower than ``below`` have left, except the parts that ``salvage`` keeps.
 
-        ``gone_epoch``: its owner can write no more. May be done twice, and by two at a time.
+        ``gone_epoch``: the epoch whose owner can write no more. It may run twice, and twice at a time.
         """
         for volume, files in enumerate(self._volumes):
             for name in _dead_directories(files, instant, below):
@@ -93,19 +93,19 @@ class Attempts:
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
     def end(self, instant: str, below: int) -> None:
-        """Remove what epochs lower than ``below`` have left, and the mark of a run: the instant is over."""
+        """Remove all that epochs lower than ``below`` have left, and the mark, as the instant is over."""
         self.roll_back(instant, below)
         self.unmark(instant)
 
     def unmark(self, instant: str) -> None:
-        """Take away what a killed run has marked as its own; for the owner of a timeline where it is over."""
+        """Remove the mark of a killed run; for the owner of a timeline in which the instant is over."""
         for files in self._volumes:
             with suppress(FileNotFoundError):
                 files.unlink(f"{ATTEMPTS}/{instant}/{ELSEWHERE}")
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
     def keep_task(self, instant: str, epoch: int, task: int, salvage: Salvage) -> None:
-        """Keep what a task has left that is dead for certain, for another one of the same, live epoch."""
+        """Keep the parts of a task that is certainly dead, for another task of the same, live epoch."""
         path = f"{ATTEMPTS}/{instant}/{epoch}"
         for volume, files in enumerate(self._volumes):
             if f"t{task}" in files.names(path):
@@ -113,7 +113,7 @@ class Attempts:
                 _empty(files, f"{path}/t{task}", keep, f"{path}-{epoch}", move=True)
 
     def remove(self, instant: str, epoch: int) -> None:
-        """Take away an epoch's own directories where they are empty: it has ended in good order."""
+        """Remove an epoch's own directories if they are empty, as it has ended in good order."""
         for files in self._volumes:
             for name in _dead_directories(files, instant, epoch + 1):
                 for task in _tasks(files, f"{ATTEMPTS}/{instant}/{name}"):
@@ -138,7 +138,7 @@ def _dead_directories(files: Files, instant: str, below: int) -> list[str]:
 
 
 def _tasks(files: Files, path: str) -> list[str]:
-    """The directories of tasks in an epoch's."""
+    """The directories of tasks in the directory of an epoch."""
     return [f"{path}/{name}" for name in files.names(path) if _TASK.fullmatch(name)]
 
 
@@ -153,17 +153,17 @@ def _make(files: Files, path: str) -> None:
     with suppress(FileNotFoundError):
         files.make_directory(path)
         return
-    files.make_directory(path)  # again: somebody has just tidied up the empty directory above it
+    files.make_directory(path)  # again, as another process has just removed the empty directory above it
 
 
 def _empty(files: Files, path: str, keep: Collection[str], kept_in: str, *, move: bool) -> None:
-    """Empty ``path`` and remove it; its owner may be at work in it, and is met with FileNotFoundError."""
+    """Empty ``path`` and remove it; an owner that still works in it then gets FileNotFoundError."""
     if keep:
         _make(files, kept_in)
     for _ in range(MAX_SWEEPS):
-        for task in _tasks(files, path):  # its owner has begun another one meanwhile
+        for task in _tasks(files, path):  # tasks that its owner has begun meanwhile
             _empty(files, task, (), kept_in, move=move)
-        kept = set(files.names(kept_in))  # from where it was written; one that was copied before may be torn
+        kept = set(files.names(kept_in))  # taken from where they were written; a copy of a copy may be torn
         for name in sorted(files.names(path)):
             with suppress(FileNotFoundError, FileExistsError):
                 if name not in keep or name in kept:

@@ -1,8 +1,7 @@
-"""Room on a full disk: a small file beside the timeline, which is let go when nothing else is free.
+"""Room on a full disk: a small file beside the timeline, which is removed when no other space is free.
 
-To free space takes space: a lock, the record of a rollback, heartbeats. Every run leaves the ballast there.
-``plan list``, ``plan clean`` and ``plan rollback`` let it go where the disk is full, and put it back at the
-end.
+To free space needs space: a lock, the record of a rollback, heartbeats. Every run leaves the ballast there.
+``plan list``, ``plan clean`` and ``plan rollback`` remove it if the disk is full, and put it back at the end.
 """
 
 import os
@@ -17,17 +16,17 @@ BALLAST_BYTES = 64 << 10  # sixteen blocks of 4 KiB; a rollback makes six files
 
 
 def leave_ballast(files: Files, name: str = BALLAST) -> bool:
-    """Put the ballast beside the timeline, if there is room; whether it has been put there now."""
+    """Put the ballast beside the timeline, if there is room. Returns whether it was put there now."""
     with suppress(OSError):
-        files.create(name, os.urandom(BALLAST_BYTES))  # nothing that a file system could compress
+        files.create(name, os.urandom(BALLAST_BYTES))  # a file system cannot compress random bytes
         return True
     return False
 
 
 @contextmanager
 def use_ballast(files: Files, token: str) -> Iterator[None]:
-    """Let the ballast go for as long as this lasts, if the disk is full. ``token`` is this process's own."""
-    probe = f"{LOCK}.{token}.room"  # a cleaner removes what begins so a day after its maker has died
+    """Remove the ballast while this context lasts, if the disk is full. ``token`` is this process's own."""
+    probe = f"{LOCK}.{token}.room"  # a cleaner removes files with this prefix when they are a day old
     if leave_ballast(files, probe):
         files.unlink(probe)
     else:

@@ -1,9 +1,9 @@
-"""Clean, lazily, in RFC-79's two steps: schedule rollbacks under the lock, execute them outside it.
+"""Cleans lazily, in RFC-79's two steps: it schedules rollbacks under the lock and executes them outside it.
 
 Each rollback is scheduled in a transaction of its own, which looks at its target again: the lock is held for
 a few file operations however many instants there are, and an executor that came first is seen. Every instant
-is explained, kept or not. Afterwards completed instants go to the archive, and what crashes have left goes
-away.
+is explained, kept or not. Afterwards completed instants go to the archive, and the leftovers of crashes are
+removed.
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ from cfetch.timeline.rules import Cleaning, View, to_clean
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wall_s, parse
 from cfetch.timeline.table import POLL_S, Table, on_this_machine
 
-ORPHAN_AGE_S = 86400.0  # nobody takes a day between two file operations, or between plan file and timeline
+ORPHAN_AGE_S = 86400.0  # no process takes a day from one file operation to the next, or from plan to timeline
 _EVERY_EPOCH = 10**18
 
 
@@ -40,10 +40,10 @@ class _Seen(NamedTuple):
 
 
 def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False) -> list[Explained]:
-    """Roll back what died, archive what was completed ``keep_s`` ago or earlier; explain every instant.
+    """Roll back removable plans, archive completed instants of age ``keep_s``; explain every instant.
 
-    ``delay_s``: how old a removable plan must be. Heartbeats that look dead but are not proved so are
-    watched, for as long as they say. Raises LocalFault.
+    ``delay_s``: how old a removable plan must be. Heartbeats that look dead without proof are watched, for as
+    long as they state. Raises LocalFault.
     """
     explained: list[Explained] = []
     rollbacks: list[str] = []
@@ -71,7 +71,7 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
             with on_this_machine("cannot remove a rollback"), suppress(FileNotFoundError):
                 table.store.move(entry, Event.REMOVE)
     for instant in rollbacks:
-        with suppress(Held):  # another cleaner is at it
+        with suppress(Held):  # another cleaner executes it
             execute(table, instant)
     if not dry_run:
         tidy_up(table, keep_s)
@@ -79,7 +79,7 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
 
 
 def tidy_up(table: Table, keep_s: float) -> None:
-    """Archive what was completed ``keep_s`` ago or earlier, and remove what no instant needs; never waits.
+    """Archive completed instants of age ``keep_s``, and remove what no instant needs; watch no heartbeat.
 
     Raises LocalFault.
     """
@@ -91,7 +91,7 @@ def tidy_up(table: Table, keep_s: float) -> None:
 
 
 def _look(table: Table, delay_s: float) -> list[_Seen]:
-    """All instants with their views; waits until it is certain who is dead, where that matters."""
+    """All instants with their views; waits until it is certain which owners are dead, if that matters."""
     while True:
         with on_this_machine("cannot read the timeline"):
             seen = _look_once(table)
@@ -113,7 +113,7 @@ def _look_once(table: Table) -> list[_Seen]:
     kinds: dict[Entry, Kind | None] = {}
     condemned: set[str] = set()
     for entry in entries:
-        with suppress(FileNotFoundError):  # it moves on while we look: then it is not ours to clean
+        with suppress(FileNotFoundError):  # an instant that changes while we look is not ours to clean
             if entry.state is State.COMPLETED:
                 kinds[entry] = None
             elif entry.action is Action.DOWNLOAD:
@@ -136,9 +136,9 @@ def _look_once(table: Table) -> list[_Seen]:
 def _sweep(table: Table, now_s: float) -> None:
     """Remove what no pending instant needs: attempts, heartbeats, frozen plans, temporary files of the dead.
 
-    ``now_s`` is by the file system's clock, which has dated the files.
+    ``now_s`` is by the file system's clock, which also dates the files.
     """
-    twice = (*table.store.entries(), *table.store.entries())  # else a live one that just moves looks gone
+    twice = (*table.store.entries(), *table.store.entries())  # one scan may miss an instant that just moves
     entries = {entry.instant: entry for entry in twice}
 
     def is_over(instant: str) -> bool:
@@ -146,7 +146,7 @@ def _sweep(table: Table, now_s: float) -> None:
         if entry is not None:
             return entry.state is State.COMPLETED
         if parse(f"{instant}.download.completed") is None:
-            return False  # no instant's name: somebody else's
+            return False  # this is no instant's name, so it is not ours
         return table.node.wall() - instant_wall_s(instant) >= ORPHAN_AGE_S
 
     for instant in filter(is_over, table.attempts.instants()):
@@ -156,8 +156,8 @@ def _sweep(table: Table, now_s: float) -> None:
     for directory in files.names(PLANS):
         instant = directory.removeprefix(
             "."
-        )  # with a dot: of the run that was freezing it, and nobody else's
-        # The dead put nothing on the timeline any more, so the entry is looked for after that is known.
+        )  # with a dot: only the run that was freezing it uses this directory
+        # A dead owner puts nothing on the timeline any more, so the entry is looked for after its death.
         is_orphan = _is_signed_by_the_dead(table, directory) and (
             directory != instant or table.store.entry(instant) is None
         )

@@ -1,4 +1,4 @@
-"""Executing a plan under RFC-79's guard: schedule, start, commit, release, fail.
+"""Executes a plan under RFC-79's guard: schedule, start, commit, release, fail.
 
 Start, under the table lock (the RFC's steps, but *completed* is looked at first)::
 
@@ -6,13 +6,13 @@ Start, under the table lock (the RFC's steps, but *completed* is looked at first
     look at its heartbeat         live: Held, which names the owner
     removable, and inflight or    UsageError: it can only be rolled back
       named by a pending rollback
-    claim it in a new epoch       one rename, which fails for all but one, even where the lock was lost
-    first heartbeat               is there before the lock is given back
+    claim it in a new epoch       one rename, which succeeds for one only, even if the lock was lost
+    first heartbeat               exists before the lock is given back
 
-and outside it: roll back what dead epochs have left (a rollback that its executor did not finish goes on),
-make the epoch's own directory, move to inflight. That last move fails if somebody has claimed the plan
-meanwhile, and by then nothing has been written. Commit is a rename from a name that holds the epoch, so a
-stopped owner that wakes up after its successor's claim cannot commit; ``attempts`` keeps it from publishing.
+and outside it: roll back what dead epochs have left (an unfinished rollback is continued), make the epoch's
+own directory, move to inflight. That last move fails if another run has claimed the plan meanwhile, and
+nothing has been written by then. Commit is a rename from a name that holds the epoch, so a stopped owner that
+wakes up after its successor's claim cannot commit; ``attempts`` keeps it from publishing.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ TAKEN_OVER = "another run has taken it over"
 
 
 class Completed(NamedTuple):
-    """The plan was brought to its end before. ``record`` says by whom; None if it cannot be read."""
+    """A plan that was completed before. ``record`` says by which owner; None if it cannot be read."""
 
     instant: str
     record: PlanRecord | None
@@ -61,7 +61,7 @@ def schedule(table: Table, instant: str, record: PlanRecord) -> str:
     if pending is not None:
         return pending
     with on_this_machine("cannot schedule the plan"), table.lock.hold():
-        pending, _ = _find_pending(table, record, read)  # only what has come since: the lock is short
+        pending, _ = _find_pending(table, record, read)  # only new instants, so that the lock is held briefly
         if pending is not None:
             return pending
         table.store.put(Entry(instant, Action.DOWNLOAD, State.REQUESTED), record)
@@ -77,7 +77,7 @@ def _find_pending(table: Table, record: PlanRecord, passed: set[str]) -> tuple[s
             is_pending = entry.action is Action.DOWNLOAD and entry.state is not State.COMPLETED
             if not is_pending or entry.instant in passed:
                 continue
-            with suppress(FileNotFoundError):  # it has moved on: look at it again under the lock
+            with suppress(FileNotFoundError):  # it has changed its state: look at it again under the lock
                 other = table.store.read_plan(entry)
                 seen.add(entry.instant)
                 if other is None or (other.kind, other.fingerprint) != (record.kind, record.fingerprint):
@@ -97,13 +97,13 @@ def start(
 ) -> "Execution | Completed":
     """Claim a plan for this process, clear up after dead attempts, and begin.
 
-    A heartbeat that looks dead but is not proved so is watched until it has moved, or has stood still for as
-    long as it says itself; ``waiting`` is told each time.
+    A heartbeat that looks dead without proof is watched until its count changes, or has stood still for as
+    long as it states; ``waiting`` is called each time.
 
     Raises:
-        Held: another live run has it.
+        Held: another live run has the plan.
         UsageError: there is no such plan, or it can only be rolled back.
-        LocalFault: this machine says no.
+        LocalFault: a file operation failed on this machine.
     """
     claim = when_free(table, lambda: _claim(table, instant), waiting)
     if isinstance(claim, Completed):
@@ -119,14 +119,14 @@ def start(
 
 
 def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
-    """Undo a plan's dead attempts and keep nothing: an immutable plan is requested again, another is gone.
+    """Undo a plan's dead attempts and keep nothing: an immutable plan stays requested, a removable one goes.
 
     ``remove``: an immutable plan leaves the timeline too, as nobody wants it any more.
 
     Raises:
-        Held: a live run has it.
+        Held: a live run has the plan.
         UsageError: there is no such plan, or it is completed.
-        LocalFault: this machine says no.
+        LocalFault: a file operation failed on this machine.
     """
     with on_this_machine("cannot read the timeline"):
         entry = existing(table, table.store.entries(), instant)
@@ -195,7 +195,7 @@ class Execution:
 
     @property
     def instant(self) -> str:
-        """The plan's."""
+        """The plan's instant."""
         return self._entry.instant
 
     @property
@@ -205,12 +205,12 @@ class Execution:
 
     @property
     def run_id(self) -> str:
-        """Names this execution and no other."""
+        """The unique name of this execution."""
         return f"{self.instant}.{self.epoch}"
 
     @property
     def staging(self) -> str:
-        """Where parts are written, below each volume's state directory; it is there already."""
+        """The directory of the parts, below each volume's state directory; it exists already."""
         return f"{ATTEMPTS}/{self.instant}/{self.epoch}"
 
     def check(self) -> None:
@@ -228,11 +228,11 @@ class Execution:
             raise self._explain_loss(TAKEN_OVER)
 
     def commit(self, *, files: int, size_bytes: int) -> None:
-        """Complete the plan: all that has to be is published and durable. After this the execution is over.
+        """Complete the plan, whose files are all published and durable. After this the execution is over.
 
         Raises:
             Held: another run has taken the plan over.
-            LocalFault: the heartbeat was lost, or the disk says no; the plan stays pending.
+            LocalFault: the heartbeat was lost, or the disk failed; the plan stays pending.
         """
         table = self._table
         completion = table.completion(self.epoch, files=files, size_bytes=size_bytes)
@@ -240,7 +240,7 @@ class Execution:
             with on_this_machine(f"cannot complete plan {self.instant}"), table.lock.hold():
                 self.check()
                 done = table.store.move(self._entry, Event.COMMIT, self.record.kind)
-                with suppress(OSError):  # it is completed, and who did it is a matter for people
+                with suppress(OSError):  # the plan is completed anyway; the record is only for people
                     table.store.enrich(done, msgspec.structs.replace(self.record, completion=completion))
         except FileNotFoundError:
             raise self._explain_loss(TAKEN_OVER) from None
@@ -260,13 +260,13 @@ class Execution:
         self._pulse.remove()
 
     def release(self) -> None:
-        """Give the plan back, to be started at once by anybody: nothing of this process writes any more."""
+        """Give the plan back; any run may start it at once, as nothing of this process writes any more."""
         self._beating.stop()
         self._pulse.end(released=True)
         self._tidy_up()
 
     def fail(self) -> None:
-        """Give up although something of this execution may still write: the heartbeat is left to expire."""
+        """Give up while parts of this execution may still write: the heartbeat is left to expire."""
         self._beating.stop()
         self._pulse.end()
 
@@ -301,7 +301,7 @@ class Execution:
             self._table.attempts.remove(self.instant, self.epoch)
 
     def _explain_loss(self, why: str) -> Held | LocalFault:
-        """End this execution, and find out who has the plan now: the error to raise."""
+        """End this execution, and find out who has the plan now. Returns the error to raise."""
         self.fail()
         table = self._table
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""The file operations that the timeline is made of, beneath one held directory.
+"""The file operations that the timeline uses, beneath one held directory.
 
-They are few, so that a simulation can stand in for them and crash at each. Paths are relative, with ``/``; no
-component is followed if it is a symlink. ``OSError`` comes out as it is: ``FileNotFoundError`` and
-``FileExistsError`` are how the timeline learns that somebody else was faster.
+They are few, so that a simulation can replace them and crash at each. Paths are relative, with ``/``; no
+component is followed if it is a symlink. ``OSError`` is not converted: ``FileNotFoundError`` and
+``FileExistsError`` show the timeline that another process was faster.
 """
 
 import os
@@ -18,8 +18,8 @@ from cfetch.storage.files import local_fault, make_private
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-PRIVATE = 0o600  # a plan's manifest names where the data comes from; whatever the umask says
-MAX_READ_BYTES = 8 << 20  # an archive file is under 1 MiB; a stranger's of this name must not fill the memory
+PRIVATE = 0o600  # a plan's manifest names the data's sources, so the umask must not widen this
+MAX_READ_BYTES = 8 << 20  # an archive file is under 1 MiB; a foreign file must not fill the memory
 
 
 class Files(Protocol):
@@ -29,12 +29,12 @@ class Files(Protocol):
         """Make a new file; ``flush``: its bytes survive a power cut (its name does by ``flush_names``)."""
 
     def read(self, path: str) -> bytes:
-        """All of a file."""
+        """Read all of a file."""
 
     def rewrite(self, path: str, head: bytes, data: bytes) -> None:
         """Write ``data``, of the same length, over a file that begins with ``head``.
 
-        Never makes a file, and never touches another one that stands there by now.
+        It never makes a file, and never changes another file that has this name by now.
 
         Raises:
             FileNotFoundError: no file that begins with ``head`` is there.
@@ -72,7 +72,7 @@ class LocalFiles:
     """A directory of this machine, held open: moving it away does not make cfetch write elsewhere."""
 
     def __init__(self, root: Path) -> None:
-        """Makes ``root`` where it is missing. Raises LocalFault: also where others could write in it."""
+        """Make ``root`` if it is missing. Raises LocalFault, also if others could write in it."""
         self.root = root
         try:
             is_new = not root.exists()
@@ -105,12 +105,12 @@ class LocalFiles:
                 os.close(descriptor)
 
     def read(self, path: str) -> bytes:
-        """All of a file."""
+        """Read all of a file."""
         with (
             self._open(path, os.O_RDONLY) as descriptor,
             os.fdopen(descriptor, "rb", closefd=False) as file,
         ):
-            size_bytes = os.fstat(descriptor).st_size  # a buffer of the most would be made in full each time
+            size_bytes = os.fstat(descriptor).st_size  # otherwise each read would allocate the whole maximum
             return file.read(min(size_bytes, MAX_READ_BYTES))
 
     def rewrite(self, path: str, head: bytes, data: bytes) -> None:
@@ -118,7 +118,7 @@ class LocalFiles:
         with self._open(path, os.O_RDWR) as descriptor:
             if os.pread(descriptor, len(head), 0) != head:
                 raise FileNotFoundError(path)
-            os.pwrite(descriptor, data, 0)  # closing carries it to a network file system's server
+            os.pwrite(descriptor, data, 0)  # closing sends it to a network file system's server
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, in one step; a file that has it is replaced."""

@@ -1,13 +1,13 @@
-"""Heartbeats: how an owner shows that it lives, and how others judge it.
+"""Heartbeats: an owner shows with them that it lives, and others judge them.
 
-One file per instant, ``heartbeats/<instant>.json``. The first beat puts it there before the work begins;
-every further one is written over it in place, and only while it is still the owner's own. So a late beat can
-neither bring back a file that was removed nor disturb a successor's. Beats are not flushed: a power cut that
-loses one has ended its owner too, and a flush could hang for a minute behind the very bytes that are being
+There is one file per instant, ``heartbeats/<instant>.json``. The first beat makes it before the work begins;
+every further beat is written over it in place, and only while the file is still the owner's own. So a late
+beat can neither bring back a removed file nor disturb a successor's. Beats are not flushed: a power cut that
+loses a beat has ended its owner too, and a flush could hang for a minute behind the bytes that are being
 downloaded.
 
 Owner and observers never compare clocks. The owner counts; an observer remembers a count and its own
-monotonic time, and calls the owner dead when the count has not changed for the time the beat itself states.
+monotonic time, and takes the owner for dead when the count has not changed for the time that the beat states.
 The owner measures the same time from before its last write, so it knows first, and then never beats again.
 """
 
@@ -25,20 +25,20 @@ from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
 
 HEARTBEATS = "heartbeats"
-STOP_S = 1.0  # a beat that is just being written is given so long to end; one that hangs is left behind
+STOP_S = 1.0  # a beat that is being written gets so long to end; a hanging one is abandoned
 
 Pause = Callable[[threading.Event, float], bool]
 """Waits for the event, at most so many seconds; whether it came."""
 
 
 class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
-    """``interval_s`` between beats, and how many may be missed. Raises ConfigError."""
+    """``interval_s`` between beats, and the number of beats that may be missed. Raises ConfigError."""
 
     interval_s: float = 60.0
     misses: int = 2
 
     def __post_init__(self) -> None:
-        if not 1.0 <= self.interval_s <= 3600.0:  # faster is load without use, slower is no guard
+        if not 1.0 <= self.interval_s <= 3600.0:  # shorter is useless load, longer guards nothing
             raise ConfigError(f"heartbeat_interval is {self.interval_s} s; it must be from 1 s to 1 h")
         if not 0 <= self.misses <= 100:
             raise ConfigError(f"heartbeat_misses is {self.misses}; it must be from 0 to 100")
@@ -50,12 +50,12 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pause_s(self) -> float:
-        """Between two beats: where none may be missed, the next has to come well before the expiry."""
+        """Seconds between two beats; if none may be missed, the next must come well before the expiry."""
         return min(self.interval_s, self.expiry_s / 2)
 
 
 def look(files: Files, instant: str, now_s: float) -> tuple[Beat | None, float | None]:
-    """The beat of an instant and its age: seconds, where ``now_s`` is by the file system's clock."""
+    """The beat of an instant and its age in seconds; ``now_s`` is by the file system's clock."""
     path = f"{HEARTBEATS}/{instant}.json"
     try:
         return read_beat(files.read(path)), now_s - files.modified_s(path)
@@ -84,12 +84,12 @@ class Pulse:
         self._monotonic = monotonic
         self._guard = threading.Lock()  # never held while a file is touched
         self._counter = 0
-        self._good_s = 0.0  # before the last beat that was written
+        self._good_s = 0.0  # the time before the last successful write of a beat
         self._lost: str | None = None
         self._ended = False
 
     def first(self) -> None:
-        """Put the beat there, whole, in place of a dead one's. Raises OSError."""
+        """Write the first beat in one step, in place of a dead owner's. Raises OSError."""
         self._files.make_directory(HEARTBEATS)
         self._good_s = self._monotonic()
         with suppress(FileNotFoundError):
@@ -98,7 +98,7 @@ class Pulse:
         self._files.rename(self._temporary, self._path)
 
     def beat(self) -> None:
-        """Count on. A beat that cannot be written is missed; that it is lost, ``lost`` tells."""
+        """Write the next count. A beat that cannot be written is missed; ``lost`` shows a lost pulse."""
         began_s = self._monotonic()
         with self._guard:
             if self._ended or self._is_lost():
@@ -114,12 +114,12 @@ class Pulse:
         except OSError:
             return
         with self._guard:
-            if not self._is_lost():  # else this write hung for too long: others may have given us up
+            if not self._is_lost():  # otherwise this write hung for too long: others may take us for dead
                 self._good_s = max(self._good_s, began_s)
 
     @property
     def lost(self) -> str | None:
-        """Why this is no longer a sign of life; None while it is one. Once lost it stays lost."""
+        """The reason why this is no longer a sign of life; None while it is. A lost pulse stays lost."""
         with self._guard:
             return self._lost if self._is_lost() else None
 
@@ -129,7 +129,7 @@ class Pulse:
             return 0.0 if self._lost else max(0.0, self._good_s + self._expiry_s - self._monotonic())
 
     def end(self, *, released: bool = False) -> None:
-        """No further beats. ``released``: nothing of the owner writes any more; others may begin at once."""
+        """End the beats. ``released``: nothing of the owner writes any more; others may begin at once."""
         with self._guard:
             self._ended = True
             counter = self._counter + 1
@@ -140,7 +140,7 @@ class Pulse:
                 )
 
     def remove(self) -> None:
-        """The instant is over, and its beat with it; another's beat stays. Never raises OSError."""
+        """Remove the beat, as the instant is over; another owner's beat stays. Never raises OSError."""
         self.end()
         with suppress(OSError):
             if self._files.read(self._path).startswith(self._head):
@@ -155,8 +155,8 @@ class Pulse:
 class BeatThread:
     """Beats every ``interval_s`` from a thread of its own, so a busy event loop does not look dead.
 
-    Each beat is written by a fresh thread: one that hangs in a sick file system keeps nobody else from
-    beating. ``on_lost`` is called once, from the thread, as soon as the pulse is lost.
+    Each beat is written by a fresh thread, so that a thread that hangs in a sick file system does not stop
+    the timer. ``on_lost`` is called once, from this thread, as soon as the pulse is lost.
     """
 
     def __init__(
@@ -176,13 +176,13 @@ class BeatThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """No further beats begin."""
+        """Begin no further beats."""
         self._stopped.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(STOP_S)
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they must wake the main thread
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # signals must wake the main thread
         hangs = False
         while hangs or not self._pause(self._stopped, min(self._interval_s, self._pulse.left_s())):
             if self._stopped.is_set():
@@ -205,14 +205,14 @@ class Verdict(NamedTuple):
     """Knowledge of an owner. ``age_s``: the age of its beat by the file system's clock, for people."""
 
     is_live: bool
-    is_gone: bool  # and nothing of it can write any more
-    is_certain: bool  # a live one has shown itself alive; else only time will tell
+    is_gone: bool  # it is proved that nothing of the owner can write any more
+    is_certain: bool  # False: the owner may be dead, and only more time will show it
     beat: Beat | None
     age_s: float | None
 
 
 class Observer:
-    """Judges beats of others; remembers what it saw, so that silence can be measured on its own clock."""
+    """Judges beats of others; remembers the counts that it saw, to measure silence on its own clock."""
 
     def __init__(
         self,
@@ -227,11 +227,11 @@ class Observer:
         self._seen: dict[str, tuple[tuple[object, ...], float, bool]] = {}
 
     def judge(self, instant: str, epoch: int, beat: Beat | None, age_s: float | None) -> Verdict:
-        """Whether the owner of ``epoch`` lives. No beat, or one of an earlier epoch, is nobody's.
+        """Whether the owner of ``epoch`` lives. Without a beat of this epoch it does not.
 
-        A young file is a sign of life that costs no waiting; an old one proves nothing, since it was dated
-        by another clock, and only a count that stands still does. A restart of the owner's machine makes an
-        old one proof enough; a young one is then a copied machine's, which looks alike and is alive.
+        A young file is a sign of life that costs no waiting. An old file proves no death, since another clock
+        dated it; only a count that stands still proves it. If the owner's machine has restarted, an old file
+        is proof enough; a young file then belongs to a copy of the machine, which looks alike and is alive.
         """
         if beat is None or beat.epoch < epoch:
             return Verdict(False, False, True, None, None)

@@ -1,14 +1,13 @@
-"""The table lock: keeps executors and cleaners out of each other's way for a few file operations.
+"""The table lock: keeps executors and cleaners apart for a few file operations.
 
-It makes refusals clear and races rare. Safety does not rest on it: a holder may be stopped for an hour, be
-taken for dead, and wake up inside its transaction. What it then does are renames from names that are no
-longer there (``states``), and they fail.
+It makes refusals clear and races rare. Safety does not depend on it: a holder may be stopped for an hour, be
+taken for dead, and wake up inside its transaction. It then renames from names that no longer exist
+(``states``), and these renames fail.
 
-The lock is the file ``lock``, made with O_EXCL. It is taken away, by its holder or by one who breaks it, only
-by renaming it to a name of one's own and looking at what was caught; a lock that is another one's goes back.
-A lock is broken when its holder's process is proved dead, or when the very same lock has been seen for
-``EXPIRY_S`` on the observer's own monotonic clock. An empty one, whose maker died while writing, expires so
-too.
+The lock is the file ``lock``, made with O_EXCL. A process, the holder or one that breaks the lock, removes it
+in two steps: it renames the file to a name of its own, and reads it; another holder's lock is put back. A
+lock is broken when its holder's process is proved dead, or when the same lock has been seen for ``EXPIRY_S``
+on the observer's own monotonic clock. An empty lock, whose maker died while writing, expires in the same way.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,8 +21,8 @@ from cfetch.timeline.files import Files
 from cfetch.timeline.owner import Owner
 
 LOCK = "lock"
-EXPIRY_S = 30.0  # a transaction is some twenty file operations; a second each is a very sick network disk
-MAX_WAIT_S = 300.0  # others get it all the time: something is wrong that waiting does not mend
+EXPIRY_S = 30.0  # a transaction is some twenty file operations; only a very sick disk takes a second each
+MAX_WAIT_S = 300.0  # if others get the lock all the time, something is wrong that waiting does not repair
 FIRST_PAUSE_S = 0.005
 MAX_PAUSE_S = 0.25
 
@@ -34,7 +33,7 @@ class _Holder(msgspec.Struct, frozen=True):
 
 
 class TableLock:
-    """One per process. ``monotonic`` and ``sleep`` are seconds; ``is_gone`` proves a process dead."""
+    """A process has one. ``monotonic`` and ``sleep`` take seconds; ``is_gone`` proves a process dead."""
 
     def __init__(
         self,
@@ -54,11 +53,11 @@ class TableLock:
 
     @contextmanager
     def hold(self) -> Iterator[float]:
-        """Hold the lock; gives the time now by the file system's clock, seconds since 1970.
+        """Hold the lock; yields the time now by the file system's clock, in seconds since 1970.
 
         Raises:
             LocalFault: others have kept it for ``MAX_WAIT_S``.
-            OSError: the file system says no.
+            OSError: a file operation failed.
         """
         self._taken += 1
         nonce = f"{self._owner.token}-{self._taken}"
@@ -103,7 +102,7 @@ class TableLock:
             return None
 
     def _take_away(self, expected: bytes, aside: str) -> None:
-        """Remove the lock if it is the expected one; another's is put back, if nobody else has it by then."""
+        """Remove the expected lock; another holder's lock is put back, unless a third has one by then."""
         with suppress(FileNotFoundError):
             self._files.rename(LOCK, aside)
             if self._files.read(aside) != expected:

@@ -15,7 +15,7 @@ OWNER_NAME = "owner.json"
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """One process, for good: neither a restart of the machine nor a reused pid makes another one look so.
+    """The identity of one process: no process after a restart or with a reused pid has the same one.
 
     ``machine`` is a hash of the machine's id, ``pid_space`` tells containers apart, ``started`` is in clock
     ticks since the boot, ``token`` is random.
@@ -49,12 +49,12 @@ def this_owner(token: str) -> Owner:
 
 
 def sign(directory: Path) -> None:
-    """Say whose directory it is, so that it goes soon if its owner dies. Raises LocalFault."""
+    """Write the owner into a directory, so that it is removed soon if its owner dies. Raises LocalFault."""
     replace_file(directory / OWNER_NAME, msgspec.json.encode(this_owner("")), durable=False)
 
 
 def is_gone(owner: Owner) -> bool:
-    """Whether it is proved that the process has ended: only where its number can be looked up here."""
+    """Whether it is proved that the process has ended, which needs its pid to be of this machine."""
     if owner.boot_id != boot_id() or not owner.pid_space or owner.pid_space != _pid_space():
         return False
     return _start_ticks(owner.pid) != owner.started
@@ -67,7 +67,7 @@ def has_restarted(owner: Owner) -> bool:
 
 
 def _machine() -> str:
-    """The machine's id is not for others to read (machine-id(5)): hashed. Empty where there is none."""
+    """The machine's id as a hash, as machine-id(5) asks to keep the id itself secret; empty without an id."""
     with suppress(OSError):
         text = Path("/etc/machine-id").read_bytes().strip()
         return sha256(b"cfetch " + text).hexdigest()[:16] if text else ""
@@ -75,7 +75,7 @@ def _machine() -> str:
 
 
 def _pid_space() -> int:
-    """The name space of process numbers; 0 where that cannot be known, and then nobody is proved dead."""
+    """The name space of process numbers; 0 if it is not known: then no process is proved dead."""
     with suppress(OSError):
         return Path("/proc/self/ns/pid").stat().st_ino
     return 0

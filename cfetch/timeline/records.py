@@ -37,7 +37,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RollbackRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A rollback instant (``cfetch.rollback/1``): of which download, and of which kind that is."""
+    """A rollback instant (``cfetch.rollback/1``): the download that is its target, and that one's kind."""
 
     schema: str = "cfetch.rollback/1"
     target: str
@@ -46,7 +46,7 @@ class RollbackRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """A heartbeat. It tells itself after which silence it is over, whatever the observer's own settings.
+    """A heartbeat. It states the silence after which its owner is dead, whatever the observer's settings.
 
     ``is_released``: the owner is done with the instant, and nothing of it writes any more.
     """
@@ -60,7 +60,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def beat_head(instant: str, epoch: int, owner: Owner, expiry_s: float) -> bytes:
-    """How all beats of one owner and epoch begin: by this it knows its own file."""
+    """The beginning of all beats of one owner and epoch, by which the owner knows its own file."""
     fixed = msgspec.json.encode(
         {"instant": instant, "epoch": epoch, "owner": owner, "expiry_s": float(expiry_s)}
     )
@@ -68,7 +68,7 @@ def beat_head(instant: str, epoch: int, owner: Owner, expiry_s: float) -> bytes:
 
 
 def encode_beat(head: bytes, counter: int, *, is_released: bool = False) -> bytes:
-    """All beats of an owner and epoch have the same length: each is written over the one before."""
+    """Encode a beat; all of one owner and epoch have the same length, as each overwrites the one before."""
     released = b" true" if is_released else b"false"
     return head + released + b',"counter":' + f"{counter:>{_COUNTER_DIGITS}}".encode() + b"}\n"
 

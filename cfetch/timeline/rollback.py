@@ -1,9 +1,9 @@
 """Rollbacks: an instant that names its target, scheduled under the lock and executed outside it.
 
-Of an immutable plan the run that takes it over rolls the dead attempts back, under the plan's own heartbeat,
-and keeps what it can use (``finish``). Of a removable one anybody may (``execute``), under the rollback's
-heartbeat; the plan goes too. Either removes attempts only. A rollback that is not at its end is gone on with,
-never doubled; one whose target has been completed or is gone does nothing.
+The run that takes over an immutable plan rolls its dead attempts back, under the plan's own heartbeat, and
+keeps the parts that it can use (``finish``). Any process may roll back a removable plan (``execute``), under
+the rollback's heartbeat; the plan is removed too. Neither touches published files. An unfinished rollback is
+continued, never scheduled twice; a rollback whose target is completed or gone does nothing.
 """
 
 from contextlib import suppress
@@ -29,7 +29,7 @@ def schedule_rollback(table: Table, target: str, kind: Kind) -> tuple[Entry, Rol
 
 
 def condemn(table: Table, target: str, *, delay_s: float | None = None) -> Entry | None:
-    """Schedule the rollback of a removable plan that nobody executes; the pending one if there is one.
+    """Schedule the rollback of a removable plan that no run executes; returns a pending one if there is one.
 
     None: there is nothing to roll back, or it is younger than ``delay_s``. Raises Held, LocalFault.
     """
@@ -56,9 +56,9 @@ def condemn(table: Table, target: str, *, delay_s: float | None = None) -> Entry
 
 
 def execute(table: Table, rollback: str) -> bool:
-    """Bring a rollback of a removable plan to its end; False: somebody else has, or does.
+    """Bring a rollback of a removable plan to its end; False: another process has done it, or does it.
 
-    Raises Held where a live process is at it, LocalFault.
+    Raises Held if a live process executes it, LocalFault.
     """
 
     def claim() -> tuple[Entry, RollbackRecord] | None:
@@ -82,7 +82,7 @@ def execute(table: Table, rollback: str) -> bool:
         pulse = table.first_beat(entry)
         beating = table.keep_beating(
             pulse, lambda _: None
-        )  # losing it ends nothing: all steps may be doubled
+        )  # a lost pulse ends nothing, as all steps may be done twice
         try:
             _undo(table, record.target)
             _complete(table, entry, record)
@@ -95,12 +95,12 @@ def execute(table: Table, rollback: str) -> bool:
 
 
 def _undo(table: Table, target: str) -> None:
-    """Take a removable plan from whoever holds it, then remove its attempts and itself."""
+    """Take a removable plan from its holder, if any, then remove its attempts and the plan."""
     while True:
         entry = find(table.store.entries(), target)
         if entry is None or entry.state is State.COMPLETED:
             return
-        with suppress(FileNotFoundError):  # it has moved on at this very moment: look again
+        with suppress(FileNotFoundError):  # its state has just changed: look again
             entry = table.store.move(entry, Event.CONDEMN, Kind.REMOVABLE)
             table.attempts.end(target, entry.epoch)
             with suppress(FileNotFoundError):
@@ -110,7 +110,7 @@ def _undo(table: Table, target: str) -> None:
 
 
 def remove_frozen(files: Files, name: str) -> None:
-    """Take away a frozen manifest, which may hold signed links, with its directory. Raises OSError."""
+    """Remove a frozen manifest, which may hold signed links, with its directory. Raises OSError."""
     _remove(files, f"{PLANS}/{name}")
 
 
@@ -121,7 +121,7 @@ def _remove(files: Files, directory: str) -> None:
             files.unlink(path)
         except FileNotFoundError:
             continue
-        except (IsADirectoryError, PermissionError):  # Linux, and what POSIX says: a directory of Spark's
+        except (IsADirectoryError, PermissionError):  # Linux's and POSIX's error: it is a directory of Spark
             _remove(files, path)
     with suppress(OSError):
         files.remove_directory(directory)
@@ -140,7 +140,7 @@ def finish(
     table.attempts.roll_back(record.target, below, salvage=salvage, gone_epoch=gone_epoch)
     with on_this_machine(f"cannot complete rollback {entry.instant}"):
         while True:
-            with suppress(FileNotFoundError):  # a stopped owner woke up and moved it: it ends there
+            with suppress(FileNotFoundError):  # a stopped owner woke up and moved the rollback
                 if entry.state is State.REQUESTED:
                     entry = table.store.move(entry, Event.CLAIM)
                 _complete(table, entry, record)

@@ -14,7 +14,7 @@ class View(NamedTuple):
     """An instant as one transaction sees it. ``age_s`` is since it was scheduled."""
 
     action: Action
-    kind: Kind | None  # None: its record cannot be read
+    kind: Kind | None  # None: the instant's record cannot be read
     state: State
     is_live: bool  # its heartbeat is active
     is_condemned: bool  # a pending rollback names it
@@ -22,7 +22,7 @@ class View(NamedTuple):
 
 
 class Start(Enum):
-    """The answer to one who wants to execute a download."""
+    """The answer to a process that wants to execute a download."""
 
     YES = "yes"
     COMPLETED = "completed"
@@ -50,7 +50,7 @@ class Cleaning(Enum):
     KEEP = "keep"
     ROLL_BACK = "roll back"  # schedule a rollback of it, then execute that
     EXECUTE = "execute"  # it is a pending rollback
-    DELETE = "delete"  # it is a rollback that cannot be read and that nobody has begun
+    DELETE = "delete"  # it is a rollback that cannot be read and was never begun
 
 
 def to_clean(view: View, delay_s: float) -> tuple[Cleaning, str]:

@@ -1,15 +1,15 @@
-"""The states of an instant as a table, and how a state stands in a file's name: pure.
+"""The states of an instant as a table, and their representation in a file's name: pure.
 
-An instant is one file in ``timeline/``, and its name says all that a decision needs::
+An instant is one file in ``timeline/``, and its name holds all that a decision needs::
 
-    <instant>.download.requested      scheduled; nobody has started it
+    <instant>.download.requested      scheduled; no run has started it
     <instant>.2.download.requested    claimed by epoch 2, which clears up before it works, or has died there
     <instant>.2.download.inflight     epoch 2 is at work, or has died at work
     <instant>.download.completed
     <instant>.rollback.…              the same for rollbacks; their content names the target
 
-Every change of state is one rename of this one file, from a name that holds the old epoch. So of two who want
-to change a state only one can, whatever locks or clocks say: that is what everything else rests on.
+Every change of state is one rename of this one file, from a name that holds the old epoch. So if two
+processes want to change a state, only one can, whatever locks or clocks say. All other safety depends on it.
 """
 
 import re
@@ -26,14 +26,14 @@ class Action(StrEnum):
 
 
 class Kind(StrEnum):
-    """How a download ends whose attempt has died: started again, or removed."""
+    """What follows when the attempt of a download has died: it is started again, or removed."""
 
-    IMMUTABLE = "immutable"  # it stays until somebody completes it, in as many epochs as that takes
-    REMOVABLE = "removable"  # one attempt; after that, and when nobody wants it, it is rolled back and gone
+    IMMUTABLE = "immutable"  # it stays until a run completes it, in as many epochs as that takes
+    REMOVABLE = "removable"  # it has one attempt; after that, or if no run starts it, it is removed
 
 
 class State(StrEnum):
-    """How far an instant is."""
+    """The state of an instant."""
 
     REQUESTED = "requested"
     INFLIGHT = "inflight"
@@ -46,14 +46,14 @@ class Event(StrEnum):
 
     CLAIM = "claim"  # a new owner takes it, in a new epoch
     WORK = "work"  # the owner begins to write files
-    COMMIT = "commit"  # the owner has done it all
-    CONDEMN = "condemn"  # a rollback takes a removable download, in a new epoch, from whoever holds it
+    COMMIT = "commit"  # the owner has done all of the work
+    CONDEMN = "condemn"  # a rollback takes a removable download, in a new epoch, from its holder
     REMOVE = "remove"  # the rollback is over
-    ABANDON = "abandon"  # a person says that nobody wants it any more
+    ABANDON = "abandon"  # a person says that it is not wanted any more
 
 
 class Entry(NamedTuple):
-    """One instant as its file's name tells it. ``epoch`` 0: never claimed, or completed."""
+    """One instant, read from its file's name. ``epoch`` 0: never claimed, or completed."""
 
     instant: str
     action: Action
@@ -80,7 +80,7 @@ _TABLE: dict[tuple[Action, Kind], dict[tuple[State, Event], State]] = {
     (Action.DOWNLOAD, Kind.REMOVABLE): {
         (_R, Event.CLAIM): _R,
         (_R, Event.WORK): _I,
-        (_R, Event.CONDEMN): _I,  # and a removable plan in flight is one that nobody may start
+        (_R, Event.CONDEMN): _I,  # no run may start a removable plan in flight
         (_I, Event.CONDEMN): _I,
         (_I, Event.COMMIT): _C,
         (_I, Event.REMOVE): _X,
@@ -89,17 +89,17 @@ _TABLE: dict[tuple[Action, Kind], dict[tuple[State, Event], State]] = {
         (_R, Event.CLAIM): _I,
         (_I, Event.CLAIM): _I,
         (_I, Event.COMMIT): _C,
-        (_R, Event.REMOVE): _X,  # one that cannot be read: nothing has been done for it yet
+        (_R, Event.REMOVE): _X,  # a rollback that cannot be read: nothing has been done for it yet
     },
 }
 _NEW_EPOCH = {Event.CLAIM, Event.CONDEMN}
 
 
 def after(entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
-    """The entry after ``event``. A rollback has no kind of its own: somebody always has to finish it.
+    """The entry after ``event``. A rollback has no kind of its own: it always has to be finished.
 
     Raises:
-        ValueError: this cannot happen to it in its state; a bug of the caller.
+        ValueError: the event is impossible in this state, which is a bug of the caller.
     """
     table = _TABLE[entry.action, kind if entry.action is Action.DOWNLOAD else Kind.IMMUTABLE]
     state = table.get((entry.state, event))
@@ -138,5 +138,5 @@ def new_instant(wall_s: float, tail: str) -> str:
 
 
 def instant_wall_s(instant: str) -> float:
-    """When it was made: seconds since 1970, by the clock of the machine that made it."""
+    """When the instant was made: seconds since 1970, by the clock of the machine that made it."""
     return datetime.strptime(instant[:18] + "000+0000", "%Y%m%dT%H%M%S%f%z").timestamp()

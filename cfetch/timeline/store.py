@@ -1,7 +1,7 @@
-"""The instants on disk: one file each in ``timeline/``, listed by one scan, moved on by one rename.
+"""The instants on disk: one file each in ``timeline/``, listed by one scan, changed by one rename.
 
 A file gets its name only when it is whole and flushed, and every change of a name is flushed before the
-caller goes on: what an executor does next may rest on it even after a power cut.
+caller continues, so that the executor's next step may rely on it even after a power cut.
 """
 
 import errno
@@ -33,8 +33,8 @@ class Store:
     def entries(self) -> list[Entry]:
         """All instants, oldest first; one scan, no file is opened.
 
-        An instant that changes its state during the scan may be missing (readdir(3)): who takes one for gone
-        because of that looks twice.
+        An instant that changes its state during the scan may be missing (readdir(3)): a caller that needs to
+        know whether one is gone looks twice.
         """
         by_key: dict[tuple[str, Action], Entry] = {}
         for name in self.files.names(TIMELINE):
@@ -47,16 +47,16 @@ class Store:
         return sorted(by_key.values())
 
     def entry(self, instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
-        """One instant as it stands now."""
+        """One instant in its present state; None if there is none."""
         return next((entry for entry in self.entries() if entry[:2] == (instant, action)), None)
 
     def read_plan(self, entry: Entry) -> PlanRecord | None:
-        """A download's record; None if it cannot be read. Raises FileNotFoundError if it has moved on."""
+        """A download's record; None if unreadable. Raises FileNotFoundError if its state has changed."""
         record = self._read(entry)
         return record if isinstance(record, PlanRecord) else None
 
     def read_rollback(self, entry: Entry) -> RollbackRecord | None:
-        """A rollback's record, in the same way."""
+        """The same as ``read_plan`` for a rollback's record."""
         record = self._read(entry)
         return record if isinstance(record, RollbackRecord) else None
 
@@ -79,7 +79,7 @@ class Store:
         self.files.flush_names(".")  # the timeline itself may be new
 
     def move(self, entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
-        """Let ``event`` happen. Raises FileNotFoundError if something else has happened to it before."""
+        """Apply ``event``. Raises FileNotFoundError if another event has happened before."""
         moved = after(entry, event, kind)
         if moved.state is State.REMOVED:
             self.files.unlink(_path(entry))
@@ -89,12 +89,12 @@ class Store:
         return moved
 
     def enrich(self, entry: Entry, record: PlanRecord | RollbackRecord) -> None:
-        """Replace the record of an instant that has just been completed by the caller."""
+        """Replace the record of an instant that the caller has just completed."""
         self.files.rename(self._write(entry.instant, record), _path(entry))
         self.files.flush_names(TIMELINE)
 
     def forget(self, entry: Entry) -> None:
-        """Take a completed instant off the timeline: it stands in the archive."""
+        """Take a completed instant, which is in the archive, off the timeline."""
         with suppress(FileNotFoundError):
             self.files.unlink(_path(entry))
 

@@ -1,4 +1,4 @@
-"""One state directory as one process sees it: the parts of this room put together, and what all verbs ask."""
+"""One state directory as one process sees it: joins the parts of this room, and answers all verbs."""
 
 import secrets
 import time
@@ -20,12 +20,12 @@ from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_ins
 from cfetch.timeline.store import TIMELINE, Store
 
 T = TypeVar("T")
-POLL_S = 5.0  # between looks at a heartbeat that may be dead; it is over after minutes
-MAX_RACES = 1000  # lost one after the other: that is a bug or a sick file system
+POLL_S = 5.0  # between looks at a heartbeat that may be dead; such a wait takes minutes
+MAX_RACES = 1000  # so many races lost one after the other mean a bug or a sick file system
 
 
 class Node(NamedTuple):
-    """A process and what it may ask of its machine. Times are seconds; ``tail`` gives random hex digits."""
+    """A process and its access to the machine. Times are seconds; ``tail`` gives random hex digits."""
 
     owner: Owner
     monotonic: Callable[[], float]
@@ -53,14 +53,14 @@ class Beating(Protocol):
     """A pulse that keeps beating until it is stopped."""
 
     def stop(self) -> None:
-        """No further beats begin."""
+        """Begin no further beats."""
 
 
 KeepBeating = Callable[[Pulse, float, Callable[[str], None]], Beating]
 
 
 class Table:
-    """``files`` is the state directory, ``volumes`` those that hold attempts. Raises LocalFault."""
+    """``files`` is the state directory; ``volumes`` hold the attempts. Raises LocalFault."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Table:
         return new_instant(self.node.wall(), self.node.tail())
 
     def age_s(self, entry: Entry) -> float:
-        """Seconds since an instant was made, by the wall clocks of those who made it and who ask."""
+        """Seconds since an instant was made, by its maker's wall clock and this machine's."""
         return self.node.wall() - instant_wall_s(entry.instant)
 
     def verdict(self, entry: Entry, now_s: float) -> Verdict:
@@ -99,7 +99,7 @@ class Table:
         return self._observer.judge(entry.instant, entry.epoch, beat, age_s)
 
     def rollbacks_of(self, target: str, entries: Sequence[Entry]) -> list[tuple[Entry, RollbackRecord]]:
-        """The pending rollbacks that name ``target``: none or one, or more where the lock was lost."""
+        """The pending rollbacks that name ``target``: none or one, or more if the lock was lost."""
         pending = []
         for entry in entries:
             if entry.action is Action.ROLLBACK and entry.state is not State.COMPLETED:
@@ -110,7 +110,7 @@ class Table:
         return pending
 
     def first_beat(self, entry: Entry) -> Pulse:
-        """Show that the claimed ``entry`` is this process's. Raises OSError."""
+        """Write the first beat of the claimed ``entry``. Raises OSError."""
         pulse = Pulse(
             self.files,
             entry.instant,
@@ -123,7 +123,7 @@ class Table:
         return pulse
 
     def keep_beating(self, pulse: Pulse, on_lost: Callable[[str], None]) -> Beating:
-        """Beat from now on until it is stopped."""
+        """Begin to beat, until the returned object is stopped."""
         return self._keep_beating(pulse, self.heartbeats.pause_s, on_lost)
 
     def completion(self, epoch: int, *, files: int = 0, size_bytes: int = 0) -> Completion:
@@ -153,7 +153,7 @@ def find(entries: Sequence[Entry], instant: str, action: Action = Action.DOWNLOA
 
 
 def existing(table: Table, entries: Sequence[Entry], instant: str) -> Entry:
-    """The download of that instant, which may have changed during the listing. Raises UsageError."""
+    """The download of an instant, even if its state changed during the listing. Raises UsageError."""
     entry = find(entries, instant) or table.store.entry(instant)
     if entry is None:
         raise UsageError(
@@ -165,7 +165,8 @@ def existing(table: Table, entries: Sequence[Entry], instant: str) -> Entry:
 def when_free(table: Table, ask: Callable[[], T], waiting: Callable[[Held], None] = lambda _: None) -> T:
     """Ask until the answer is certain: an owner that may be dead is watched until it moves or expires.
 
-    FileNotFoundError from ``ask`` means that somebody was faster. Raises Held, and what else ``ask`` raises.
+    FileNotFoundError from ``ask`` means that another process was faster. Raises Held, and other errors of
+    ``ask``.
     """
     for _ in range(MAX_RACES):
         try:
@@ -182,7 +183,7 @@ def when_free(table: Table, ask: Callable[[], T], waiting: Callable[[Held], None
 
 @contextmanager
 def on_this_machine(what: str) -> Iterator[None]:
-    """OSError becomes LocalFault; but files that are gone are a matter for the caller."""
+    """Convert OSError to LocalFault, except FileNotFoundError, which the caller handles."""
     try:
         yield
     except FileNotFoundError:
@@ -195,7 +196,7 @@ def on_this_machine(what: str) -> Iterator[None]:
 def open_table(
     state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, node: Node | None = None
 ) -> Iterator[Table]:
-    """The timeline in the directory ``state``; attempts lie in ``volumes``, state directories as well.
+    """Open the timeline in the directory ``state``; attempts are in ``volumes``, also state directories.
 
     Raises LocalFault.
     """
@@ -211,7 +212,7 @@ def open_table(
 
 @contextmanager
 def open_existing(state: Path, volumes: Sequence[Path], heartbeats: Heartbeats) -> Iterator[Table]:
-    """The same where there is one already, also on a full disk; makes none. Raises UsageError, LocalFault."""
+    """Open an existing timeline, also on a full disk; never makes one. Raises UsageError, LocalFault."""
     if not (state / TIMELINE).is_dir():
         raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
     there = [volume for volume in volumes if volume.is_dir()]

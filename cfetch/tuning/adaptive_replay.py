@@ -1,11 +1,11 @@
-"""A recorded run as it would have been under another multiplier of the adaptive policy. Pure.
+"""Replays a recorded run as it would have been under another multiplier of the adaptive policy. Pure.
 
-The policy itself judges, ``straggler.adaptive``, at its own pace, over the recorded progress: nothing of it
-is imitated. Files are scheduled in the order of their starts on as many places as were ever busy at once,
-each after the time that a place stood empty between two files of the run. A cancelled attempt is followed by
-the file's own next one, where the record has it, else by an attempt that another file of that host and about
-that size really had, slow ones included. Places that are idle at the end help as in the engine, by the same
-pure ``engine.segment_split``.
+The real policy, ``straggler.adaptive``, judges the recorded progress at its own ticks; it is not imitated.
+Files are scheduled in the order of their starts on as many places as were ever busy at once, each after the
+time for which a place was empty between two files of the run. A cancelled attempt is followed by the file's
+own next one, if the record has it, or else by a recorded attempt, perhaps a slow one, of another file of that
+host and about that size. Places that are idle at the end help as in the engine, by the same pure
+``engine.segment_split``.
 """
 
 import heapq
@@ -23,12 +23,12 @@ from cfetch.tuning.curves import Curve, RecordedFile, make_line
 from cfetch.tuning.history import MIN_TAIL_BYTES
 
 NEIGHBOURS = 64  # attempts of nearest size that a fresh one is drawn from
-_GOLDEN = 2_654_435_761  # Knuth's multiplier: spreads consecutive numbers evenly, and is no dice
+_GOLDEN = 2_654_435_761  # Knuth's multiplier: spreads consecutive numbers evenly, without random numbers
 _BEGINS, _ENDS, _STALLS = range(3)
 
 
 class Stage(NamedTuple):
-    """A run ready for replay: its files by start, its places, and what a place loses between two files.
+    """A run ready for replay: its files by start, its places, and the time a place loses between two files.
 
     ``tail_s``: from the last byte until the last file was in place.
     """
@@ -45,7 +45,7 @@ class Stage(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What came of it. False alarms: flagged attempts that would have ended before the file did."""
+    """The result of a replay. False alarms: flagged attempts that would have ended before the file did."""
 
     makespan_s: float
     flagged: int
@@ -56,7 +56,7 @@ class Played(NamedTuple):
 def prepare_stage(
     files: Sequence[RecordedFile], *, stall_timeout_s: float, segments: int = 16
 ) -> Stage | None:
-    """A run ready for replay; None where no attempt of it was whole."""
+    """Prepare a run for replay; None if no attempt of it shows a rate."""
     attempts: dict[str, list[tuple[int, float, float]]] = {}
     for file in files:
         for curve in file.curves:
@@ -83,12 +83,12 @@ def prepare_stage(
 
 
 def play(stage: Stage, multiplier: float | None) -> Played:
-    """The run under the adaptive policy with ``multiplier``; None: nothing is mitigated."""
+    """Replay the run under the adaptive policy with ``multiplier``; None: nothing is mitigated."""
     return _Play(stage, multiplier).run()
 
 
 def _measure_pace(curve: Curve) -> tuple[float, float] | None:
-    """First byte and seconds per byte after it; None where too little came to say."""
+    """First byte and seconds per byte after it; None if too few bytes came."""
     received, lasted_s = curve.sizes[-1], curve.times_s[-1]
     if not received or not math.isfinite(curve.first_byte_s):
         return None
@@ -108,7 +108,7 @@ def _count_places(files: Sequence[RecordedFile]) -> int:
 
 
 def _measure_gap_s(files: Sequence[RecordedFile], places: int) -> float:
-    """What a place loses between two files, on average, as long as there are files to start."""
+    """The mean seconds that a place loses between two files, as long as there are files to start."""
     first_s, last_s = files[0].start_s, files[-1].start_s
     busy_s = sum(min(file.end_s, last_s) - file.start_s for file in files)
     return max(0.0, (places * (last_s - first_s) - busy_s) / len(files))
@@ -134,11 +134,11 @@ class _Attempt:
         self.received = 0
 
     def held_s(self, now_s: float) -> float:  # noqa: ARG002 - our own side holds nothing in a replay
-        """None."""
+        """Always 0: our own side holds nothing in a replay."""
         return 0.0
 
     def look(self, now_s: float) -> None:
-        """What has come by now."""
+        """Update the bytes that have come by now."""
         age_s = now_s - self.start_s
         self.received = self.curve.count_bytes(age_s, self.wanted)
         if self.first_byte_s is None and self.curve.first_byte_s <= age_s:
@@ -153,13 +153,13 @@ class _Play:
         )
         self._running: dict[int, _Attempt] = {}  # helpers have negative keys
         self._events: list[tuple[float, int, int, int]] = []  # when, what, key, of which plan for that key
-        self._plans: Counter[int] = Counter()  # by key; only the latest plan of an attempt's end holds
+        self._plans: Counter[int] = Counter()  # by key; only the latest plan of an attempt's end is valid
         self._tried: Counter[int] = Counter()  # by file, helpers included
         self._mitigations: Counter[int] = Counter()
         self._alone_s: dict[int, list[float]] = {}  # when flagged attempts would have ended
         self._next = 0
         self._helpers = 0
-        self._starting = 0  # files that have a place, and lose their gap
+        self._starting = 0  # files that have a place, and wait for their start
         self._last_s = 0.0
         self._flagged = self._alarms = self._twice = 0
 
@@ -182,7 +182,7 @@ class _Play:
         return Played(self._last_s + self._stage.tail_s, self._flagged, self._alarms, self._twice)
 
     def _take_next(self, now_s: float, gap_s: float) -> None:
-        """A place is free: the next file begins after what the place loses between two."""
+        """Let the next file begin on a free place, after the time that the place loses between two files."""
         if self._next < len(self._stage.files):
             file = self._stage.files[self._next]
             heapq.heappush(self._events, (now_s + gap_s + file.lead_s, _BEGINS, self._next, 0))
@@ -206,7 +206,7 @@ class _Play:
             self._end(now_s, key)
 
     def _begin(self, now_s: float, key: int, number: int, base: int, end: int) -> None:
-        """An attempt at bytes ``base`` to ``end`` of file ``number``."""
+        """Begin an attempt at bytes ``base`` to ``end`` of file ``number``."""
         file, wanted = self._stage.files[number], end - base
         tried = self._tried[number] = self._tried[number] + 1
         own = file.curves[tried - 1] if tried <= len(file.curves) and key >= 0 else None
@@ -231,7 +231,7 @@ class _Play:
         heapq.heappush(self._events, (attempt.start_s + after_s, what, key, plan))
 
     def _draw(self, number: int, own: Curve | None) -> Curve:
-        """A fresh attempt: the file's own, at its pace for what is left now, or one that the run had."""
+        """A fresh attempt: the file's own, at its pace for the bytes left now, or another recorded one."""
         pace = None if own is None else _measure_pace(own)
         if pace is None:
             file = self._stage.files[number]
@@ -262,7 +262,7 @@ class _Play:
             self._help(now_s)
 
     def _help(self, now_s: float) -> None:
-        """Idle places bring parts of the files that are still under way, as the engine chooses them."""
+        """Let idle places bring parts of the files that are still under way, as the engine chooses them."""
         assert self._policy
         idle = self._stage.places - len(self._running) - self._starting
         at_work = Counter(attempt.file for attempt in self._running.values())
@@ -306,7 +306,7 @@ class _Play:
         return 0
 
     def _end(self, now_s: float, key: int) -> None:
-        """An attempt has brought its bytes; its file is whole if it was the last of them."""
+        """End an attempt that has brought its bytes; its file is whole if no other attempt brings parts."""
         attempt = self._drop(now_s, key)
         if self._policy:
             is_tail = attempt.base > 0 and attempt.wanted < MIN_TAIL_BYTES

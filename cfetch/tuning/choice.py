@@ -1,7 +1,7 @@
-"""Chooses by scores: intervals, the Pareto front, the recommended setting, and its worth elsewhere.
+"""Chooses by scores: intervals, the Pareto front, the recommended setting, and its gain on held-out runs.
 
-Pure. Arrays are (runs, settings). The bootstrap draws whole runs, as files of one run share its weather; its
-dice are seeded, so that equal metrics give equal answers.
+Pure. Arrays are (runs, settings). The bootstrap draws whole runs, as files of one run share its conditions;
+its random numbers are seeded, so that equal metrics give equal answers.
 """
 
 import math
@@ -19,7 +19,7 @@ from cfetch.tuning.replay import Censored, Setting
 DRAWS = 2000  # the ends of a 95 % interval are good to a few per cent of its width
 SEED = 79
 FOLDS = 5
-SAME = 0.01  # the replay is no finer: a difference of less than 1 % of the makespan is none
+SAME = 0.01  # the replay is not more exact: a difference of less than 1 % of the makespan does not count
 RULE = (
     "of the settings that the data cannot tell from the one with the lowest mean makespan ratio (within 1 %, "
     "or better than it in part of the bootstrap), the one with the fewest bytes twice, then the nearest to "
@@ -28,9 +28,9 @@ RULE = (
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's scores, one entry a setting; empty where no file of it finished.
+    """A run's scores, one entry a setting; empty if no file of it finished.
 
-    ``policy``: who judged its stragglers, "none": nobody. ``unfit``: why the replay says nothing about it.
+    ``policy``: the policy that judged its stragglers, or "none". ``unfit``: why it cannot be replayed.
     """
 
     source: str
@@ -64,7 +64,7 @@ class ScoreTable(NamedTuple):
 
     @property
     def ratio(self) -> Column:
-        """Makespans against the default's in the same run."""
+        """Makespans divided by the default's in the same run."""
         return self.makespan_s / self.makespan_s[:, self.default, None]
 
     def select(self, runs: NDArray[np.bool_]) -> "ScoreTable":
@@ -92,14 +92,14 @@ def build_table(
 
 
 def describe_setting(setting: Setting, policy: str = "cloudfetch") -> Values:
-    """The setting as the document has it; the adaptive policy reads the multiplier only."""
+    """The setting for the document; the adaptive policy reads only the multiplier."""
     if policy == "adaptive":
         return Values(multiplier=setting.multiplier)
     return Values(multiplier=setting.multiplier, quantile=setting.quantile, padding_s=setting.padding_s)
 
 
 def choose_setting(table: ScoreTable, allowed: int) -> Choice:
-    """The best of the first ``allowed`` settings by `RULE`; and, chosen on some runs, its worth on others."""
+    """The best of the first ``allowed`` settings by `RULE`, and its gain when chosen on other runs."""
     picked = _pick_setting(table, allowed)
     runs = len(table.makespan_s)
     folds = min(FOLDS, runs)
@@ -153,7 +153,7 @@ def _pick_setting(table: ScoreTable, allowed: int) -> int:
 
 
 def _find_front(table: ScoreTable, allowed: int) -> set[int]:
-    """Settings that none beats; of several with equal scores, the nearest to the default."""
+    """Settings that no other beats; of several with equal scores, the nearest to the default."""
     rows = np.array([part.mean(axis=0) for part in (table.ratio, table.false_alarms, table.twice_bytes)]).T
     rows, far = rows[:allowed], _measure_distances(table)
     return {

@@ -1,8 +1,8 @@
-"""What each attempt of a run brought over time, as curves: the adaptive policy judges by live progress.
+"""The bytes of each attempt of a run over time, as curves, since the adaptive policy judges live progress.
 
-A cancelled attempt says only what it brought until then. Its curve goes on at its last rate; where that was
-nothing, it stays silent, and the stall rule would have ended it. Attempts of helpers have no curve here: the
-replay sends helpers of its own.
+A cancelled attempt shows only the bytes until its end. Its curve continues at its last rate; if that was 0,
+it stays silent, and the stall rule would have ended it. Attempts of helpers have no curve here: the replay
+sends helpers of its own.
 """
 
 import math
@@ -14,13 +14,13 @@ from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.saved_time import running_rate_bps
 from cfetch.tuning.history import is_judged
 
-OVERTAKEN = "not needed any more"  # what helpers have brought before a slow attempt could
+OVERTAKEN = "not needed any more"  # the error of a slow attempt whose bytes helpers have brought
 
 
 class Curve(NamedTuple):
-    """One attempt: ``sizes`` bytes were there ``times_s`` after its request, and then ``rest_bps`` more.
+    """One attempt: ``sizes`` bytes were there ``times_s`` after its request; then it goes on at ``rest_bps``.
 
-    ``first_byte_s``: infinite where none came. ``is_cut``: somebody ended it, so the rest is an estimate.
+    ``first_byte_s``: infinite if none came. ``is_cut``: it was cancelled, so the rest is an estimate.
     """
 
     times_s: tuple[float, ...]
@@ -41,11 +41,11 @@ class Curve(NamedTuple):
 
     @property
     def silent_since_s(self) -> float:
-        """When its last byte came; 0 where none did."""
+        """When its last byte came; 0 if none did."""
         return self.times_s[self.sizes.index(self.sizes[-1])] if self.sizes[-1] else 0.0
 
     def compute_end_s(self, wanted: int) -> float:
-        """Seconds until ``wanted`` bytes are there; infinite where they never come."""
+        """Seconds until ``wanted`` bytes are there; infinite if they never come."""
         if self.sizes[-1] >= wanted:
             index = bisect_left(self.sizes, wanted)
             if not index:
@@ -60,11 +60,11 @@ class Curve(NamedTuple):
 
 
 class RecordedFile(NamedTuple):
-    """A file's attempts that a policy judges, in order; none where all of them failed.
+    """A file's attempts that a policy judges, in order; none if all of them failed.
 
     ``end_s``: of its last attempt; from ``in_place_s`` on it had its name. ``lead_s``: seconds from its start
-    to the first of them. ``resumes``: whether a later attempt went on where the one before stood; None: there
-    was no such case.
+    to the first of these attempts. ``resumes``: whether a later attempt continued where the one before stood;
+    None: there was no such case.
     """
 
     start_s: float
@@ -96,7 +96,7 @@ def _make_file(record: FileRecord) -> RecordedFile:
         last_s = max(attempt.end_s for attempt in record.attempts)
         return RecordedFile(
             record.start_s, last_s, last_s, last_s - record.start_s, 0, record.host, (), None
-        )  # it held its place, and no policy looked
+        )  # it occupied its place, but no policy judged it
     first, *later = judged
     size = record.size_bytes if record.size_bytes is not None else record.bytes
     size = size if size else sum(attempt.bytes for attempt in judged)

@@ -1,9 +1,9 @@
-"""Each file's first judged attempt, as columns of numbers made of a run's metrics.
+"""Each file's first judged attempt, as columns of numbers made from a run's metrics.
 
-An attempt that was broken off, by mitigation or by a person, does not say how long it would have taken: only
-that it would have been at least as long as was seen. Such attempts are never dropped, as they are the slow
-ones. The missing time is taken from their last rate; where they were silent, from the stall rule, which would
-have ended them; where nothing had come yet when a person stopped the run, it stays open (NaN), and
+An attempt that was broken off, by mitigation or by a person, does not show how long it would have taken, only
+that it would have taken at least as long as was seen. Such attempts are never dropped, as they are the slow
+ones. The missing time follows from their last rate; if they were silent, from the stall rule, which would
+have ended them. If nothing had come yet when a person stopped the run, it stays open (NaN), and
 `replay.prepare_group` draws it from the run's attempts that lasted longer.
 """
 
@@ -21,7 +21,7 @@ Column = NDArray[np.float64]
 
 MIN_TAIL_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 WHOLE, STALLED, CUT, ERRORS_ONLY = range(4)  # how the judged attempt ended
-_PREAMBLE = {"error", "expired", "moved"}  # no judge looks at these, but they held a worker
+_PREAMBLE = {"error", "expired", "moved"}  # no policy judges these, but they occupied a worker
 _NAN = float("nan")
 
 
@@ -30,10 +30,10 @@ class History(NamedTuple):
 
     The judged attempt is the first that did not fail. ``start_s``: the file's first attempt; ``busy_s``: all
     its attempts; ``end_s``: of a file that is done, else NaN; ``before_s``: attempts that failed before the
-    judged one. Of the judged one: ``size_bytes`` to fetch (0: unknown, not judged), ``seen_s``,
+    judged one. For the judged attempt: ``size_bytes`` to fetch (0: unknown, not judged), ``seen_s``,
     ``got_bytes``, ``rest_s`` (how much longer it would have lasted), ``ended``: `WHOLE`, `STALLED`, `CUT`,
-    `ERRORS_ONLY`. Of the one after it: ``fresh_bps``, and ``kept``: 1 where it resumed, 0 where not.
-    ``sample_bps``: what the file adds to the median. ``host``: a number for its host.
+    `ERRORS_ONLY`. For the attempt after it: ``fresh_bps``, and ``kept``: 1 if it resumed, else 0.
+    ``sample_bps``: the file's sample for the median. ``host``: a number for its host.
     """
 
     start_s: Column
@@ -97,7 +97,7 @@ def _make_row(record: FileRecord, stall_timeout_s: float) -> tuple[float, ...]:
 
 
 def _make_plain_row(record: FileRecord, only: AttemptRecord) -> tuple[float, ...]:
-    """One attempt, and it was whole: as `_make_row` would have it."""
+    """The row of a file with one whole attempt: the same as from `_make_row`, but faster."""
     seen_s = only.end_s - only.start_s
     size = max(0, (record.bytes if record.size_bytes is None else record.size_bytes) - only.from_byte)
     got = min(only.bytes, size)
@@ -115,14 +115,14 @@ def _was_interrupted(attempt: AttemptRecord) -> bool:
 
 
 def _measure_rate_bps(attempt: AttemptRecord) -> float:
-    """Measure the rate as the detector does: no sample without a body, and none of a short rest."""
+    """Measure the rate as the detector does: no sample without a body, and none for a short rest."""
     if not attempt.bytes or (attempt.from_byte and attempt.bytes < MIN_TAIL_BYTES):
         return _NAN
     return attempt.bytes / max(attempt.end_s - attempt.start_s, 0.001)
 
 
 def _estimate_end(attempt: AttemptRecord, size_bytes: int, stall_timeout_s: float) -> tuple[int, float]:
-    """How it ended, and for how long it would have gone on if it had not been broken off."""
+    """How the attempt ended, and how much longer it would have lasted without being broken off."""
     if attempt.outcome == "done":
         return WHOLE, 0.0
     if attempt.outcome == "stalled":

@@ -1,4 +1,4 @@
-"""Makes a recommendation of the scores of recorded runs: grid, runs that count, a ``--config`` file."""
+"""Makes a recommendation from the scores of recorded runs: grid, runs that count, a ``--config`` file."""
 
 import itertools
 import math
@@ -42,13 +42,13 @@ DEFAULT_GRID = tuple(
 )
 ADAPTIVE_GRID = tuple(
     Setting(multiplier, 0.6, 5.0) for multiplier in (1.25, 1.5, 2.0, 3.0, 5.0)
-)  # the others are not read
-MAX_SETTINGS = 1000  # a finer grid would say more than the replay knows
-MIN_RUNS = 3  # fewer give no interval, and nothing to check the choice on
-MIN_FINISHED = 100  # finished files of all runs together: 2 % of stragglers are two files
-RUN_FINISHED = 10  # a run with fewer has no median to speak of
-LEAST_S = 5.0  # equal runs of two seconds differed by up to a second with what else the machine did
-CLOSE = 1.15  # runs that differ by more say something of the machine or the network, not of a setting
+)  # the adaptive policy reads neither quantile nor padding
+MAX_SETTINGS = 1000  # a finer grid would be more exact than the replay
+MIN_RUNS = 3  # fewer give no interval, and no runs to check the choice
+MIN_FINISHED = 100  # finished files of all runs together: with 2 % of stragglers, two of them are slow
+RUN_FINISHED = 10  # a run with fewer has no meaningful median
+LEAST_S = 5.0  # equal runs of two seconds differed by up to a second with the machine's other load
+CLOSE = 1.15  # runs that differ by more show the machine or the network, not a setting
 SHOWN_REASONS = 5  # of runs that were left out, in an error
 MOST_HOSTS = 5  # by files; a longer table would not be read
 
@@ -66,10 +66,10 @@ def list_columns(grid: Sequence[Setting]) -> list[Setting]:
 
 
 def read_grid(path: Path, policy: Policy = "cloudfetch") -> tuple[Setting, ...]:
-    """All combinations of the lists in a YAML file; a key that is missing has the default grid's.
+    """All combinations of the lists in a YAML file; a missing key has the default grid's list.
 
     Raises:
-        ConfigError: unreadable, an unknown key, or a value that is out of range; names the key.
+        ConfigError: it is unreadable, or has an unknown key or a value out of range; names the key.
     """
     document = load_yaml(path)
     name = printable(str(path))
@@ -106,10 +106,10 @@ def recommend(
     engine: Literal["local", "spark"],
     policy: Policy = "cloudfetch",
 ) -> Tuning:
-    """The answer that follows from all runs' scores.
+    """The recommendation from all runs' scores.
 
     Raises:
-        UsageError: too few runs or files, or nothing slow.
+        UsageError: there are too few runs or files, or no slow files.
     """
     columns = list_columns(grid)
     allowed, default = len(columns) - 1, columns.index(_make_default_setting())
@@ -146,7 +146,7 @@ def recommend(
 
 
 def _select_runs(results: Sequence[RunResult], policy: Policy) -> tuple[list[RunResult], list[LeftOut]]:
-    """The runs that take part, and why the others do not."""
+    """The runs that take part, and the reasons against the others."""
     used: dict[tuple[str, int, float], RunResult] = {}
     left_out = []
     for run in results:
@@ -170,7 +170,7 @@ def _select_runs(results: Sequence[RunResult], policy: Policy) -> tuple[list[Run
 
 
 def _find_reason_to_leave(choice: Choice, home: Values, used: Sequence[RunResult], policy: Policy) -> str:
-    """Why the default, or what was run, is to stay as it is; empty where the choice is better for sure."""
+    """Why the default, or the recorded setting, should stay; empty if the choice is certainly better."""
     if choice.recommended == home:
         return "no other setting is better than the default, as far as these runs can tell"
     if any(run.policy not in {policy, "none"} for run in used) and choice.recorded.mean > 1 - SAME:
@@ -190,7 +190,7 @@ def _find_reason_to_leave(choice: Choice, home: Values, used: Sequence[RunResult
 
 
 def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
-    """What the recording cannot tell, in sentences."""
+    """The limits of the recording, in sentences."""
     mitigated = [run for run in used if run.policy != "none"]
     cut = sum(run.estimates.by_rate + run.estimates.by_stall_rule for run in mitigated)
     if cut:
@@ -261,7 +261,7 @@ def _describe_run(run: RunResult, policy: Policy) -> Replayed:
 def _choose_by_host(
     results: Sequence[RunResult], columns: Sequence[Setting]
 ) -> tuple[list[HostChoice], list[LeftOut]]:
-    """A choice for each host that has enough, the largest first, and why the others have none."""
+    """A choice for each host that has enough files, the largest first, and why the others have none."""
     allowed, default = len(columns) - 1, columns.index(_make_default_setting())
     by_host: dict[str, list[RunResult]] = {}
     for run in results:
@@ -287,9 +287,9 @@ def _choose_by_host(
 
 
 def format_config(tuning: Tuning, day: str) -> str:
-    """A file for ``--config``, with the figures and the data that it rests on as comments.
+    """A file for ``--config``, with its figures and data as comments.
 
-    It names the policy that was asked for, or that the runs had: never another.
+    It names the policy that was requested, or else the one that the runs had.
     """
     choice = tuning.choice
     return "\n".join(
@@ -326,7 +326,7 @@ def _format_interval(estimate: Estimated) -> str:
 
 
 def write_config(path: Path, text: str) -> None:
-    """Raises LocalFault if it cannot be written."""
+    """Write the file. Raises LocalFault if it cannot be written."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -1,10 +1,10 @@
-"""A recorded run as it would have been under other settings: pure arithmetic over columns, no clock.
+"""Replays a recorded run as it would have been under other settings: pure arithmetic over columns.
 
-`prepare_group` makes a run's columns ready once; `replay` then carries many runs through many settings side
-by side, one step a file. A run is scheduled anew on as many workers as it had, its files in the order in
-which they were started. Flags follow the detector's rule: ``multiplier * size / median + padding``, with the
+`prepare_group` prepares a run's columns once; `replay` then plays many runs under many settings side by side,
+one step a file. A run is scheduled anew on as many workers as it had, its files in the order in which they
+were started. Files are flagged by the detector's rule: ``multiplier * size / median + padding``, with the
 median of the files that had finished by then, at a check, once enough have finished. A flagged attempt is
-replaced by a fresh one, whose time is the file's own where it was rescued in the record, else that of a
+replaced by a fresh one, whose time is the file's own if it was rescued in the record, or else that of a
 normal attempt of its size.
 """
 
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, Column, History
 
-BLOCK = 1024  # files whose limits stand in memory at once: 10 MB with 30 runs and 40 settings
+BLOCK = 1024  # files whose limits are in memory at once: 10 MB with 30 runs and 40 settings
 NEIGHBOURS = 64  # attempts of nearest size that a fresh one is drawn from
 NORMAL = 3.0  # a neighbour that took more than so many times their median is no normal attempt
-_GOLDEN = 2_654_435_761  # Knuth's multiplier: spreads consecutive numbers evenly, and is no dice
+_GOLDEN = 2_654_435_761  # Knuth's multiplier: spreads consecutive numbers evenly, without random numbers
 
 
 class Setting(NamedTuple):
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
 
 class Censored(NamedTuple):
-    """Attempts whose true time was not seen, by how the rest was estimated."""
+    """The numbers of attempts whose true time was not seen, by the way in which it was estimated."""
 
     by_rate: int
     by_stall_rule: int
@@ -43,8 +43,8 @@ class Censored(NamedTuple):
 class Group(NamedTuple):
     """One run ready for replay, its files by start. ``alone_s``: the judged attempt, left alone.
 
-    ``tail_s`` comes after that where it stalls; ``share``: the part of its bytes that it brings. ``medians``:
-    the run's median after so many files had finished, at ``ends_s``. ``own``: the run's own setting.
+    ``tail_s`` follows if it stalls; ``share``: the part of its bytes that it brings. ``medians``: the run's
+    median after each number of finished files, at ``ends_s``. ``own``: the run's own setting.
     """
 
     workers: int
@@ -76,10 +76,10 @@ class Scores(NamedTuple):
 
 
 def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting) -> Group | None:
-    """The run's files ready for replay; None where no file of it finished.
+    """Prepare the run's files for replay; None if no file of it finished.
 
-    ``workers`` is what the run was allowed; it counts as having had as many as were ever busy at once.
-    ``tick_s``: between two checks.
+    ``workers``: the number that the run was allowed; the replay uses at most as many as were ever busy at
+    once. ``tick_s``: between two checks.
     """
     run = history.select(np.argsort(history.start_s, kind="stable"))
     done = np.isfinite(run.end_s)
@@ -119,10 +119,10 @@ def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting
 
 
 def _draw_rest_s(run: History, whole: NDArray[np.bool_]) -> tuple[Column, int]:
-    """The rest of the attempts that tell nothing of it themselves, and how many those are.
+    """Estimate the rest of the attempts that show nothing about it. Also returns how many these are.
 
-    As Kaplan and Meier have it: such an attempt shares the fate of the attempts that were as slow for their
-    size and lasted longer; the middle one of these is taken.
+    The method is Kaplan and Meier's: such an attempt is taken to last like the attempts that were as slow for
+    their size and lasted longer; the middle one of these is used.
     """
     rest_s, open_ = run.rest_s.copy(), np.isnan(run.rest_s)
     if open_.any():
@@ -135,7 +135,7 @@ def _draw_rest_s(run: History, whole: NDArray[np.bool_]) -> tuple[Column, int]:
 
 
 def _draw_fresh_s(run: History, whole: NDArray[np.bool_]) -> Column:
-    """How long a fresh attempt at each whole file takes."""
+    """How long a fresh attempt at each file takes: the recorded one, else like whole ones of its size."""
     rows = np.nonzero(whole)[0]
     rows = rows[np.argsort(run.size_bytes[rows], kind="stable")]
     sizes, seconds = run.size_bytes[rows], run.seen_s[rows]
@@ -160,7 +160,7 @@ def _compute_medians(samples_bps: Column) -> Column:
     medians[0] = np.nan
     value: float | None = None
     for count, sample in enumerate(samples_bps.tolist(), start=1):
-        if sample > 0:  # NaN is not
+        if sample > 0:  # False for NaN
             running.add(sample)
             value = running.value
         medians[count] = np.nan if value is None else value
@@ -183,7 +183,7 @@ def _count_needed(group: Group, quantile: float) -> int:
 
 
 def _find_times_reached(group: Group, counts: list[int]) -> dict[int, float]:
-    """When so many files have finished; no file is flagged before, so this follows from the files alone."""
+    """The time, by count, at which so many files have finished; no file is flagged before that."""
     wanted, reached_s = sorted(set(counts), reverse=True), {}
     lasts = (group.before_s + group.alone_s + group.tail_s).tolist()
     ends: list[tuple[float, int]] = []
@@ -206,7 +206,7 @@ def _find_times_reached(group: Group, counts: list[int]) -> dict[int, float]:
 
 
 def replay(groups: Sequence[Group], settings: Sequence[Setting]) -> list[Scores]:
-    """Every group under every setting. No group's scores depend on the others that are replayed with it."""
+    """Replay every group under every setting. The scores of a group do not depend on the other groups."""
     return _Replay(groups, settings).run()
 
 
@@ -249,7 +249,7 @@ class _Replay:
     def _replay_block(self, low: int) -> None:
         def column(name: str) -> Column:
             parts = [getattr(group, name)[low : low + BLOCK] for group in self._groups]
-            wide = np.zeros((max(map(len, parts)), len(parts), 1))  # a file that takes no time ends no run
+            wide = np.zeros((max(map(len, parts)), len(parts), 1))  # padding files that take no time
             for index, part in enumerate(parts):
                 wide[: len(part), index, 0] = part
             return wide
@@ -277,7 +277,7 @@ class _Replay:
             self._free[self._rows, worker] = end_s.ravel()
 
     def _compute_limits(self, low: int, files: int) -> tuple[Column, list[bool]]:
-        """(files, runs, settings) seconds, infinite where no file can be flagged. Which files to judge."""
+        """The limits (files, runs, settings), infinite where no file can be flagged; the files to judge."""
         limits = np.full((files, *self._shape), np.inf)
         for index, (group, rule, needed) in enumerate(
             zip(self._groups, self._rules, self._needed, strict=True)
@@ -291,7 +291,7 @@ class _Replay:
             begun_s = (group.start_s + group.before_s)[low : low + BLOCK][slow, None]
             by_s = (
                 begun_s + normal / group.medians[-1] + padding_s
-            )  # the last median will do to find the count
+            )  # the last median is enough to find the count
             finished = np.searchsorted(group.ends_s, by_s, side="right")
             finished = np.clip(finished, needed, len(group.ends_s))
             seconds = normal / group.medians[finished] + padding_s

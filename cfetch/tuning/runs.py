@@ -1,4 +1,4 @@
-"""Recorded runs on their way through the replay: read from metrics files, made ready, and scored.
+"""Reads recorded runs from metrics files, prepares them for replay, and scores them.
 
 `replay_runs` does it, in this process or in a task of Spark (``cfetch.spark.replay_job``). An item is text
 that ``load`` turns into recorded runs: usually the path of a metrics file.
@@ -22,20 +22,20 @@ from cfetch.tuning.curves import RecordedFile, record_curves
 from cfetch.tuning.history import History, build_history
 from cfetch.tuning.replay import Censored, Group, Setting, prepare_group, replay
 
-HOST_FILES = 100  # a host with fewer files in a run says nothing about tails
+HOST_FILES = 100  # a host with fewer files in a run shows nothing about its slowest files
 GROUP_FILES = 400_000  # replayed side by side: 50 MB of columns
-MOST_GROUPS = 32  # more gain nothing: numpy's calls are no longer what takes the time
+MOST_GROUPS = 32  # more gain nothing: the calls of numpy then take a small part of the time
 REPORT_EVERY = 20_000  # records between two reports of progress
-EXPLAINED = 0.15  # of the recorded time; a replay that is further off does not explain the run
+EXPLAINED = 0.15  # of the recorded time; a replay that differs by more does not explain the run
 
 Policy = Literal["adaptive", "cloudfetch"]
 
 
 class RecordedRun(NamedTuple):
-    """One run, or one host's part of it (``host``), before it is made ready.
+    """One run, or one host's part of it (``host``), before its preparation.
 
-    ``policy``: who judged it, "none" where nobody did. ``unfit``: why it cannot be replayed. ``recording``:
-    for a replay of the adaptive policy; its ``history`` is empty then.
+    ``policy``: the policy that judged it, or "none". ``unfit``: why it cannot be replayed. ``recording``: for
+    a replay of the adaptive policy; ``history`` is empty then.
     """
 
     source: str
@@ -56,19 +56,19 @@ Load = Callable[[str], Iterable[RecordedRun]]
 
 
 def read_recorded_policy(path: Path) -> str:
-    """Who judged the stragglers of the file's first run; "none": nobody. Raises UsageError."""
+    """The policy that judged the stragglers of the file's first run, or "none". Raises UsageError."""
     return next((_find_policy(run.header) for run in read_metrics([path])), "none")
 
 
 def read_recorded_runs(
     path: str, on_records: Callable[[int], None] = lambda _: None, policy: Policy = "cloudfetch"
 ) -> Iterator[RecordedRun]:
-    """The runs of a metrics file, made ready for a replay of ``policy``; ``on_records`` gets counts.
+    """The runs of a metrics file, prepared for a replay of ``policy``; ``on_records`` gets counts.
 
     For the formula each run comes as a whole and then by host.
 
     Raises:
-        UsageError: see ``read_metrics``.
+        UsageError: as ``read_metrics``.
     """
     for run in read_metrics([Path(path)]):
         if policy == "adaptive":
@@ -93,7 +93,7 @@ def _find_policy(header: RunHeader) -> str:
 
 
 def _find_other_baseline(had: dict[str, object]) -> str:
-    """Why the formula cannot be replayed; empty where its baseline was the median."""
+    """Why the formula cannot be replayed; empty if its baseline was the median."""
     percentile = had.get("percentile", 50)
     return (
         "" if percentile == 50 else f"recorded with percentile {percentile}; the replay knows the median only"
@@ -130,7 +130,7 @@ def _count_workers(header: RunHeader) -> int:
 
 
 def _read_number(had: dict[str, object], name: str) -> float:
-    """A setting of the run's header; the default where the header has no usable value."""
+    """A setting of the run's header; the default if the header has no usable value."""
     value = had.get(name)
     usable = isinstance(value, int | float) and 0 < value < float("inf")
     default: float = getattr(Settings(), name)
@@ -147,7 +147,7 @@ def _count_records(records: Iterable[FileRecord], on_records: Callable[[int], No
 
 
 def replay_runs(items: Iterable[str], load: Load, settings: Sequence[Setting]) -> Iterator[RunResult]:
-    """Every run of every item under every setting, in order."""
+    """Replay every run of every item under every setting, in order."""
     batch: list[tuple[RecordedRun, Group | None]] = []
     files = 0
     for loaded in chain.from_iterable(map(load, items)):
@@ -195,7 +195,7 @@ def _score_batch(
 def _score_recording(
     loaded: RecordedRun, recording: Sequence[RecordedFile], settings: Sequence[Setting]
 ) -> RunResult:
-    """A run under the adaptive policy, with the multiplier of each setting."""
+    """Score a run under the adaptive policy, with the multiplier of each setting."""
     stage = prepare_stage(recording, stall_timeout_s=loaded.stall_timeout_s, segments=loaded.segments)
     plays = [] if stage is None else [play(stage, _read_multiplier(setting)) for setting in settings]
     own_s = 0.0 if stage is None else play(stage, _read_multiplier(loaded.own)).makespan_s
@@ -225,7 +225,7 @@ def _read_multiplier(setting: Setting) -> float | None:
 
 
 def _find_misfit(loaded: RecordedRun, stage: Stage | None, own_s: float) -> str:
-    """Why a replay of the adaptive policy says nothing about the run; empty where it does."""
+    """Why the run cannot be compared with a replay of the adaptive policy; empty if it can."""
     if loaded.policy == "cloudfetch":
         return "recorded under policy cloudfetch, so there is nothing to compare the adaptive policy with"
     if stage is not None and abs(own_s - stage.recorded_s) > EXPLAINED * stage.recorded_s:

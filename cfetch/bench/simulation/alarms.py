@@ -1,4 +1,4 @@
-"""The count of false alarms: what looks at the true state of connections when a policy cancels an attempt."""
+"""Counts false alarms: looks at the true state of a connection when a policy cancels its attempt."""
 
 from collections.abc import Collection
 from typing import Any, cast
@@ -36,7 +36,7 @@ class PolicyWatch:
         self._transport.ends(key)
         self._policy.note_finish(key, size_bytes, now_s, **how)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all else is the policy's own
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all other members are the policy's
         return getattr(self._policy, name)
 
 

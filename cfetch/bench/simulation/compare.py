@@ -18,13 +18,13 @@ from cfetch.bench.simulation.play import IDEAL, simulate
 from cfetch.errors import ConfigError
 from cfetch.report.simulation_document import Comparison, Played, Row, Simulation, verdict
 
-SEEDS = 5  # the median and the worst of fewer say little; all scenarios take two minutes so on two processors
-FEW_FILES = 20_000  # over all runs: a second or two, no longer than it takes to start processes
+SEEDS = 5  # median and worst of fewer show little; all scenarios then take two minutes on two processors
+FEW_FILES = 20_000  # over all runs: they take a second or two, not more than the start of processes
 SAY_EVERY_S = 2.0  # a run of a million files takes minutes
 
 
 class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to simulate. No ``scenarios``: all that come with cfetch for it; ``seeds`` runs of each."""
+    """The options. No ``scenarios``: all that come with cfetch for it; ``seeds``: the runs of each."""
 
     scenarios: tuple[str, ...] = ()
     seeds: int = SEEDS
@@ -88,7 +88,7 @@ def _play_all(jobs: Sequence[_Game]) -> Iterator[Played]:
     if workers == 1 or sum(group.count for job in jobs for group in job.scenario.groups) < FEW_FILES:
         yield from map(_Game.play, jobs)
         return
-    left_to_us = (signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all
+    left_to_us = (signal.SIGINT, signal.SIG_IGN)  # only this process handles Ctrl-C, which all get
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, signal.signal, left_to_us) as pool:
         try:

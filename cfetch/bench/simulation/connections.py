@@ -1,4 +1,4 @@
-"""Connections of the model: what each is like, and how many of them a host serves at a time."""
+"""Connections of the model: their traits, and how many of them a host serves at a time."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ GOOD = 0.5  # a connection with a smaller share of its host's usual rate is slow
 class Connection:
     """``sent`` bytes of body in all, ``served`` requests. ``has_seat``: its host serves it.
 
-    ``is_pooled``: once a reply is over, others may have it; ``is_retired``: none any more.
+    ``is_pooled``: once a reply is over, other requests may use it; ``is_retired``: no request may.
     """
 
     __slots__ = ("has_seat", "host", "idle_s", "is_pooled", "is_retired", "line", "sent", "served")
@@ -50,7 +50,7 @@ class Seats:
             raise
 
     def give_back(self) -> None:
-        """A connection has closed."""
+        """Give a seat back, as a connection has closed."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

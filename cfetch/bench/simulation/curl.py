@@ -1,9 +1,9 @@
 """A model of ``curl --parallel`` with ``--speed-limit``, ``--speed-time`` and ``--retry``, all set by hand.
 
-A hand that knows the network sets the limit: ``LESS`` of the rate that a connection usually has, or of its
-share of the link where that is smaller. A download that brings less for ``SPEED_TIME_S`` is ended and begins
+The limit is set with knowledge of the network: ``LESS`` of the rate that a connection usually has, or of its
+share of the link if that is smaller. A download that brings less for ``SPEED_TIME_S`` is ended and begins
 anew, from its first byte, ``RETRY_DELAY_S`` later. Real curl smooths its speed over some five seconds, so it
-ends them later than this model does.
+ends downloads later than this model does.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from cfetch.bench.simulation.exchange import Exchange
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.errors import Transient
 
-LESS = 0.25  # of the usual rate: what is slower is ended
+LESS = 0.25  # of the usual rate: a slower download is ended
 SPEED_TIME_S = 2.0
 RETRY_DELAY_S = 1.0
 MOST_RETRIES = 20
@@ -26,8 +26,8 @@ MOST_RETRIES = 20
 class CurlClient:
     """Fetches all files in their order. Make it inside the virtual loop.
 
-    ``sizes`` and ``hosts`` are of the files by index. ``ended`` downloads were too slow, and of
-    ``false_alarms`` of them the network had not held the connection back; ``failed`` files never came.
+    ``sizes`` and ``hosts`` are those of the files by index. ``ended``: downloads that were too slow;
+    ``false_alarms``: those whose connection the network had not held back; ``failed``: files that never came.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class CurlClient:
                 self.failed += 1
 
     async def _fetch(self, index: int) -> bool:
-        """One attempt; returns whether the whole file came."""
+        """Make one attempt; returns whether the whole file came."""
         loop, host = asyncio.get_running_loop(), self._hosts[index]
         connection = self._transport.connection(host, fresh=False)
         asking = asyncio.ensure_future(self._transport.ask(connection, index, {}))

@@ -1,4 +1,4 @@
-"""One request of the model and its reply: the head after a latency, then bytes as the link lets them come."""
+"""One request of the model and its reply: the head comes after a latency, then bytes at the link's pace."""
 
 import asyncio
 import math
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from cfetch.bench.simulation.transport import SimTransport
 
 QUANTUM_S = (
-    0.05  # how often a reader is given what has come: as a busy reader of a real socket sees it, or finer
+    0.05  # between the pieces that a reader gets: as a busy reader of a real socket gets them, or finer
 )
-PACKET_BYTES = 1460  # less does not come at once
-SLOWEST_QUANTUM_S = 1.0  # the rate may be another by then
-WINDOW_BYTES = 4 << 20  # of a connection that nobody reads: then the server waits, as with TCP
-BLANK = memoryview(mmap.mmap(-1, WINDOW_BYTES))  # no page of it is ever touched
-WHOLE = 1e-6  # what the fluid may lack of a byte that has come
+PACKET_BYTES = 1460  # the least that comes at once
+SLOWEST_QUANTUM_S = 1.0  # the longest wait for a packet, as the rate may have changed by then
+WINDOW_BYTES = 4 << 20  # the most unread bytes of a connection: then the server waits, as with TCP
+BLANK = memoryview(mmap.mmap(-1, WINDOW_BYTES))  # its pages are never touched
+WHOLE = 1e-6  # of a byte: so little may be missing of a byte that has come
 
 
 class _Headers(dict[str, str]):
-    """Names as the judge spells them."""
+    """Headers whose names are spelled as the judge spells them."""
 
     def getall(self, key: str, default: list[str], /) -> list[str]:
         return [self[key]] if key in self else default
 
 
 class Meets(NamedTuple):
-    """What a request meets; ``is_lasting``: a fresh one would meet the same."""
+    """The fault that a request meets; ``is_lasting``: a fresh request would meet the same."""
 
     fault: Fault | None
     is_lasting: bool
 
 
 class _Body:
-    """The bytes of a reply: ``end`` of them come, ``taken`` were read. ``has_come``: all that will.
+    """The bytes of a reply: ``end`` of them come, ``taken`` were read. ``has_come``: no more will come.
 
-    ``then``: what follows on them: "keep" the connection, "stall", "reset", "truncate", or "close".
+    ``then``: the event after them: "keep" the connection, "stall", "reset", "truncate", or "close".
     """
 
     __slots__ = ("end", "has_come", "taken", "then")
@@ -57,7 +57,7 @@ class _Body:
 
 
 class Exchange:
-    """One request and its reply; see ``cfetch.wire.http.Response``."""
+    """One request and its reply. Implements ``cfetch.wire.http.Response``."""
 
     __slots__ = (
         "_before",
@@ -79,7 +79,7 @@ class Exchange:
     )
 
     place: SecretUrl  # set by the transport
-    source: SecretUrl  # set by it too
+    source: SecretUrl  # set by the transport
 
     def __init__(self, transport: "SimTransport", connection: Connection, meets: Meets) -> None:
         self._transport = transport
@@ -91,7 +91,7 @@ class Exchange:
         self.headers: Headers = self._said
         self.peer: str | None = None
         self.carried_bytes = int(connection.sent)
-        self._before = connection.sent  # of the connection's bytes, those of earlier replies
+        self._before = connection.sent  # the connection's bytes of earlier replies
         self._pace_end = math.inf  # the byte of the reply at which its rate changes
         self._body = _Body()
         self._flow: Flow | None = None
@@ -115,7 +115,7 @@ class Exchange:
         self._begin(*self._choose_reply(headers, index, size_bytes))
 
     def _choose_reply(self, headers: Mapping[str, str], index: int, size_bytes: int) -> tuple[int, int]:
-        """First and end of what is to be sent; sets status and headers."""
+        """The first byte to send, and the end; sets status and headers."""
         etag = f'"{index}"'
         if not self._transport.network.ranges:
             self.status = 200
@@ -133,7 +133,7 @@ class Exchange:
         return start, stop
 
     def _state_length(self, length: int) -> None:
-        """The length of the body, or that it is chunked."""
+        """Set the header with the body's length, or with chunked coding."""
         if self.status == 206 or self._transport.network.sizes:
             self._said["Content-Length"] = str(length)
         else:
@@ -154,7 +154,7 @@ class Exchange:
             self._link.start(self._flow)
 
     def _next_pace(self, got: float) -> float:
-        """The rate from this byte of the reply on; note where it ends."""
+        """The rate from this byte of the reply on; also notes where this rate ends."""
         rate_bps, left = pace_now(self.connection.line, self._before + got, got)
         self._pace_end = got + left
         fault = self._meets.fault
@@ -170,7 +170,7 @@ class Exchange:
             flow.mark = self._pace_end
 
     def _take_bytes(self) -> None:
-        """Bytes have come."""
+        """Take the bytes that have come."""
         flow, waiter = self._flow, self._waiter
         assert flow is not None
         if flow.got >= self._body.end:
@@ -185,7 +185,7 @@ class Exchange:
             waiter.set_result(None)
 
     def _come(self) -> None:
-        """No more will come; where that is the whole reply, the connection is free."""
+        """End the body; if the reply is whole, the connection is free."""
         self._leave()
         self._body.has_come = True
         if self._body.then == "keep":
@@ -194,14 +194,14 @@ class Exchange:
             self._transport.close_connection(self.connection)
 
     def _leave(self) -> None:
-        """The flow is over."""
+        """End the flow, and count its bytes."""
         if self._flow is not None and not self._body.has_come:
             self._link.stop(self._flow)
             self.connection.sent = self._before + self._flow.got
             self._transport.sent_bytes += int(self._flow.got + WHOLE)
 
     async def read(self, most: int = -1) -> bytes:
-        """Implements ``Response.read``; what is read are zeros that nobody looks at."""
+        """Implements ``Response.read``; the bytes are zeros that no code looks at."""
         while True:
             data = self._take(most)
             if data:
@@ -223,7 +223,7 @@ class Exchange:
         self.connection.is_retired = True
 
     def close(self) -> None:
-        """Implements ``Response.close``; bytes that nobody has read have come all the same."""
+        """Implements ``Response.close``; unread bytes count as sent."""
         if not self._body.has_come:
             self._leave()
             self._body.has_come, self._body.then = True, "close"
@@ -266,14 +266,14 @@ class Exchange:
             self._waiter = None
             flow.wake_s = math.inf
 
-    # what only the model knows
+    # facts that only the model knows
 
     @property
     def is_held_back(self) -> bool:
-        """It is slower than a fresh request of its file usually is: whoever breaks it off is right."""
+        """Whether it is slower than a fresh request for its file usually is: to cancel it is then right."""
         line, fault, network = self.connection.line, self._meets.fault, self._transport.network
         if network.connections and not self.connection.has_seat:
-            return True  # it gets nothing before a connection closes that serves others
+            return True  # it gets no byte before another connection closes
         if fault is not None and fault.kind in {"slow", "stall", "delay"} and not self._meets.is_lasting:
             return True
         got = self._got()

@@ -1,10 +1,10 @@
 """Bytes as a fluid: each flow has a rate at any time, and its future is computed exactly.
 
-The link is shared by max-min fairness (``max_min``, as in the real origin): long TCP flows with equal round
-trips approach it. Rates change only when a flow begins, ends or meets another limit, or when the
-network changes. So there are no time steps and no error of steps: at each change the flows concerned are
-settled (bytes so far are added up), get their new rate, and set one timer for their next mark. A change costs
-O(1) on a link that is not full, and O(n log n) for n flows on a full one.
+The link is shared by max-min fairness (``max_min``, as in the real origin), which long TCP flows with equal
+round trips approach. Rates change only when a flow begins, ends or meets another limit, or when the network
+changes. So there are no time steps, and no errors from them: at each change the affected flows are settled
+(bytes so far are added up), get their new rate, and set one timer for their next mark. A change costs O(1) on
+a link that is not full, and O(n log n) for n flows on a full one.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from cfetch.bench.network import Network, drown_factor, factor_at
 from cfetch.bench.pacing import max_min
 from cfetch.clock import RunClock
 
-FASTEST_BPS = 1e15  # where nothing limits a connection
-GRAIN_S = 2e-9  # twice what an event loop's clock resolves: a timer may be so much early
+FASTEST_BPS = 1e15  # the rate of a connection without limits
+GRAIN_S = 2e-9  # twice the resolution of an event loop's clock: a timer may be so much early
 
 
 class Flow:
@@ -120,7 +120,7 @@ class Link:
             due_s = min(due_s, flow.settled_s + (flow.mark - flow.got) / flow.rate_bps)
         if flow.timer is not None:
             if flow.timer_s <= due_s:
-                return  # it will look again
+                return  # that timer will look again
             flow.timer.cancel()
             flow.timer = None
         if due_s < math.inf:
@@ -140,7 +140,7 @@ class Link:
         return rate_bps * drown_factor(self._network, self._crowds[flow.host])
 
     def _crowd(self, host: int, more: int) -> None:
-        """Count a flow that begins or ends; where its host drowns, that changes the caps of all there."""
+        """Count a flow that begins or ends; if its host drowns, the caps of all its flows change."""
         before = drown_factor(self._network, self._crowds[host])
         self._crowds[host] += more
         if drown_factor(self._network, self._crowds[host]) != before:

@@ -1,27 +1,27 @@
-"""The oracle: a client that knows every connection before it is made, and obeys the network alone.
+"""The oracle: a client that knows every connection before it is made, and obeys only the network.
 
-It is no policy in the engine, so none of the engine's limits holds for it: it never rescues anything, because
-it never begins on a bad connection; it has all its places from the first moment; it has no ticks. It does
-obey what no client can change: latencies, what a connection carries, one reply at a time on a connection, the
-links' rates, the servers' limits, requests that meet a fault, and ``--max-concurrency``.
+It is no policy in the engine, so the engine's limits do not apply to it: it never rescues a file, because it
+never begins on a bad connection; it has all its places from the first moment; it has no ticks. It does obey
+the limits that no client can change: latencies, the rate of a connection, one reply at a time on a
+connection, the links' rates, the servers' limits, requests that meet a fault, and ``--max-concurrency``.
 
 Why its makespan is close to the least possible one:
 
 * A client with W places needs at least ``all bytes / (W x rate of a good connection)`` (or, on a full link,
   ``all bytes / link``), plus the latencies of its requests on the way.
-* The oracle is list scheduling: no place is idle while bytes are waiting. Where servers have ranges, a place
-  takes at most half of its share of what is left, so pieces shrink to ``LEAST_ROUNDS`` latencies, and the
-  last place ends at most about such a piece after the first. What is too little for that is shared out evenly
-  among the idle places, down to ``LEAST_PIECE_BYTES``. Where they have none, it takes the largest file first,
-  and Graham's bound holds: at most 4/3 of the least possible makespan (Graham 1969, theorem 2, for equal
+* The oracle is list scheduling: no place is idle while bytes are waiting. If servers have ranges, a place
+  takes at most half of its share of the rest, so pieces shrink to ``LEAST_ROUNDS`` latencies, and the last
+  place ends at most about such a piece after the first. A smaller rest is divided evenly among the idle
+  places, down to ``LEAST_PIECE_BYTES``. If servers have no ranges, it takes the largest file first, and
+  Graham's bound applies: at most 4/3 of the least possible makespan (Graham 1969, theorem 2, for equal
   places).
-* Its connections are those that the network deals to everybody, in the same order, without the ones that are
-  slow, stall, or have less than ``GOOD`` of their host's usual rate. To pass over these costs it nothing; so
-  a real client that looks at connections could come near it, and needs longer.
+* Its connections are those that the network gives to every client, in the same order, without the ones that
+  are slow, stall, or have less than ``GOOD`` of their host's usual rate. To skip these costs it nothing; so a
+  real client that looks at connections could come near it, but needs longer.
 
-So it is a schedule that exists, but for the time in which bad connections would be found. It is not the
-least time of all: it does not hunt for connections much better than usual, so where rates have a heavy tail a
-lucky client can beat it, and it does not keep back a connection for a better moment.
+So its schedule is possible, except that it needs no time to find bad connections. It is not the least
+possible time: it does not look for connections much better than usual, so if rates have a heavy tail a lucky
+client can beat it, and it does not keep a connection for a better moment.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ from cfetch.bench.simulation.connections import GOOD, Connection, usual_bps
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.errors import Transient
 
-WORN = 0.75  # of its first rate: a connection that will bring less is left
-LEAST_ROUNDS = 4.0  # latencies that the smallest piece takes: a request costs one
+WORN = 0.75  # of its first rate: a connection that will bring less is not used any more
+LEAST_ROUNDS = 4.0  # latencies that the smallest piece takes, as a request costs one
 LEAST_PIECE_BYTES = 16 << 10
-MOST_PACES = 64  # how far ahead a connection's rate is followed
+MOST_PACES = 64  # changes of a connection's rate that are looked at in advance
 
 
 class _Piece:
-    """Bytes ``start`` to ``stop`` of file ``index``, which has ``size_bytes``; the larger come first."""
+    """Bytes ``start`` to ``stop`` of file ``index``, which has ``size_bytes``; larger pieces come first."""
 
     __slots__ = ("index", "size_bytes", "start", "stop")
 
@@ -55,12 +55,12 @@ class _Piece:
 
     @property
     def left_bytes(self) -> int:
-        """What is missing of it."""
+        """The bytes of it that are missing."""
         return self.stop - self.start
 
 
 class _Stock:
-    """The pieces of one host that nobody fetches yet; ``busy`` places are at its others."""
+    """The pieces of one host that are not being fetched; ``busy`` places fetch its other pieces."""
 
     def __init__(self, pieces: list[_Piece], places: int) -> None:
         self._pieces = sorted(pieces)
@@ -76,7 +76,7 @@ class _Stock:
         return self._pieces[-1]
 
     def take(self, most: float) -> _Piece:
-        """Take the largest piece; what is beyond ``most`` bytes of it stays."""
+        """Take the largest piece; the bytes beyond ``most`` stay."""
         piece = self._pieces.pop()
         if piece.left_bytes > most:
             middle = piece.start + int(most)
@@ -86,7 +86,7 @@ class _Stock:
         return piece
 
     def put_back(self, piece: _Piece) -> None:
-        """What could not be brought."""
+        """Put back a piece that could not be brought."""
         insort(self._pieces, piece)
         self.left_bytes += piece.left_bytes
 
@@ -139,12 +139,12 @@ class OracleClient:
             self._transport.close_connection(connection)
 
     def _choose_host(self) -> int | None:
-        """The host that needs longest for what waits, among those with a free place."""
+        """The host that needs longest for its waiting bytes, among those with a free place."""
         free = [host for host, stock in enumerate(self._stocks) if len(stock) and stock.busy < stock.places]
         return max(free, key=lambda host: self._stocks[host].left_bytes / self._usual_bps[host], default=None)
 
     def _renew(self, connection: Connection | None, host: int) -> Connection:
-        """The same connection where it is as good as another, else the next good one."""
+        """The same connection if it is as good as another, or else the next good one."""
         need = self._need_bytes(host)
         if connection is not None:
             is_closed = connection.host != host or connection.served == self._network.requests > 0
@@ -165,17 +165,17 @@ class OracleClient:
         return max(float(LEAST_PIECE_BYTES), LEAST_ROUNDS * latency_s * self._usual_bps[host])
 
     def _choose_bytes(self, connection: Connection) -> float:
-        """How much to ask for: half of a place's share, within what the connection brings well."""
+        """The bytes to ask for: half of a place's share, as far as the connection brings them well."""
         stock = self._stocks[connection.host]
         if not self._network.ranges:
             return stock.peek().left_bytes
-        idle = stock.places - stock.busy + 1  # with this one: none stays idle to spare a request
+        idle = stock.places - stock.busy + 1  # this one included: no place stays idle to save a request
         least = min(self._least_bytes(connection.host), stock.left_bytes / idle, stock.peek().left_bytes)
         share = stock.left_bytes / (2 * stock.places)
         return max(LEAST_PIECE_BYTES, least, min(share, usable_bytes(connection.line, connection.sent)))
 
     async def _fetch(self, connection: Connection, piece: _Piece) -> bool:
-        """Fetch a piece; what comes counts, where there are ranges. Returns whether all of it came."""
+        """Fetch a piece; with ranges, a part of it counts too. Returns whether all of it came."""
         if self._is_worth_ending(connection, piece):
             await self._provoke_fault(connection, piece)
             return False
@@ -195,7 +195,7 @@ class OracleClient:
         return is_whole
 
     def _is_worth_ending(self, connection: Connection, piece: _Piece) -> bool:
-        """Whether the next request meets a fault that a further request costs less than."""
+        """Whether the next request meets a fault that costs more than a further request."""
         fault = self._transport.next_fault(piece.index)
         if fault is None or fault.kind not in {"slow", "stall", "delay"}:
             return False
@@ -205,7 +205,7 @@ class OracleClient:
         return fault.kind == "stall" or lost_s > 4 * connection.line.latency_s
 
     async def _provoke_fault(self, connection: Connection, piece: _Piece) -> None:
-        """Ask for the file, so that its fault is over, and break off when a head could have come."""
+        """Ask for the file to use up its fault, and break off when a head could have come."""
         wait_s = connection.line.latency_s * (1 if connection.served else 2)
         asking = asyncio.ensure_future(self._transport.ask(connection, piece.index, {}))
         await asyncio.wait({asking}, timeout=wait_s * self._transport.link.factor(connection.host) + 1e-6)

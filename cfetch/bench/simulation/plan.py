@@ -18,7 +18,7 @@ class SimPlan:
     """A scenario's ``Entries``.
 
     ``faults``: the scripts of the files that have one, by index. ``true_sizes`` are known to the servers;
-    ``sizes`` are -1 where the scenario's manifest tells none.
+    ``sizes`` are -1 if the scenario's manifest states none.
     """
 
     headers: Headers = ()
@@ -56,7 +56,7 @@ class SimPlan:
         return self._groups[group].name(place - self._starts[group])
 
     def entry(self, index: int) -> Entry:
-        """Make one; the URL is what ``SimTransport`` reads."""
+        """Make an entry with a URL for ``SimTransport``."""
         return Entry(
             id=index,
             url=SecretUrl(f"http://{self.hosts[self.host_of[index]]}/{index}"),

@@ -35,8 +35,8 @@ POLICIES: dict[str, dict[str, Any]] = {
     "adaptive": {"policy": "adaptive"},
 }
 CLIENTS = ("curl", "oracle")  # these run without the engine
-OWN_PLACES = 64  # of the oracle, where the scenario says nothing of ``max-concurrency``
-LONGEST_S = 7 * 86_400.0  # of virtual time: what is not over then never will be
+OWN_PLACES = 64  # of the oracle, if the scenario does not state ``max-concurrency``
+LONGEST_S = 7 * 86_400.0  # of virtual time: a run that is not over by then never ends
 
 
 def simulate(
@@ -47,8 +47,8 @@ def simulate(
     ``policy``: one of ``POLICIES`` in the engine, of ``CLIENTS`` without it, or ``ideal``: nothing is
     mitigated, on a network without slow connections, stalls and faults. Changes of the network, slow hosts,
     the spread of rates and the link's limit are in the ideal run too, because no policy can remove them. The
-    ideal run has one stream a file and no more places than ``concurrency``, so it is no bound: that is the
-    oracle. ``seed`` None: the scenario's own; it
+    ideal run has one stream a file and no more places than ``concurrency``, so it is no bound; the oracle
+    is. ``seed`` None: the scenario's own; it
     decides the order of the files, the faults, every connection and the jitter of back-offs. ``listen`` gets
     the engine's events.
 
@@ -56,7 +56,7 @@ def simulate(
     there, on the same connections, and its ``makespan_s`` is the same figure.
 
     Raises:
-        UsageError: no such policy.
+        UsageError: there is no such policy.
     """
     if policy not in (IDEAL, *POLICIES, *CLIENTS):
         known = ", ".join((IDEAL, *POLICIES, *CLIENTS))
@@ -77,7 +77,7 @@ def settings_of(scenario: Scenario, policy: str) -> Settings:
 
 
 class _Events:
-    """Counts of events by kind, the tally of the files, and the seconds that each took."""
+    """Counts events by kind, sums up the files, and notes the seconds that each took."""
 
     def __init__(self, listen: Listener) -> None:
         self._listen = listen
@@ -86,7 +86,7 @@ class _Events:
         self.took_s = array("d")
 
     def note(self, event: Event) -> None:
-        """Count an event; a listener."""
+        """Count an event; this is a listener."""
         self._listen(event)
         self.kinds[type(event).__name__] += 1
         self.counts(event)

@@ -1,4 +1,4 @@
-"""The wire's stand-in: connections that are pooled or fresh, replies that come as the network lets them."""
+"""The model of the wire: connections that are pooled or fresh, replies at the network's pace."""
 
 import asyncio
 from collections import deque
@@ -13,8 +13,8 @@ from cfetch.clock import RunClock
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import Response
 
-KEEP_ALIVE_S = 15.0  # as HttpTransport's
-MOST_SKIPPED = 500  # connections that are looked at for one that suits
+KEEP_ALIVE_S = 15.0  # the same as HttpTransport's
+MOST_SKIPPED = 500  # connections that are looked at to find one that suits
 
 
 class SimTransport:
@@ -50,14 +50,14 @@ class SimTransport:
 
     @property
     def connections(self) -> int:
-        """Made so far."""
+        """The connections made so far."""
         return sum(self._made)
 
     async def open(
         self,
         url: SecretUrl,
         headers: Mapping[str, str],
-        secrets: Mapping[str, str],  # noqa: ARG002 - nobody is asked who they are
+        secrets: Mapping[str, str],  # noqa: ARG002 - the model has no authentication
         *,
         fresh: bool,
         method: str = "GET",
@@ -72,7 +72,7 @@ class SimTransport:
         return exchange
 
     async def ask(self, connection: Connection, index: int, headers: Mapping[str, str]) -> Exchange:
-        """Ask for a file over a connection that nobody else uses; wait for the head."""
+        """Ask for a file over a connection that no other request uses; wait for the head."""
         exchange = Exchange(self, connection, self._meets(index))
         self._exchanges[asyncio.current_task()] = exchange
         self.requests += 1
@@ -87,15 +87,15 @@ class SimTransport:
         return exchange
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to close."""
 
     def begins(self, key: int) -> None:
-        """The task that calls this is about to make the request of attempt ``key``."""
+        """Note that the calling task is about to make the request of attempt ``key``."""
         self._tasks[key] = asyncio.current_task()
         self._exchanges.pop(self._tasks[key], None)
 
     def ends(self, key: int) -> None:
-        """The attempt ``key`` is over."""
+        """Note that the attempt ``key`` is over."""
         self._tasks.pop(key, None)
 
     def exchange(self, key: int) -> Exchange | None:
@@ -108,11 +108,11 @@ class SimTransport:
         return self._exchanges.get(asking)
 
     def forget(self, asking: object) -> None:
-        """The task ``asking`` is over."""
+        """Forget a task that is over."""
         self._exchanges.pop(asking, None)
 
     def over(self, connection: Connection) -> None:
-        """The last byte of a reply has come: who asks next may have the connection."""
+        """Note that the last byte of a reply has come: the next request may use the connection."""
         if connection.served == self.network.requests or connection.is_retired:
             self.close_connection(connection)
             return
@@ -120,7 +120,7 @@ class SimTransport:
             return
         connection.idle_s = self.link.now()
         self._idle[connection.host].append(connection)
-        if self.network.connections and not self._is_sweeping:  # elsewhere nobody waits for its seat
+        if self.network.connections and not self._is_sweeping:  # otherwise no request waits for its seat
             self._is_sweeping = True
             asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._close_idle)
 
@@ -131,7 +131,7 @@ class SimTransport:
             self._seats[connection.host].give_back()
 
     def _close_idle(self) -> None:
-        """Close what was idle too long; look only every ``KEEP_ALIVE_S``, as aiohttp does."""
+        """Close connections that were idle too long; look only every ``KEEP_ALIVE_S``, as aiohttp does."""
         for idle in self._idle:
             while idle and self.link.now() - idle[0].idle_s >= KEEP_ALIVE_S - GRAIN_S:
                 self.close_connection(idle.popleft())
@@ -143,7 +143,7 @@ class SimTransport:
         """An idle connection to ``host``, else a new one."""
         idle = self._idle[host]
         while idle and not fresh:
-            connection = idle.popleft()  # the one that was idle longest, as aiohttp does
+            connection = idle.popleft()  # the connection that was idle longest, as in aiohttp
             if self.link.now() - connection.idle_s <= KEEP_ALIVE_S:
                 return connection
             self.close_connection(connection)
@@ -153,7 +153,7 @@ class SimTransport:
     def connect_well(self, host: int, suits: Callable[[ConnectionTraits], bool]) -> Connection:
         """Make the next connection to ``host`` that ``suits``, and keep it out of the pool.
 
-        Those before it cost nothing. Where none of the next ``MOST_SKIPPED`` suits, it is the next.
+        The connections before it cost nothing. If none of the next ``MOST_SKIPPED`` suits, it is the next.
         """
         first = self._made[host] + 1
         for number in range(first, first + MOST_SKIPPED):
@@ -171,7 +171,7 @@ class SimTransport:
         return fault if fault is not None and fault_for(script, n + fault.first) is not fault else None
 
     def _meets(self, index: int) -> Meets:
-        """What the file's next request meets."""
+        """The fault that the file's next request meets."""
         script = self._faults.get(index)
         if script is None:
             return Meets(None, False)

@@ -1,4 +1,4 @@
-"""A volume that keeps nothing but numbers, and takes bytes at a steady speed."""
+"""A volume that keeps only numbers, and takes bytes at a steady speed."""
 
 import asyncio
 import math
@@ -50,7 +50,7 @@ class SimPart:
         self._disk.take(len(data))
 
     def write_at(self, segment: Segment, data: bytes) -> None:
-        """The next bytes of a segment; those that are held are not written again."""
+        """Take the next bytes of a segment; bytes that are held are not written again."""
         if self.ranges is not None and segment.left_bytes:
             before = self.ranges.held_bytes
             self.ranges.advance(segment, len(data))
@@ -58,44 +58,44 @@ class SimPart:
             self._disk.take(self.position - before)
 
     def can_split(self, size_bytes: int) -> bool:
-        """Every server of the model gives a strong ETag."""
+        """Whether it can be split now: its server gave a strong ETag, and bytes are missing."""
         return self.validator is not None and self.ranges is None and self.position < size_bytes
 
     def split_into_ranges(self, size_bytes: int) -> HeldRanges:
-        """Bytes are no longer counted in order."""
+        """Count bytes by ranges from now on, instead of in order."""
         self.total_bytes = size_bytes
         self.ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
         self.segment = self.ranges.take_first()
         return self.ranges
 
     def open_segment(self, segment: Segment, *, same_source: bool = True) -> volume.Sink:
-        """The real one: it asks of its part no more than this one can do."""
+        """Open a real ``SegmentSink``, which needs only members of a part that this class has."""
         assert self.ranges is not None
         validator = self.validator if same_source else None
         return SegmentSink(cast("Part", self), self.ranges, segment, validator)
 
     def open_second(self) -> "SimPart":
-        """Another one."""
+        """Make another part."""
         return SimPart(self._disk)
 
     def forget(self, segment: Segment) -> None:
-        """What one stream has brought."""
+        """Forget the bytes that one segment has brought."""
         if self.ranges is not None:
             self.ranges.forget(segment)
             self.position = self.ranges.held_bytes
 
     async def hash_rest(self) -> None:
-        """There is no hash."""
+        """Do nothing: there is no hash."""
 
     def release_segment(self) -> None:
-        """Its own stream is over."""
+        """Give the segment of its own attempt back."""
         if self.ranges is not None and self.segment is not None:
             self.ranges.give_back(self.segment)
         self.segment = None
 
     @property
     def must_wait(self) -> bool:
-        """Passes on ``SimDisk.must_wait``."""
+        """Call ``SimDisk.must_wait``."""
         return self._disk.must_wait
 
     async def wait_for_room(self) -> None:
@@ -110,25 +110,25 @@ class SimPart:
         self.position, self.validator, self.total_bytes = 0, None, None
 
     def change_source(self, *, mirror: bool) -> None:  # noqa: ARG002
-        """The next bytes come from another source."""
+        """Note that the next bytes come from another source."""
         self.validator = None
 
     def verify(self, size_bytes: int | None, digest: Digest | None) -> str:  # noqa: ARG002
-        """There is nothing to hash; the engine has compared the sizes."""
+        """Hash nothing: the engine has compared the sizes."""
         return "size"
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def finish(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002
-        """No later run goes on with it."""
+        """Keep nothing: no later run continues it."""
         return self.position
 
     def discard(self) -> None:
-        """Nothing is there."""
+        """Do nothing: there is no file."""
 
 
 class SimDisk:
@@ -141,14 +141,14 @@ class SimDisk:
         self.written_s = 0.0
 
     def take(self, size_bytes: int) -> None:
-        """Write so much behind what is being written."""
+        """Append ``size_bytes`` to the bytes that are being written."""
         self.taken_bytes += size_bytes
         if self.rate_bps < math.inf:
             self.written_s = max(self.written_s, self._loop.time()) + size_bytes / self.rate_bps
 
     @property
     def unwritten_bytes(self) -> float:
-        """What was taken and is not written yet."""
+        """The bytes that were taken and are not written yet."""
         if self.rate_bps == math.inf:
             return 0.0
         return max(0.0, self.written_s - self._loop.time()) * self.rate_bps
@@ -159,7 +159,7 @@ class SimDisk:
         return self.unwritten_bytes > MOST_UNWRITTEN_BYTES
 
     async def written_down_to(self, size_bytes: int) -> None:
-        """Wait until no more than this is unwritten."""
+        """Wait until at most ``size_bytes`` are unwritten."""
         while (more := self.unwritten_bytes - size_bytes) > 0:  # noqa: ASYNC110 - it is known when; more may come
             await asyncio.sleep(max(more / self.rate_bps, 1e-6))
 
@@ -167,8 +167,8 @@ class SimDisk:
 class SimVolume:
     """Implements ``volume.Volume``. Make it inside the virtual loop.
 
-    ``rate_bps``: what it writes a second; infinite: it is never behind. ``done_bytes`` of ``done_files`` have
-    got their names.
+    ``rate_bps``: the bytes that it writes a second; infinite: it is never behind. ``done_files`` and
+    ``done_bytes`` count the published files.
     """
 
     def __init__(self, name: str, rate_bps: float = math.inf) -> None:
@@ -185,35 +185,35 @@ class SimVolume:
         self._draining = False
 
     async def open(self) -> None:
-        """Nothing is there."""
+        """Do nothing: no earlier run has left anything."""
 
     def new_part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
-        """A new, empty one."""
+        """Make a new, empty part."""
         return SimPart(self._disk)
 
     def has_nothing_of(self, entry: Entry) -> bool:  # noqa: ARG002
-        """Nothing is there."""
+        """True: no earlier run has left anything."""
         return True
 
     async def verify_existing(self, entry: Entry) -> volume.Standing | None:  # noqa: ARG002
-        """Nothing is there."""
+        """None: no file is there."""
         return None
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
-        """Nothing is there."""
+        """Do nothing: no earlier run has left anything."""
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """Nothing is there."""
+        """Do nothing: no earlier run has left anything."""
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:  # noqa: ARG002
-        """Nothing is there."""
+        """An empty holding: no file is there."""
         return volume.Holding()
 
     def mark_batch(self, batch: str) -> None:
-        """No later run comes."""
+        """Do nothing: no later run comes."""
 
     def unmark_batch(self, batch: str) -> None:
-        """No later run comes."""
+        """Do nothing: no later run comes."""
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
         """Publish the parts as soon as everything is written that was taken before."""
@@ -230,10 +230,10 @@ class SimVolume:
         ended(None)
 
     def remove_older(self, path: SafePath) -> None:
-        """There is no older one."""
+        """Do nothing: there is no older file."""
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:  # noqa: ARG002
-        """The batch goes elsewhere."""
+        """Take back a batch that goes to another volume."""
         self.done_files -= len(parts)
         self.done_bytes -= sum(part.position for part in parts)
 
@@ -255,30 +255,30 @@ class SimVolume:
         self._work.set()
 
     async def wait_for_room(self) -> None:
-        """It is never full."""
+        """Do nothing: it is never full."""
 
     async def free_bytes(self) -> int | None:
-        """No bound."""
+        """None: there is no bound."""
         return None
 
     @property
     def written_bytes(self) -> int | None:
-        """None where it is never behind."""
+        """The bytes written so far; None if it is never behind."""
         disk = self._disk
         return None if disk.rate_bps == math.inf else int(disk.taken_bytes - disk.unwritten_bytes)
 
     @property
     def is_behind(self) -> bool:
-        """Something is unwritten."""
+        """Whether bytes are unwritten."""
         return self._disk.unwritten_bytes > 0
 
     def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
-        """It always answers."""
+        """Always 0: it always answers."""
         return 0.0
 
     def abandon(self, why: str) -> None:
-        """Cannot be: it always answers."""
+        """Never called: it always answers."""
         raise NotImplementedError(f"a simulated volume does not hang: {why}")
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""

@@ -1,4 +1,4 @@
-"""A plan's entries as batches: how they are cut, in which order they come, what of each is there already."""
+"""Cuts a plan's entries into batches, and looks which files of each batch are in place when it arrives."""
 
 import asyncio
 from array import array
@@ -16,7 +16,7 @@ LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold 
 class BatchQueues:
     """The schedule's queues where entries come in batches: one for each pair of batch and host.
 
-    ``of`` is the queue of each entry; ``host`` and ``batch`` are of each queue.
+    ``of`` gives the queue of each entry; ``host`` and ``batch`` give the host and batch of each queue.
     """
 
     def __init__(self, batches: int, members: Callable[[int], Sequence[int]], host_of: Sequence[int]) -> None:
@@ -41,7 +41,7 @@ class BatchQueues:
 
 
 class Arrivals:
-    """Batches arrive one after the other, the largest first; ``share`` of all bytes bounds those cut."""
+    """Batches arrive one after the other, the largest first. ``share`` of all bytes: the most for a batch."""
 
     def __init__(self, entries: Entries, volumes: Sequence[Volume], *, share: float) -> None:
         self._entries = entries
@@ -56,7 +56,7 @@ class Arrivals:
         return self._next == len(self._cut.order)
 
     async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
-        """The next batch, and what of it stands where; ``failed`` gets the volumes that say no."""
+        """The next batch, with the files of it that are in place; ``failed`` gets the volumes that fail."""
         number = self._cut.order[self._next]
         indexes = self._cut.entries(number)
         entries = [self._entries.entry(index) for index in indexes]
@@ -87,9 +87,10 @@ class Arrivals:
 
     @staticmethod
     def _note(batch: Batch, holdings: Sequence[Holding]) -> None:
-        """A batch goes back to where it stands or was being staged; a named one else to where most of it is.
+        """Choose the batch's home: the volume where it is committed, or else where it was being staged.
 
-        A volume that failed keeps its mark though the batch has gone elsewhere, so a record counts first.
+        A named batch without either goes to the volume that has most of its files. The record comes first,
+        as a volume that failed keeps the mark of a batch that has gone to another volume since.
         """
         indexes = batch.entries
         begun = next(
@@ -104,7 +105,7 @@ class Arrivals:
         for volume_index, holding in sorted(enumerate(holdings), key=lambda pair: pair[0] != batch.home):
             if (
                 batch.name is None or volume_index == batch.home
-            ):  # a named batch is to be on one volume, all of it
+            ):  # all files of a named batch have to be on one volume
                 for position in holding.same_size:
                     batch.standing.setdefault(indexes[position], volume_index)
         for volume_index, holding in enumerate(holdings):

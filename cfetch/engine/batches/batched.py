@@ -102,7 +102,7 @@ class Batched:
 
     @property
     def is_over(self) -> bool:
-        """No batch is left, or the run is stopping."""
+        """True if no batch is left, or the run is stopping."""
         return self._rounds.is_over
 
     async def open(self, group: asyncio.TaskGroup) -> None:
@@ -113,17 +113,17 @@ class Batched:
         self._publishing.start(group)
 
     async def end_standing(self) -> None:
-        """Leave that to the batches, which are looked for as a whole when their turn comes."""
+        """Do nothing: the files of a batch are looked for when the batch arrives."""
 
     async def close(self) -> None:
-        """Publish what waits for it; the volumes are watched meanwhile, as one may hang."""
+        """Publish the batches that wait for it; the volumes are watched meanwhile, as one may hang."""
         await self._publishing.finish()
         watching, placing = self._tasks
         await asyncio.wait([placing])
         watching.cancel()
 
     def end(self) -> None:
-        """End what was put back or is staged, and keep it for the next run."""
+        """End the entries that were put back or are staged, and keep their bytes for the next run."""
         for transfer in self.schedule.drain():
             self._stagings.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover())
         self._completion.cancel_rest()
@@ -135,7 +135,7 @@ class Batched:
         self._work.set()
 
     def opens_s(self, queue: int, now_s: float) -> float:
-        """When an entry of the queue may start, as far as its volume goes: now, or when one ends there."""
+        """When the volume bears an entry of the queue: now, or ``NEVER`` until one ends there."""
         index = self._stagings.of_queue(queue).volume_index
         return now_s if self._watch.health.running[index] < self._rounds.places[index] else NEVER
 
@@ -160,14 +160,14 @@ class Batched:
         return transfer
 
     def take(self, transfer: Transfer) -> None:
-        """Note that the current task has the entry in hand: a move of its batch cancels it."""
+        """Note that the current task has the entry in hand: a move of the batch cancels this task."""
         staging = _staging(transfer)
         staging.transfers.add(transfer)
         transfer.task = asyncio.current_task()
         self._watch.health.note_start(staging.volume_index)
 
     def leave(self, transfer: Transfer) -> None:
-        """The entry's host and its volume may take one more, of whichever queue."""
+        """Note that the entry's host and volume have a free place, for an entry of any queue."""
         staging = _staging(transfer)
         staging.transfers.discard(transfer)
         transfer.task = None
@@ -176,11 +176,11 @@ class Batched:
         self.schedule.reopen_shut()
 
     def has_nothing_of(self, transfer: Transfer) -> bool:  # noqa: ARG002 - the port's
-        """False: what is there was looked up when its batch came to the volume."""
+        """False: the files in place were looked up when the batch arrived."""
         return False
 
     async def look_for(self, transfer: Transfer) -> Standing | None:
-        """The file, vouched for, here or on another volume; else adopt what a dead run has left here.
+        """The verified file, here or on another volume; without one, the part adopts a dead run's leftover.
 
         Files of a batch without a name stay where they are. Raises Blocked, VolumeFault.
         """
@@ -204,7 +204,7 @@ class Batched:
             self.schedule.put(transfer.queue, transfer, due_s)
 
     def skip(self, transfer: Transfer) -> None:
-        """Take note that the entry is in place; in a named batch that counts once the batch stays here."""
+        """Take note that the entry is in place. In a named batch that counts only if the batch stays here."""
         staging = _staging(transfer)
         self._volumes[staging.volume_index].remove_leftovers(transfer.entry)
         if staging.is_over:
@@ -216,7 +216,7 @@ class Batched:
             self._completion.settle(staging, transfer, "skipped", kept_bytes=kept_bytes)
 
     async def publish(self, transfer: Transfer) -> None:
-        """Let a verified part wait for the others of its batch; the last one has them published."""
+        """Let a verified part wait for the others of its batch; the last one causes the publishing."""
         staging = _staging(transfer)
         if staging.is_over:
             self._stagings.drop(transfer)
@@ -239,7 +239,7 @@ class Batched:
         self._completion.settle(staging, transfer, "failed", kept_bytes=kept_bytes, error=error)
 
     def fail_locally(self, transfer: Transfer, fault: LocalFault) -> None:
-        """Move the entry's batch to another volume; raises ``fault`` where that would not help."""
+        """Move the entry's batch to another volume; raises ``fault`` if no other volume can help."""
         if not isinstance(fault, VolumeFault) or not self._watch.can_move(fault):
             self._stagings.finish(transfer, "failed", kept_bytes=transfer.part.keep_leftover(), error=fault)
             raise fault

@@ -1,8 +1,8 @@
 """The end of a batch: when the last of its entries has ended, its parts are published together, or held back.
 
-An entry ends as staged (whole, and waiting for the others) or as settled (in place already, or not to be
-had). A named batch of which an entry failed is published neither in part nor as a whole: what came of it is
-kept for a later run. Files of a batch that was cut by size do not wait for those that failed.
+An entry ends as staged (whole, and waiting for the others) or as settled (in place already, or failed). If
+an entry of a named batch has failed, nothing of the batch is published: its bytes are kept for a later run.
+Files of a batch that was cut by size do not wait for those that failed.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Completion:
         self._end_entry(staging)
 
     def skip(self, staging: Staging, transfer: Transfer) -> None:
-        """An entry of a named batch is in place, which counts once the batch stays here."""
+        """Note that an entry of a named batch is in place, which counts only if the batch stays here."""
         staging.skipped.append(transfer)
         self._end_entry(staging)
 
@@ -90,7 +90,7 @@ class Completion:
             self._close(staging)
 
     def cancel_rest(self) -> None:
-        """The run is over: keep what was not committed for the next one, as far as it can be."""
+        """End the batches that were not committed when the run is over; keep their bytes for the next run."""
         for staging in self._stagings.under_way.values():
             self._stagings.finish_skipped(staging)
             for transfer in staging.staged:
@@ -115,7 +115,7 @@ class Completion:
         self._close(staging, come_back=True)
 
     def _end_commit(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
-        """The batch has its names and its record, or cannot get them."""
+        """End a batch whose files have been published and recorded, or cannot be."""
         volume = self._volumes[staging.volume_index]
         if staging.is_over:  # it has been given to another volume meanwhile
             if error is None:

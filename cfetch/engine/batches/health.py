@@ -11,7 +11,7 @@ from cfetch.errors import LocalFault, VolumeFault
 from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
-TICK_S = 0.5  # between looks at speeds and at calls that do not come back
+TICK_S = 0.5  # between looks at speeds and at calls that do not return
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
 FIRST_S = 1.0  # of writing; the first speed is measured over all of it
 HURRY_S = 5.0
@@ -67,7 +67,7 @@ class Health:
         self.running[index] += 1
 
     def note_end(self, index: int) -> None:
-        """An entry is under way to volume ``index`` no more."""
+        """An entry to volume ``index`` is no longer under way."""
         self.running[index] -= 1
         if not self.running[index]:
             self._busy_s[index] += self._clock.now() - self._busy_since_s[index]
@@ -77,7 +77,7 @@ class Health:
         return self._busy_s[index] + since_s
 
     def is_new(self, index: int) -> bool:
-        """Whether its speed is unknown for a reason of its own: it is new, or behind with what has come."""
+        """Whether its speed is still unknown because it is new, or behind with writing what has come."""
         if self._placer.view(index).speed_bps:
             return False
         since_s = self._first_s[index]
@@ -120,7 +120,7 @@ class Health:
                 self._gone(index, fault)
 
     async def _look_at_room(self, index: int) -> None:
-        """Ask for the free space, and add what has landed of the batches that count as load."""
+        """Ask for the free space, and add the bytes that staged batches have taken of it already."""
         free_bytes = self.free_bytes[index] = await self._volumes[index].free_bytes()
         if free_bytes is None:
             return
@@ -148,7 +148,7 @@ class Health:
             is_behind = [volume.is_behind for volume in self._volumes]
             for index in volumes:
                 writing_s = now_busy_s[index] - busy_s[index]
-                if was_behind[index]:  # it wrote what had come before, even if nothing is under way
+                if was_behind[index]:  # it wrote earlier bytes, even if no entry is under way
                     rest_s = now_s - before_s
                     writing_s = rest_s if is_behind[index] or writing_s >= rest_s else 0.0
                 self._measure(index, max(0, now[index] - taken[index]), writing_s)
@@ -159,7 +159,7 @@ class Health:
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
     def _measure(self, index: int, size_bytes: int, writing_s: float) -> None:
-        """The speed over the whole first second: its beginning measures connections, not the volume."""
+        """Report the speed; at first over all of the first second, as its start measures connections only."""
         if writing_s <= 0:
             return
         first = self._first[index]
@@ -170,7 +170,7 @@ class Health:
         self._placer.note_speed(index, first.bytes, first.writing_s, weight=1.0)
 
     def hurry(self) -> None:
-        """The run is ending: a volume that hangs is not waited for as long as it else might be."""
+        """Have less patience with a volume that hangs, as the run is ending."""
         self._patience_s = min(self._patience_s, HURRY_S)
 
     def _look_whether_it_hangs(self, index: int, now_s: float) -> None:
@@ -179,5 +179,5 @@ class Health:
             why = f"{volume.name} has not answered for {self._patience_s:g} s; see whether it is still there"
             volume.abandon(why)
             self._gone(index, VolumeFault(why))
-        elif volume.is_stuck:  # no probe before what was abandoned has come back
+        elif volume.is_stuck:  # no probe before the abandoned calls have returned
             self._gone(index, VolumeFault(f"{volume.name} has not answered yet"))

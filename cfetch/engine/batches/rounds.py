@@ -1,7 +1,7 @@
 """The loop that keeps the volumes at work: batches arrive, get a volume, and are begun.
 
-A round runs whenever something has changed (``work``), and every half second. ``Placer`` decides; this
-carries its decisions out. A batch that no volume takes until the deadline, or that was begun too often in
+A round runs whenever something has changed (``work``), and every half second. It carries out the decisions
+of ``Placer``. A batch that no volume takes until the deadline, or that was begun too often in
 vain, is given up: its entries fail, and the run ends with that fault.
 """
 
@@ -28,7 +28,7 @@ from cfetch.placement.places import Shares
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01
-MOST_MOVES = 16  # placements of one batch; they take minutes, as volumes that fail are paused
+MOST_MOVES = 16  # placements of one batch; so many take minutes, as volumes that fail are paused
 
 
 class Rounds:
@@ -72,7 +72,7 @@ class Rounds:
 
     @property
     def is_over(self) -> bool:
-        """All batches are over, or the run is stopping."""
+        """True if all batches are over, or the run is stopping."""
         return self._switch.is_stopping or (self._arrivals.is_over and not self._stagings.batches)
 
     async def run(self, schedule: Schedule[Transfer], idle: IdleWorkers) -> None:
@@ -120,7 +120,7 @@ class Rounds:
         return bool(self._placer.view(index).queued or unhanded or self._watch.health.running[index])
 
     def _begin_batches(self, now_s: float) -> bool:
-        """Begin what the volumes have room for; whether anything was begun."""
+        """Begin the batches for which volumes have places. Returns whether any was begun."""
         began = False
         for volume_index in range(len(self._names)):
             while (
@@ -152,7 +152,7 @@ class Rounds:
             self._give_up(batch, str(reason))
 
     def _give_up(self, batch: Batch, reason: str, reasons: Sequence[str] | None = None) -> None:
-        """No volume takes the batch; ``reasons``: of each, by default what each said last to any batch."""
+        """Fail a batch that no volume takes; ``reasons``: by volume; by default its last one to any batch."""
         views = self._watch.views()
         said = [view.reason or NO_ROOM for view in views] if reasons is None else reasons
         fault = given_up(batch, reason, said, self._names)

@@ -1,4 +1,4 @@
-"""A batch under way, and its staging on one volume: from the first entry handed out until it is committed."""
+"""A batch under way, and its staging on one volume: from the first entry handed out until the commit."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,11 +9,11 @@ from cfetch.storage.volume import BatchRecord
 
 
 class Batch:
-    """What is known of a batch, wherever it goes; ``number`` is its own, ``id`` that of its entries.
+    """A batch, on whichever volume it is; ``number`` counts in this run, ``id`` is made of the entries.
 
     ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume,
-    entries in whose place something else stands. ``settled`` entries need nothing more: in place, or not to
-    be had; ``failed`` counts the latter.
+    entries in whose place something else stands. ``settled`` entries need nothing more: they are in place, or
+    have failed; ``failed`` counts the latter.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Batch:
         self.blocked: list[dict[int, Blocked]] = []
         self.settled: set[int] = set()
         self.failed = 0
-        self.moves = 0  # from volumes that had begun with it
+        self.moves = 0  # moves away from volumes that had begun with it
 
     @property
     def shown(self) -> str:
@@ -92,7 +92,7 @@ class Staging:
         return sum(transfer.part.position for transfer in self.staged)
 
     def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
-        """Volume and path of what stands elsewhere under its names: other versions, or not wanted twice."""
+        """Volume and path of files under its names on other volumes: older versions, or duplicates."""
         for transfer in self.staged:
             for index in self.batch.copies.get(transfer.index, ()):
                 if index != self.volume_index:

@@ -1,8 +1,8 @@
 """The batches that have arrived and are not over, and on which volume each of them is being staged.
 
-A staging begins when its batch gets a volume, and ends when the batch is committed or goes elsewhere. In the
-second case nothing of it counts: its transfers are dropped, and their attempts are kept to be told as
-``moved`` in the records of the entries, which begin anew.
+A staging begins when its batch gets a volume, and ends when the batch is committed or goes to another volume.
+In the second case the entries begin anew: the transfers are dropped, and their attempts are kept for the
+entries' records, with the outcome ``moved``.
 """
 
 import msgspec
@@ -34,7 +34,7 @@ class Stagings:
         self._queues = queues
         self._schedule = schedule
         self._ledger = ledger
-        self._lost: dict[int, list[AttemptRecord]] = {}  # by entry, on volumes that were left
+        self._lost: dict[int, list[AttemptRecord]] = {}  # by entry: attempts on volumes that were left
         self.batches: dict[int, Batch] = {}
         self.under_way: dict[int, Staging] = {}
 
@@ -47,7 +47,7 @@ class Stagings:
         return self.of_queue(self._queues.of[index])
 
     def here(self, volume_index: int) -> list[Staging]:
-        """What is being staged on a volume."""
+        """The stagings on a volume."""
         return [staging for staging in self.under_way.values() if staging.volume_index == volume_index]
 
     def host_of(self, queue: int) -> str:
@@ -57,7 +57,7 @@ class Stagings:
     def open(self, batch: Batch, volume_index: int, why: str) -> Staging:
         """Begin to stage a batch: its entries may be handed out."""
         if batch.name is not None and batch.home not in (None, volume_index):
-            self._volumes[batch.home].withdraw_batch(batch.id, ())  # it is to be whole on the other one
+            self._volumes[batch.home].withdraw_batch(batch.id, ())  # all of it goes to the other volume
             batch.standing.clear()
             batch.home = None
         staging = self.under_way[batch.number] = Staging(batch, volume_index, why)
@@ -124,9 +124,9 @@ class Stagings:
         staging.skipped.clear()
 
     def forget(self, batch: Batch) -> None:
-        """Nothing more is to be done about a batch in this run."""
+        """Drop a batch about which nothing more is to be done in this run."""
         for queue in self._queues.of_batch(batch.number):
-            self._schedule.close(queue)  # settled entries may not have been handed out again
+            self._schedule.close(queue)  # settled entries may still be in it after a move
         del self.batches[batch.number]
 
     def _volume_of(self, transfer: Transfer) -> Volume:

@@ -1,4 +1,4 @@
-"""Makes the events about batches and volumes of the placer's values."""
+"""Makes the events about batches and volumes from the placer's values."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
 
 
 def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
-    """No volume takes a batch; what each of them said last."""
+    """No volume takes a batch; the fault names the last reason of each volume."""
     said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
     return VolumeFault(
         f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "

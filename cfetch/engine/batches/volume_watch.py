@@ -1,4 +1,4 @@
-"""What is done about volumes: those that fail or bring stragglers are left alone for a while.
+"""Reacts to volumes that fail or bring stragglers: they are not used for a while.
 
 A volume that refuses one batch loses that batch; one that does not answer loses all batches. In both cases
 the placer's breaker decides when it is asked again. With a single volume there is no other to go to: the run
@@ -26,7 +26,7 @@ class VolumeWatch:
     """``work`` is set when batches may be placed anew.
 
     ``confirm`` raises if the plan is not this run's any more, which may look like volumes that fail.
-    ``landed`` says how many bytes have come for a volume until now.
+    ``landed`` gives the number of bytes that have come for a volume until now.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class VolumeWatch:
             self._volumes[volume_index].remove_older(path)
 
     def leave(self, staging: Staging, fault: VolumeFault) -> None:
-        """The volume cannot take this batch: it goes elsewhere."""
+        """Move a batch that the volume cannot take to another one."""
         if not self._blames_volume(fault):
             return
         volume_index, number = staging.volume_index, staging.batch.number
@@ -92,7 +92,7 @@ class VolumeWatch:
         self._work.set()
 
     def leave_all(self, volume_index: int, fault: LocalFault) -> None:
-        """The volume takes nothing any more: all its batches go elsewhere."""
+        """Move all batches away from a volume that takes nothing any more."""
         if not self._blames_volume(fault):
             return
         was_open = self._placer.view(volume_index).breaker is Position.OPEN

@@ -1,22 +1,22 @@
 """Sources of feeds: each keeps the port of ``feed/source.py`` and passes one suite, tests/feed/contract.py.
 
-A backend asks, checks the form of what comes and translates. It decides nothing about ranges: that is the
-lineage's matter. Whatever a server or a file says is treated as hostile.
+A backend asks, checks the form of the answers and translates them. It decides nothing about ranges, which
+is the lineage's work. All data from a server or a file is treated as hostile.
 
-    opening.py           from the name that a person gives (URL, directory, kinesis://) to a source
+    opening.py           makes a source from the name that a person gives (URL, directory, kinesis://)
     http.py              the protocol of docs/feed-protocol.md
     serial.py            a list under one growing serial: a feed of one range
     segments.py          files on static storage (docs/feed-segments.md)
-    segment_index.py     their index: ranges, and which file has which LSNs (pure)
-    segment_files.py     where these files are: a directory, or a prefix of URLs
+    segment_index.py     the index of these files: ranges, and which file has which LSNs (pure)
+    segment_files.py     the place of these files: a directory, or a prefix of URLs
     kinesis.py           a Kinesis stream; its shards are the ranges (docs/feed-kinesis.md)
     kinesis_shards.py    shards as ranges, sequence numbers as LSNs (pure)
     kinesis_api.py       the adapter to botocore, in threads
 
-When it fails: ``SourceError`` where another try may help (repeated here first, where that is cheap),
-``FeedReplaced`` and ``CheckpointExpired`` where the feed cannot be followed from here, ``HostileFeed``
-where it contradicts itself.
+When it fails: it raises ``SourceError`` if another try may help (the backend repeats cheap requests first),
+``FeedReplaced`` and ``CheckpointExpired`` if the feed cannot be followed from here, ``HostileFeed`` if the
+feed contradicts itself.
 
-To add a backend: a class with the methods of ``FeedSource``, a line in ``opening.py``, and a world for the
-contract suite.
+To add a backend, write a class with the methods of ``FeedSource``, a line in ``opening.py``, and a world for
+the contract suite.
 """

@@ -1,4 +1,4 @@
-"""A feed over HTTP, by the protocol of docs/feed-protocol.md. Whatever the server says is checked."""
+"""A feed over HTTP, by the protocol of docs/feed-protocol.md. All that the server sends is checked."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ from cfetch.wire.network import DIRECT, Network
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
 CONNECT_TIMEOUT_S = 10.0
-MAX_LIMIT = 10_000  # changes that are asked for at once
+MAX_LIMIT = 10_000  # changes in one request
 _ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
 _EXPECTED = frozenset({304, 404, 409, 410, 416})
 _HEAD = ("schema", "feed")
@@ -56,7 +56,7 @@ class _Answer(NamedTuple):
 
 
 class HttpSource:
-    """A ``FeedSource``. The first answer says which feed this is; all others have to be of the same."""
+    """A ``FeedSource``. The first answer names the feed; all other answers have to come from the same one."""
 
     def __init__(
         self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
@@ -144,10 +144,10 @@ class HttpSource:
         return Page(tuple(changes), after, new_mark)
 
     async def split(self, of: str | None) -> tuple[str, tuple[str, ...]]:
-        """Have a live range split: ``of``, else the one with the most entries. Returns it and its children.
+        """Let the server split a range: ``of``, else the one with most entries. Returns it and its children.
 
         Raises:
-            UsageError: the server does not do it.
+            UsageError: the server refuses it.
         """
         answer = await self._ask(
             "split" if of is None else f"split?range={quote(of)}",
@@ -165,11 +165,11 @@ class HttpSource:
             raise self._hostile("the answer to a split names no children") from None
 
     async def close(self) -> None:
-        """Let go of connections and files, as ``FeedSource`` says."""
+        """Close connections and files, as ``FeedSource`` says."""
         await self._transport.close()
 
     async def _ask(self, what: str, *, headers: dict[str, str] | None = None, method: str = "GET") -> _Answer:
-        """Raises SourceError: it cannot be had, or something other than a feed has answered."""
+        """Send a request. Raises SourceError: there is no answer, or it does not come from a feed."""
         answer = await ask(
             SecretUrl(self._base + what),
             transport=self._transport,
@@ -186,7 +186,7 @@ class HttpSource:
         return _Answer(answer.status, answer.headers, document)
 
     async def _ask_feed_id(self) -> str:
-        """The feed's id; asked for, if nobody did."""
+        """The feed's id, which is asked for if it is not known yet."""
         if self._feed is None:
             await self.ranges(None)
         assert self._feed is not None
@@ -247,11 +247,11 @@ class HttpSource:
 
 
 def read_feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
-    """A feed's document, of whatever version of ``schema``; the rest of its rules is not checked.
+    """Read a feed's document, of any version of ``schema``; its other rules are not checked.
 
     Raises:
-        Transient: it is none, so it says nothing about the feed: a proxy, a sign-in page or a server that
-            is just being set up has answered. ``shown``: at which URL.
+        Transient: it is no such document, so it says nothing about the feed: a proxy, a sign-in page or a
+            server that is being set up has answered at the URL ``shown``.
     """
     if status == HTTPStatus.NOT_FOUND:
         raise Transient(
@@ -274,7 +274,7 @@ def read_feed_document(body: bytes, status: int, shown: str, schema: str) -> dic
 
 
 def split_range(url: str, of: str | None, *, network: Network = DIRECT) -> tuple[str, tuple[str, ...]]:
-    """``HttpSource.split`` of the feed at ``url``, in a loop of its own.
+    """Call ``HttpSource.split`` for the feed at ``url``, in an event loop of its own.
 
     Raises:
         UsageError: there is no feed, or its server does not split it.

@@ -1,9 +1,9 @@
 """A Kinesis stream as a feed: its shards are ranges, which split and merge (docs/feed-kinesis.md).
 
-Closed shards can be asked directly, so whoever archives them is not asked. Records that are gone are not
-missed by the service: it goes on with the oldest that it has and says nothing. So a place that was not
-reached by reading on is looked at first: either its record is still there, or a moment in it says that
-nothing came after it which could be gone by now, or the checkpoint has expired.
+Closed shards can be asked directly, so the shards that archive them are not asked. The service does not
+report dropped records: it silently continues with the oldest that it has. So a place that was not reached by
+reading on is checked first: either its record is still there, or its moment shows that no later record can
+have been dropped yet, or the checkpoint has expired.
 """
 
 import hashlib
@@ -39,16 +39,16 @@ from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, 
 from cfetch.manifest.rows import Document
 
 MAX_RECORDS = 10_000  # the service's own limit
-ITERATOR_S = 240.0  # it is good for 300
+ITERATOR_S = 240.0  # an iterator is valid for 300 s
 PAUSE_S = 0.2  # between requests without records: a shard answers five in a second
-MAX_EMPTY = 50  # of these, before others get their turn
-MARGIN = timedelta(hours=1)  # for clocks that differ, and since the service drops records when it likes
-RENEWED_MS = 3_600_000  # how old a checkpoint's moment may become: an hour of the least retention, a day
+MAX_EMPTY = 50  # empty answers in a row, before other tokens get their turn
+MARGIN = timedelta(hours=1)  # for clocks that differ, and as the service drops records at times of its own
+RENEWED_MS = 3_600_000  # the most age of a checkpoint's moment: an hour, as the least retention is a day
 MAX_PLACES = 4096  # iterators that are kept: 64 readers of 64 shards
 
 
 class _Kept(NamedTuple):
-    """An iterator that came from reading on, when it came, and how far the shard's tip was then."""
+    """An iterator that came with a page, the time at which it came, and how far behind the tip it was."""
 
     iterator: str
     since_s: float
@@ -56,7 +56,7 @@ class _Kept(NamedTuple):
 
 
 class KinesisSource:
-    """A ``FeedSource``. An open shard that was split meanwhile is read to its end before it is ``Gone``.
+    """A ``FeedSource``. An open shard that has been split is read to its end before it is ``Gone``.
 
     ``info`` and reads of closed shards never wait for the shards that archive them.
     """
@@ -105,7 +105,7 @@ class KinesisSource:
                 after = encode_place(Place(seen, is_behind=True, caught_up_ms=asked_ms if at_tip else 0))
                 self._keep(shard.id, after, answer)
                 return Page(_select_keys(changes, keys), after)
-            if answer.next_iterator is None:  # it was closed meanwhile, and has been read
+            if answer.next_iterator is None:  # the shard was closed meanwhile, and has been read to its end
                 self._shards = await self._list_shards()
                 return Gone(Why.RANGE_GONE if self._shards.has_children(via) else Why.SPLITTING)
             self._keep(shard.id, next_lsn, answer)
@@ -117,12 +117,12 @@ class KinesisSource:
         return Page((), next_lsn)
 
     async def close(self) -> None:
-        """Let go of connections and files, as ``FeedSource`` says."""
+        """Close connections and files, as ``FeedSource`` says."""
         self._kept.clear()
         await self._api.close()
 
     async def _check_live(self, of: str, via: str) -> Gone | None:
-        """Gone unless ``via`` is open, as far as is known, and descends from ``of``."""
+        """Return Gone unless ``via`` is open, as far as is known, and is ``of`` or descends from it."""
         if not {of, via} <= self._shards.by_id.keys():
             await self._describe_stream()
             self._shards = await self._list_shards()
@@ -134,7 +134,7 @@ class KinesisSource:
         return None if of == via or of in self._shards.ancestors(via) else Gone(Why.RANGE_GONE)
 
     async def _describe_stream(self) -> Stream:
-        """The stream, which is the one that it was at first."""
+        """The stream as it is now. Raises FeedReplaced if it is not the same as at first."""
         try:
             stream = await self._api.describe()
         except NoSuchStream:
@@ -151,7 +151,7 @@ class KinesisSource:
         return read_shards(await self._api.shards())
 
     async def _fetch_records(self, shard: Shard, next_lsn: int, limit: int) -> Records:
-        """What follows, by the iterator of the page before if that is still good."""
+        """The next records, by the iterator of the page before if that is still valid."""
         kept = self._kept.get((shard.id, next_lsn))
         if kept is not None and self._is_good(kept):
             try:
@@ -161,7 +161,7 @@ class KinesisSource:
         return await self._api.records(await self._open_iterator(shard, next_lsn), limit)
 
     def _is_good(self, kept: _Kept) -> bool:
-        """Whether it still points at what comes next: near the end of what is kept that may be dropped."""
+        """Whether the iterator is valid, and its next records cannot have been dropped yet."""
         if self._stream is None or self._clock.monotonic() - kept.since_s > ITERATOR_S:
             return False
         return timedelta(milliseconds=kept.behind_ms) < _safe_time(self._stream)
@@ -176,7 +176,7 @@ class KinesisSource:
                 self._kept.popitem(last=False)
 
     async def _open_iterator(self, shard: Shard, next_lsn: int) -> str:
-        """An iterator at a place that was not reached by reading on. Raises CheckpointExpired."""
+        """Open an iterator at a place that was not reached by reading on. Raises CheckpointExpired."""
         stream = await self._describe_stream()
         place = decode_place(next_lsn)
         is_early = place.sequence < shard.first
@@ -193,7 +193,7 @@ class KinesisSource:
             kind = "AFTER_SEQUENCE_NUMBER" if place.is_behind else "AT_SEQUENCE_NUMBER"
             try:
                 return await self._api.iterator(shard.id, kind, place.sequence)
-            except Unknown:  # gone, and nothing that followed it is
+            except Unknown:  # its record was dropped, but no later one
                 if not has_lost:
                     raise
         return await self._api.iterator(shard.id, "TRIM_HORIZON")
@@ -206,7 +206,7 @@ class KinesisSource:
         return any(row["ShardId"] == shard.id for row in await self._api.shards(at_horizon=True))
 
     def _is_recent(self, place: Place, stream: Stream) -> bool:
-        """Whether what came after the place's moment cannot have been dropped yet."""
+        """Whether no record from after the place's moment can have been dropped yet."""
         age = timedelta(seconds=self._clock.wall() - place.caught_up_ms / 1000)
         return bool(place.caught_up_ms) and age < _safe_time(stream)
 
@@ -226,12 +226,12 @@ class KinesisSource:
 
 
 def _safe_time(stream: Stream) -> timedelta:
-    """How long the service keeps every record, whatever the clocks say."""
+    """How long the service certainly keeps every record, even if clocks differ."""
     return timedelta(hours=stream.retention_h) - MARGIN
 
 
 def _renew_moment(next_lsn: int, shard: Shard, now_ms: int, *, is_waiting: bool) -> int:
-    """The same place with a later moment, if its own is old, or unknown when it was asked for before."""
+    """The same place with a later moment, if its own is old, or still unknown at the second request."""
     place = decode_place(next_lsn or lsn_of_record(shard.first - 1))
     is_due = now_ms - place.caught_up_ms > RENEWED_MS if place.caught_up_ms else is_waiting or not next_lsn
     return encode_place(Place(place.sequence, is_behind=True, caught_up_ms=now_ms)) if is_due else next_lsn
@@ -245,7 +245,7 @@ def _read_sequence(record: Mapping[str, Any]) -> int:
 
 
 def _read_change(record: Mapping[str, Any], shard: Shard) -> Change:
-    """A record as a change: its data is a row, and its partition key says which key it has."""
+    """A record as a change: its data is a row, and its partition key gives the key."""
     sequence = _read_sequence(record)
     what = f"record {sequence} of {shard.id}"
     fields = decode_document(record["Data"], what)

@@ -1,7 +1,7 @@
-"""The adapter to botocore: what is asked of Kinesis, in threads, and its errors as ours.
+"""The adapter to botocore: sends requests to Kinesis in threads, and converts its errors to ours.
 
-Why botocore and not a client for asyncio: the credentials. It finds them wherever the AWS command line does,
-and those that wrap it pin one of its versions, which nobody else's packages could then share.
+It uses botocore rather than a client for asyncio because of the credentials: botocore finds them wherever the
+AWS command line does. The asyncio clients wrap it too, but pin one version, which hinders other packages.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from cfetch.wire.document import repeat_until_answered
 
 CONNECT_S, READ_S = 10.0, 30.0
 THROTTLED_S = 1.0  # the limits are for each second: 5 reads of a shard, 2 MiB from it
-CONNECTIONS = 32  # more threads than Python's own pool has on most machines
+CONNECTIONS = 32  # Python's own pool has fewer threads on most machines
 _THROTTLED = {
     "KMSThrottlingException",
     "LimitExceededException",
@@ -29,11 +29,11 @@ _CODE = re.compile(r"[A-Za-z0-9.]{1,80}")
 
 
 class ExpiredIterator(Refused):
-    """An iterator is good for five minutes."""
+    """The iterator is older than five minutes."""
 
 
 class Unknown(Refused):
-    """A sequence number that the shard does not have, or not any more."""
+    """The shard does not have this sequence number, or not any more."""
 
 
 class NoSuchStream(FeedError):
@@ -41,7 +41,7 @@ class NoSuchStream(FeedError):
 
 
 class Stream(NamedTuple):
-    """``created``: tells a stream from another of its name."""
+    """``created`` distinguishes a stream from another with the same name."""
 
     arn: str
     created: datetime
@@ -58,9 +58,9 @@ class Records(NamedTuple):
 
 
 class KinesisApi:
-    """One stream. All methods raise SourceError, UsageError (no credentials) and what is above.
+    """One stream. All methods raise SourceError, UsageError (no credentials) and the errors above.
 
-    Throttled and transient faults were tried again.
+    Throttled and transient faults have been tried again before.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class KinesisApi:
         endpoint: str | None = None,
         session: Any = None,  # noqa: ANN401 - botocore has no types
     ) -> None:
-        """``session``: botocore's, with credentials of its own; None: those that AWS's tools would take.
+        """``session``: botocore's, with its credentials; None: the credentials that AWS's tools would use.
 
         Raises:
             UsageError: botocore is not installed, or knows no such region.
@@ -89,7 +89,7 @@ class KinesisApi:
         config = botocore.config.Config(
             connect_timeout=CONNECT_S,
             read_timeout=READ_S,
-            retries={"total_max_attempts": 1},  # it is our clock that waits
+            retries={"total_max_attempts": 1},  # our own code repeats requests, by its clock
             max_pool_connections=CONNECTIONS,
         )
         self._errors = botocore.exceptions
@@ -129,7 +129,7 @@ class KinesisApi:
             query = {"NextToken": reply["NextToken"]}
 
     async def iterator(self, shard: str, kind: str, sequence: int | None = None) -> str:
-        """Where reading begins: of ``kind`` TRIM_HORIZON, AT_SEQUENCE_NUMBER or AFTER_SEQUENCE_NUMBER."""
+        """Make an iterator: ``kind`` TRIM_HORIZON, AT_SEQUENCE_NUMBER or AFTER_SEQUENCE_NUMBER."""
         query = {} if sequence is None else {"StartingSequenceNumber": str(sequence)}
         reply = await self._ask(
             "get_shard_iterator", StreamName=self.stream, ShardId=shard, ShardIteratorType=kind, **query
@@ -138,12 +138,12 @@ class KinesisApi:
         return iterator
 
     async def records(self, iterator: str, limit: int) -> Records:
-        """At most ``limit`` records."""
+        """Get at most ``limit`` records."""
         reply = await self._ask("get_records", ShardIterator=iterator, Limit=limit)
         return Records(reply["Records"], reply.get("NextShardIterator"), reply.get("MillisBehindLatest", 0))
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await asyncio.to_thread(self._client.close)
 
     async def _ask(self, operation: str, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - each its own
@@ -159,7 +159,7 @@ class KinesisApi:
         return reply
 
     def _own(self, error: Exception) -> CfetchError:
-        """Our form of an error. Of its text only the code is taken: the rest may hold anything."""
+        """Convert an error to ours. Only its code is used, as its text may hold anything."""
         if isinstance(error, self._errors.ClientError):
             return _refusal(error.response)
         if isinstance(error, self._errors.HTTPClientError | self._errors.IncompleteReadError):

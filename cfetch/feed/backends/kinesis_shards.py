@@ -1,10 +1,10 @@
 """Shards of a Kinesis stream as ranges of a feed: keys, descent, and sequence numbers as LSNs. Pure.
 
-A sequence number is an integer that rises within a shard; those of a child are above its parents'. An LSN is
-that number and below it, in its last ``MOMENT_BITS``, room for a moment: LSN ``number << MOMENT_BITS`` is the
-record's own, and a reader's next LSN ``(number << MOMENT_BITS) + 1 + ms`` says that the record was read, and
-that the shard had nothing behind it ``ms`` milliseconds after 1970 (0: not known). So a checkpoint proves
-that nothing was lost from a shard in which nothing happens, though the record before it is long gone.
+A sequence number is an integer that rises within a shard; a child's numbers are above its parents'. An LSN is
+that number, followed by ``MOMENT_BITS`` bits for a moment. LSN ``number << MOMENT_BITS`` is the record's own.
+A reader's next LSN ``(number << MOMENT_BITS) + 1 + ms`` says that the record was read, and that the shard had
+no later record ``ms`` milliseconds after 1970 (0: not known). So a checkpoint proves that no record was lost
+from a quiet shard, although its last record was dropped long ago.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from cfetch.manifest.fields import FieldError
 
 MOMENT_BITS = 43  # milliseconds until the year 2248
 _MOMENTS = (1 << MOMENT_BITS) - 1
-MAX_SEQUENCE_DIGITS = 128  # as the service's own model has it; they have 56
+MAX_SEQUENCE_DIGITS = 128  # the limit in the service's own model; real numbers have 56
 
 
 class Shard(NamedTuple):
-    """``first`` and ``last`` are sequence numbers; ``last`` None: it is open."""
+    """``first`` and ``last`` are sequence numbers; ``last`` None: the shard is open."""
 
     id: str
     keys: KeyRange
@@ -32,9 +32,9 @@ class Shard(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a next LSN says: ``sequence`` is the record to read next, or the one behind which it is.
+    """The meaning of a next LSN: ``sequence`` is the next record, or, if ``is_behind``, the last one read.
 
-    ``caught_up_ms``: when nothing was behind it; 0: not known.
+    ``caught_up_ms``: a time at which no later record was there; 0: not known.
     """
 
     sequence: int
@@ -48,13 +48,13 @@ def lsn_of_record(sequence: int) -> int:
 
 
 def decode_place(next_lsn: int) -> Place:
-    """What a next LSN says."""
+    """Decode a next LSN."""
     low = next_lsn & _MOMENTS
     return Place(next_lsn >> MOMENT_BITS, low > 0, max(low - 1, 0))
 
 
 def encode_place(place: Place) -> int:
-    """The next LSN that says this."""
+    """Encode a place as a next LSN."""
     return lsn_of_record(place.sequence) + (min(1 + place.caught_up_ms, _MOMENTS) if place.is_behind else 0)
 
 
@@ -64,7 +64,7 @@ def key_of_record(partition_key: str) -> int:
 
 
 class Shards(NamedTuple):
-    """All that the service lists: open ones, and closed ones until their records are gone."""
+    """All shards that the service lists: open ones, and closed ones until their records are dropped."""
 
     by_id: Mapping[str, Shard]
 
@@ -77,7 +77,7 @@ class Shards(NamedTuple):
         )
 
     def ancestors(self, name: str) -> frozenset[str]:
-        """All from which a shard descends, as far as they are listed."""
+        """All shards from which a shard descends, as far as they are listed."""
         ancestors: set[str] = set()
         rest = [name]
         while rest:
@@ -92,9 +92,9 @@ class Shards(NamedTuple):
         return any(name in shard.parents for shard in self.by_id.values())
 
     def span(self, name: str) -> Span:
-        """The LSNs of a shard. A child's begin behind its parents', though its own numbers are far above.
+        """The LSNs of a shard. A child's begin right behind its parents', though its numbers are far above.
 
-        All begin below the number that the service states, so that a place before any record has one.
+        All shards begin below the number that the service states, so that a place before any record exists.
 
         Raises:
             HostileFeed: a child's numbers are not above its parents'.
@@ -109,7 +109,7 @@ class Shards(NamedTuple):
 
 
 def read_shards(listing: Iterable[Mapping[str, Any]]) -> Shards:
-    """Check what the service lists.
+    """Check the shards that the service lists.
 
     Raises:
         HostileFeed: an id, a key or a number cannot be read.
@@ -134,13 +134,13 @@ def _read_shard(row: Mapping[str, Any]) -> Shard:
         check_id(row["ShardId"]),
         keys,
         tuple(check_id(parent) for parent in parents if parent is not None),
-        max(parse_sequence(numbers["StartingSequenceNumber"]), 2),  # LSN 0 has a meaning of its own
+        max(parse_sequence(numbers["StartingSequenceNumber"]), 2),  # LSN 0 has a special meaning
         None if end is None else parse_sequence(end),
     )
 
 
 def parse_sequence(text: str) -> int:
-    """A number of the service's. Raises ValueError."""
+    """Parse a sequence number of the service. Raises ValueError."""
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_SEQUENCE_DIGITS):
         raise ValueError(text)
     return int(text)

@@ -32,10 +32,10 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 
 def open_feed(name: str, *, network: Network, clock: Clock) -> FeedSource:
-    """Open a feed in the event loop that will read it; nothing is asked yet.
+    """Open a feed in the event loop that will read it; no request is sent yet.
 
     Raises:
-        UsageError: the name is not a feed's.
+        UsageError: the name cannot be that of a feed.
     """
     scheme, colon, rest = name.partition("://")
     kind, plus, transfer = scheme.lower().rpartition("+")
@@ -54,7 +54,7 @@ def open_feed(name: str, *, network: Network, clock: Clock) -> FeedSource:
 
 
 def _open_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> FeedSource:
-    if not kind and "?" in url.reveal():  # before there is a transport, which would have to be closed
+    if not kind and "?" in url.reveal():  # checked before there is a transport, which would need a close
         raise UsageError(f"a feed's URL has no query: {url}")
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     if kind == "segments":
@@ -64,7 +64,7 @@ def _open_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Fee
 
 
 def _check_url(text: str) -> str:
-    """Check for a URL that a manifest might state. Raises UsageError."""
+    """Check that the text is a URL that a manifest might state. Raises UsageError."""
     try:
         return resolve_url(text.partition("#")[0], lambda: None)
     except UrlError as error:
@@ -72,7 +72,7 @@ def _check_url(text: str) -> str:
 
 
 def _show_name(name: str, limit: int = 200) -> str:
-    """Show a name that cannot be opened: without passwords, whatever letters these have, and queries."""
+    """Show a name that cannot be opened, without passwords (whatever characters they have) and queries."""
     scheme, colon, rest = name.rpartition("://") if name.count("://") == 1 else ("", "", name)
     before, at_sign, after = rest.rpartition("@")
     shown = f"…@{after}" if at_sign and (colon or ":" in before) else rest
@@ -81,7 +81,7 @@ def _show_name(name: str, limit: int = 200) -> str:
 
 
 def _open_kinesis(name: str, clock: Clock) -> FeedSource:
-    """``kinesis://STREAM?region=REGION&endpoint=URL``; the endpoint is for another than AWS's own."""
+    """Open ``kinesis://STREAM?region=REGION&endpoint=URL``; ``endpoint``: of a service other than AWS."""
     from cfetch.feed.backends.kinesis import KinesisSource
     from cfetch.feed.backends.kinesis_api import KinesisApi
 

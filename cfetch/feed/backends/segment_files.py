@@ -1,4 +1,4 @@
-"""The places where the files of a feed of segments can be: a directory, or a prefix of URLs."""
+"""The places in which the files of a feed of segments can be: a directory, or a prefix of URLs."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from cfetch.wire.http import Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 
 _MISSING = frozenset({404, 410})
-_JUDGED = frozenset({206, 304, 416})  # here, as the asking does not know of ranges
+_JUDGED = frozenset({206, 304, 416})  # judged here, as the code that sends the request knows no ranges
 
 
 class SegmentFiles(Protocol):
@@ -33,7 +33,7 @@ class SegmentFiles(Protocol):
     async def fresh(self, path: str, most: int) -> bytes | None:
         """Read the whole file as it is now. None: there is no such file.
 
-        Refused: it has more than ``most``.
+        Raises Refused: it has more than ``most`` bytes.
         """
 
     async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
@@ -43,11 +43,11 @@ class SegmentFiles(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class DirectoryFiles:
-    """Below one directory, which is given by its own user; a symlink must not lead out of it."""
+    """Files below one directory, which its own user has named; a symlink must not lead out of it."""
 
     base_url: str | None = None
     account = "file://"
@@ -77,7 +77,7 @@ class DirectoryFiles:
         if not where.is_relative_to(self._root):
             raise Refused(f"{printable(path)} leads out of the feed's directory")
         try:
-            descriptor = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not hang
+            descriptor = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not block
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise Refused(f"{printable(path)} is not a regular file")
@@ -93,7 +93,7 @@ class DirectoryFiles:
 
 
 class UrlFiles:
-    """Below one URL, by GET; a query of it, such as a signature, is sent with each request."""
+    """Files below one URL, read by GET; the URL's query, such as a signature, is sent with each request."""
 
     def __init__(
         self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
@@ -109,7 +109,7 @@ class UrlFiles:
         self._kept: dict[str, tuple[str, bytes]] = {}
 
     async def fresh(self, path: str, most: int) -> bytes | None:
-        """Read the whole file. Asked again, the server may say by its ETag that it is the same."""
+        """Read the whole file. At a second request the server may answer that it is the same (ETag)."""
         kept = self._kept.get(path)
         answer = await self._ask(path, {} if kept is None else {"If-None-Match": kept[0]}, most)
         if answer.status == HTTPStatus.NOT_MODIFIED and kept is not None:
@@ -123,7 +123,7 @@ class UrlFiles:
         return answer.body
 
     async def tail(self, path: str, from_byte: int, most: int) -> bytes | None:
-        """Read the end of a file. A server without ranges sends the whole."""
+        """Read the end of a file. A server without ranges sends the whole file."""
         headers = {"Range": f"bytes={from_byte}-"} if from_byte else {}
         answer = await self._ask(path, headers, MAX_SEGMENT_BYTES + 1)
         if answer.status in _MISSING:
@@ -134,7 +134,7 @@ class UrlFiles:
         return answer.body[begin : begin + most]
 
     async def close(self) -> None:
-        """Let go of connections and files, as ``SegmentFiles`` says."""
+        """Close connections, as ``SegmentFiles`` says."""
         await self._transport.close()
 
     async def _ask(self, path: str, headers: dict[str, str], max_bytes: int) -> Answer:
@@ -150,7 +150,7 @@ class UrlFiles:
 
 
 def _accept(answer: Answer, asked: Asked) -> Verdict:
-    """What an answer with a body means. Raises Refused."""
+    """Judge an answer with a body. Raises Refused."""
     verdict = judge(answer.status, answer.headers, asked)
     if verdict.action is not Action.ACCEPT:
         raise Refused(verdict.reason, http_status=answer.status)

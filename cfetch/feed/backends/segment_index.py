@@ -1,7 +1,7 @@
-"""The index of a feed that is kept as segments: which ranges there are, and which file has which LSNs.
+"""The index of a feed that is kept as segments: its ranges, and which file has which LSNs.
 
-Its form is that of docs/feed-segments.md. A segment is *closed* when its last LSN, length and hash are
-stated; it never changes again. The last one of a live range may be open, and only its whole lines count.
+docs/feed-segments.md defines its form. A segment is *closed* when its last LSN, length and hash are stated;
+it never changes again. The last segment of a live range may be open, and only its whole lines count.
 """
 
 import itertools
@@ -22,9 +22,9 @@ from cfetch.records import NOT_DECODED
 INDEX_NAME = "index.json"
 FORMAT = "cfetch.segments/1"
 SEGMENTS = "segments/"
-MAX_SEGMENT_BYTES = 64 << 20  # one is read as a whole, since its hash is of the whole
-MAX_RANGES = 100_000  # what one splits into by sixteen rounds of splits
-MAX_SEGMENTS = 1_000_000  # of 4 MiB each these are 4 TiB of rows
+MAX_SEGMENT_BYTES = 64 << 20  # a segment is read as a whole, as its hash is of the whole
+MAX_RANGES = 100_000  # sixteen rounds of splits make some 65,000 ranges of one
+MAX_SEGMENTS = 1_000_000  # with 4 MiB each these are 4 TiB of rows
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RANGE_KEYS = ("id", "keys", "ancestors", "first", "kept_from", "segments")
 T = TypeVar("T")
@@ -33,8 +33,8 @@ T = TypeVar("T")
 class Segment(NamedTuple):
     """A file of change rows with rising LSNs from ``first`` on.
 
-    ``last`` and ``sha256`` are None while it is open. ``size_bytes`` of an open one: what it had when its
-    writer closed it in good order; None while there may be more.
+    ``last`` and ``sha256`` are None while it is open. ``size_bytes`` of an open segment: its length when its
+    writer ended in good order; None while there may be more.
     """
 
     path: SafePath
@@ -57,7 +57,7 @@ class IndexedRange(NamedTuple):
 
 
 class SegmentIndex(NamedTuple):
-    """``base_url``: what relative URLs of rows are joined to; None: to where the index itself was had."""
+    """``base_url``: the base of relative URLs in rows; None: the place that the index itself came from."""
 
     feed: str
     base_url: str | None
@@ -70,7 +70,7 @@ class SegmentIndex(NamedTuple):
         )
 
     def encode(self) -> bytes:
-        """The index as a file; ``parse_index`` gives it back."""
+        """Encode the index as a file; ``parse_index`` decodes it."""
         own: dict[str, object] = {"format": FORMAT, "feed": self.feed}
         if self.base_url is not None:
             own["base_url"] = self.base_url
@@ -102,10 +102,10 @@ def _encode_segment(segment: Segment) -> dict[str, object]:
 
 
 def parse_index(data: bytes) -> SegmentIndex:
-    """Decode an index, which a stranger may have written.
+    """Decode an index, which is not trusted.
 
     Raises:
-        HostileFeed: it is not JSON, lacks something, or contradicts itself.
+        HostileFeed: it is not JSON, is incomplete, or contradicts itself.
     """
     what = INDEX_NAME
     top = check_members(decode_document(data, what), what, ("format", "feed", "ranges"), ("base_url",))
@@ -157,7 +157,7 @@ def _parse_range(row: object, what: str, paths: set[str]) -> IndexedRange:
 
 
 def _parse_end(value: object) -> int:
-    """A last LSN, which may be one below the first: -1 for a range from 0 on without entries."""
+    """Parse a last LSN, which may be one below the first: -1 for a range from 0 on without entries."""
     return -1 if type(value) is int and value == -1 else parse_lsn(value)
 
 
@@ -179,7 +179,7 @@ def _parse_segment(row: object, what: str) -> Segment:
 
 
 def _check_order(indexed: IndexedRange) -> None:
-    """Segments follow each other within the range; only the last one of a live range is open."""
+    """Check that segments follow each other within the range; only the last of a live range may be open."""
     if indexed.last is not None and indexed.last < indexed.first - 1:
         raise FieldError("last is below first")
     end = indexed.last
@@ -211,7 +211,7 @@ _LSN = msgspec.json.Decoder(_Lsn)
 
 
 def read_lsn(line: bytes, path: str) -> int:
-    """The LSN of a line, in a thirtieth of the time that its check takes. Raises HostileFeed: it has none."""
+    """The LSN of a line, thirty times faster than a full check. Raises HostileFeed: it has none."""
     try:
         return _LSN.decode(line).lsn
     except NOT_DECODED:

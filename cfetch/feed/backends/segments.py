@@ -1,8 +1,8 @@
-"""A feed that is kept as files, for publishers with nothing but static storage (docs/feed-segments.md).
+"""A feed that is kept as files, for publishers who have only static storage (docs/feed-segments.md).
 
-There is nobody to ask, so the index answers: it says which ranges are live, what the closed ones owned, and
-which segment has which LSNs. So a reader with an old checkpoint opens the segments that it needs and no
-other.
+There is no server to ask, so the index answers: it says which ranges are live, which LSNs the closed ones
+owned, and which segment has which LSNs. So a reader with an old checkpoint opens only the segments that it
+needs.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from cfetch.feed.source import Change, FeedId, Gone, NotModified, Page, Ranges, 
 from cfetch.manifest.rows import Document
 
 MAX_INDEX_BYTES = 256 << 20  # a million segments
-MAX_LINES_A_PAGE = 10_000  # that a filter may pass over before others get their turn: a tenth of a second
-MAX_KEPT_BYTES = 64 << 20  # of segments, so that the pages of one do not each fetch it
-MISSING_TRIES = 3  # a segment that is not there: retired a moment ago, which the next index then says
+MAX_LINES_A_PAGE = 10_000  # lines checked before other tokens get their turn: a tenth of a second
+MAX_KEPT_BYTES = 64 << 20  # of segments in memory, so that each page does not fetch its segment again
+MISSING_TRIES = 3  # for a missing segment: if it was just retired, the next index says so
 
 
 class _Lines(NamedTuple):
@@ -42,7 +42,7 @@ class _Lines(NamedTuple):
 
 
 class SegmentSource:
-    """A ``FeedSource``. A range has gone once the index says so, whatever was left to read."""
+    """A ``FeedSource``. A range is gone as soon as the index says so, even if entries are left to read."""
 
     def __init__(self, files: SegmentFiles) -> None:
         self._files = files
@@ -72,7 +72,7 @@ class SegmentSource:
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
-        """Read a page of a range, as ``FeedSource`` says. A page is of one segment."""
+        """Read a page of a range, as ``FeedSource`` says. A page comes from one segment."""
         missing = ""
         for _ in range(MISSING_TRIES):
             index = await self._read_index()
@@ -98,12 +98,12 @@ class SegmentSource:
         raise Transient(f"the index names {missing}, which is not there (or not there yet)")
 
     async def close(self) -> None:
-        """Let go of connections and files, as ``FeedSource`` says."""
+        """Close connections and files, as ``FeedSource`` says."""
         self._kept.clear()
         await self._files.close()
 
     async def _read_index(self) -> SegmentIndex:
-        """The index as it is now. Raises FeedReplaced when it is another feed's than at first."""
+        """Read the index as it is now. Raises FeedReplaced if it belongs to another feed than at first."""
         data = await self._files.fresh(INDEX_NAME, MAX_INDEX_BYTES)
         if data is None:
             if self._etag:
@@ -120,7 +120,7 @@ class SegmentSource:
         return self._index
 
     async def _read_lines(self, segment: Segment, next_lsn: int) -> _Lines | None:
-        """The segment's lines from ``next_lsn`` on, and maybe earlier ones; None: there is no such file."""
+        """Read the segment's lines from ``next_lsn`` on, maybe earlier ones too; None: there is no file."""
         kept = self._kept.pop(segment.path, None)
         if segment.last is not None:
             if kept is None or kept.from_byte or len(kept.data) != segment.size_bytes:
@@ -133,7 +133,7 @@ class SegmentSource:
                 kept = _Lines(b"")
             end = kept.from_byte + len(kept.data)
             more = await self._files.tail(segment.path, end, MAX_SEGMENT_BYTES + 1 - len(kept.data))
-            whole = kept.data + (more or b"")  # its first line makes the file
+            whole = kept.data + (more or b"")  # None: the file is made with its first line
             if len(whole) > MAX_SEGMENT_BYTES:
                 raise HostileFeed(f"{segment.path} has more than {MAX_SEGMENT_BYTES} bytes")
             kept = _Lines(whole[: whole.rfind(b"\n") + 1], kept.from_byte, kept.after_lsn)
@@ -146,7 +146,7 @@ class SegmentSource:
         data = await self._files.tail(segment.path, 0, segment.size_bytes)
         if data is None:
             return None
-        if len(data) < segment.size_bytes:  # static storage may be slower with one file than with another
+        if len(data) < segment.size_bytes:  # static storage may show a new index before a new segment
             raise Transient(f"{segment.path} is shorter than the index says (or not all there yet)")
         if hashlib.sha256(data).hexdigest() != segment.sha256:
             raise HostileFeed(f"{segment.path} is not what the index says: its sha256 differs")
@@ -183,13 +183,13 @@ def _find_segment(owned: IndexedRange, next_lsn: int) -> Segment | None:
 
 
 def _trim_lines(lines: _Lines, next_lsn: int, path: str) -> _Lines:
-    """Less what was read already: of a live segment only the news need to stay."""
+    """Drop the lines that were read already: only new lines of an open segment are kept."""
     begin = _find_line(lines.data, next_lsn, path)
     return _Lines(lines.data[begin:], lines.from_byte + begin, next_lsn - 1) if begin else lines
 
 
 def _find_line(data: bytes, next_lsn: int, path: str) -> int:
-    """The byte at which the first line with that LSN or a higher one begins, by bisection: lines rise."""
+    """The byte at which the first line with at least that LSN begins, by bisection, as LSNs rise."""
     low, high = 0, len(data)
     while low < high:
         line = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
@@ -204,7 +204,7 @@ def _find_line(data: bytes, next_lsn: int, path: str) -> int:
 def _make_page(
     lines: _Lines, segment: Segment, next_lsn: int, keys: KeyRange, limit: int, base_url: str | None
 ) -> Page | NotModified:
-    """Changes of the segment from ``next_lsn`` on, as many as are asked for."""
+    """Make a page of the segment's changes from ``next_lsn`` on, at most ``limit``."""
     begin = _find_line(lines.data, next_lsn, segment.path)
     if begin == len(lines.data) and segment.last is None:
         return NotModified()

@@ -1,7 +1,7 @@
-"""A feed of one range over HTTP: a list of changes under a serial that only grows, as package indexes have.
+"""A feed of one range over HTTP: a list of changes under a growing serial, as package indexes have.
 
-``GET url?since=N&limit=M`` brings the changes after serial N; docs/feed-protocol.md has the shape. It never
-splits, and its LSNs are the serials. Keys are chosen here, as such a server knows none.
+``GET url?since=N&limit=M`` returns the changes after serial N; docs/feed-protocol.md has the form. It never
+splits, and its LSNs are the serials. This module selects by keys, as such a server knows none.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from cfetch.wire.http import Transport
 MAX_REPLY_BYTES = 16 << 20  # as for other feeds: 10,000 changes of 1,600 bytes
 MAX_LIMIT = 10_000
 RANGE = "0"  # the only one
-UNNAMED = "serial"  # a feed that does not say its id
+UNNAMED = "serial"  # the id of a feed that does not state one
 _EXPECTED = frozenset({404, 410})
 
 
 class SerialSource:
-    """A ``FeedSource``. A serial that goes back, or another id, is another feed."""
+    """A ``FeedSource``. If the serial goes back or the id changes, it is another feed."""
 
     def __init__(
         self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
@@ -39,7 +39,7 @@ class SerialSource:
         self._feed: str | None = None
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
-        """List the live ranges, as ``FeedSource`` says. Asks for one change, to learn which feed it is."""
+        """List the live ranges, as ``FeedSource`` says. It asks for one change, to learn the feed's id."""
         await self._fetch_page(0, 1, expired=False)
         assert self._feed is not None
         if etag == self._feed:
@@ -49,9 +49,9 @@ class SerialSource:
     async def info(self, of: str, via: str) -> Span | Gone:
         """Ask for the LSNs of a range, as ``FeedSource`` says.
 
-        Serials begin at 1, whether or not there was such a change.
+        Serials begin at 1, even if there was no such change.
         """
-        await self.ranges(None)  # it may have been made anew
+        await self.ranges(None)  # the feed may have been made anew
         return Span(1, None) if of == via == RANGE else Gone(Why.RANGE_GONE)
 
     async def read(
@@ -69,11 +69,11 @@ class SerialSource:
         return Page(tuple(change for change in page.changes if keys.holds(change.key)), page.next_lsn)
 
     async def close(self) -> None:
-        """Let go of connections and files, as ``FeedSource`` says."""
+        """Close connections and files, as ``FeedSource`` says."""
         await self._transport.close()
 
     async def _fetch_page(self, since: int, limit: int, *, expired: bool) -> Page:
-        """``expired``: whether the server may have dropped what is asked for."""
+        """Fetch a page. ``expired``: whether the server may have dropped the requested changes."""
         text = self._url.reveal().partition("#")[0]
         url = SecretUrl(f"{text}{'&' if '?' in text else '?'}since={since}&limit={limit}")
         answer = await ask(
@@ -85,7 +85,7 @@ class SerialSource:
             max_bytes=MAX_REPLY_BYTES,
         )
         if answer.status == HTTPStatus.GONE and expired:
-            await self._fetch_page(0, 1, expired=False)  # a stranger's 410 says nothing: is it the feed's?
+            await self._fetch_page(0, 1, expired=False)  # raises unless the 410 came from the feed itself
             raise CheckpointExpired(
                 f"{self._url} does not keep the changes after serial {since} any more; what came after it "
                 "was missed. Begin anew without the checkpoint"

@@ -1,27 +1,26 @@
 """The reference feed server: ``cfetch feed serve`` publishes a directory, or a JSON Lines file, as a feed.
 
-It exists so that the protocol can be tried and tested against something that really splits and merges
-ranges.
+It exists so that the protocol can be tried and tested against a server that really splits and merges ranges.
 
     process.py             the process: listens, looks for changes again and again, ends in good order
     listener.py            the socket: how many connections, for how long, and their faults in few lines
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
-    store.py               ranges, changes, files as last seen: one transaction a call; what is dropped by age
-    database.py            the SQLite file: one writer, reads that wait for no change
-    range_table.py         its ranges: split, merged, closed, and who descends from whom
+    store.py               ranges, changes, files as last seen: one transaction a call; drops old changes
+    database.py            the SQLite file: one writer, and reads that wait for no change
+    range_table.py         the feed's ranges: split, merged, closed, and their descent
     tree_publisher.py      a directory, compared with how it was last seen
     source_root.py         is that the directory that was published, and are its disks mounted?
     stream_publisher.py    a JSON Lines file that is appended to
     segment_writer.py      the same feed as files for static storage (docs/feed-segments.md)
-    segment_disk.py        its steps on disk, one by one, so that a test can stop it anywhere
+    segment_disk.py        the writer's steps on disk, one by one, so that a test can stop it anywhere
 
 ::
 
     publish loop:  walk the source in batches of a thousand entries at most
-                   store.publish(changes)    one transaction, flushed before anybody is told of it
+                   store.publish(changes)    one transaction, flushed before any reader sees it
 
-When it fails: whoever can reach the port can ask, but cannot keep others from asking. An LSN that a reader
-may have seen is never given to another change, not even after a power cut. A walk that is broken off has only
-to go on. A writer of segments that dies anywhere leaves a whole feed, because a change of shape is one
-replacement of the index.
+When it fails: any client that reaches the port can ask, but cannot keep others from asking. An LSN that a
+reader may have seen is never given to another change, not even after a power cut. An interrupted walk is
+simply continued. A writer of segments that dies anywhere leaves a whole feed, because a change of shape is
+one replacement of the index.
 """

@@ -1,9 +1,9 @@
-"""The SQLite file of a feed: one process writes it, from any of its threads, and nobody else may read it.
+"""The SQLite file of a feed: one process writes it, from any of its threads; other users may not read it.
 
-There are two connections. A change goes through the writing one as a transaction that is flushed before it is
-over (WAL, ``synchronous=FULL``), so that nothing which was answered is lost in a power cut. A read sees one
-moment through the other and waits for no change. A lock beside the file keeps a second server out; the kernel
-frees it after kill -9.
+There are two connections. A change goes through the writing one as a transaction that is flushed before it
+ends (WAL, ``synchronous=FULL``), so that a power cut loses no change that was in an answer. A read goes
+through the other: it sees one moment and waits for no change. A lock beside the file keeps a second server
+out; the kernel frees it after kill -9.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from cfetch.errors import Held, LocalFault
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault, make_private
 
-BUSY_MS = 10_000  # a writer holds the file for one transaction
+BUSY_MS = 10_000  # longer than one transaction, for which a writer holds the file
 
 
 class Database:
@@ -48,13 +48,13 @@ class Database:
             raise
 
     def _take_lock(self, directory: Path) -> int:
-        """The lock's descriptor. All files are the owner's alone, for rows may be signed links."""
+        """Take the lock; returns its descriptor. Files are private to the owner: rows may be signed links."""
         make_private(directory)
         lock = _open_private(directory / "lock")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.close(_open_private(self.path))  # before SQLite locks it: closing it lets go of those locks
-            for tail in ("-wal", "-shm"):  # a dead server's; new ones get the database's mode
+            os.close(_open_private(self.path))  # before SQLite locks it: a close later would drop those locks
+            for tail in ("-wal", "-shm"):  # files of a dead server; new ones get the database's mode
                 with suppress(FileNotFoundError):
                     os.close(_open_private(self.path.with_name(self.path.name + tail), make=False))
         except OSError:
@@ -70,7 +70,7 @@ class Database:
 
     @contextmanager
     def transaction(self, on_rollback: Callable[[sqlite3.Cursor], None]) -> Iterator[sqlite3.Cursor]:
-        """All that is changed within, or nothing: then ``on_rollback`` sees the database as it was."""
+        """Commit all changes made within, or none: ``on_rollback`` then gets the database as it was."""
         with self._write_lock, self._map_faults():
             cursor = self._writer.cursor()
             cursor.execute("BEGIN IMMEDIATE")
@@ -85,7 +85,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Cursor]:
-        """All that is read within is of one moment."""
+        """Let all reads within see one moment."""
         with self._read_lock, self._map_faults():
             cursor = self._reader.cursor()
             cursor.execute("BEGIN")
@@ -106,14 +106,14 @@ class Database:
             ) from None
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for connection in self._connections:
             connection.close()
         self._lock.close()
 
 
 def _open_private(path: Path, *, make: bool = True) -> int:
-    """The file's descriptor; nobody else may read the file from now on."""
+    """Open the file and return its descriptor; other users may not read the file from now on."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if make else 0)
     descriptor = os.open(path, flags, 0o600)
     try:

@@ -1,6 +1,6 @@
 """The reference feed server: the protocol of docs/feed-protocol.md over HTTP, and the files themselves.
 
-It decides nothing: the store answers, in threads, and what it says becomes a status and JSON.
+It decides nothing: the store answers, in threads, and its answers become a status and JSON.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from cfetch.storage.tree import ReadOnlyTree
 
 MAX_LIMIT = 10_000  # changes of a page
 CHUNK_BYTES = 256 << 10
-LOOK_AGAIN_S = 2  # when a file that has been touched will have been looked at
+LOOK_AGAIN_S = 2  # by then the next scan has looked at a file that has changed
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})\Z", re.ASCII)
 
 
 def feed_app(store: FeedStore, root: Path | None) -> web.Application:
-    """The application; ``root``: whose files it serves beneath ``files/``."""
+    """Make the application; ``root``: the tree whose files it serves beneath ``files/``."""
     server = _Server(store, root)
     app = web.Application(middlewares=[_answer_errors])
     app.router.add_get("/", server.list_ranges)
@@ -121,7 +121,7 @@ class _Server:
         return self._answer({"range": of, "next_lsn": window.next_lsn, **marked, "changes": changes})
 
     async def split(self, request: web.Request) -> web.StreamResponse:
-        """Split one range: that of ``range``, else the one with the most entries."""
+        """Split the range that ``range`` names, else the range with the most entries."""
         _check_sender(request)
         parent, children = await _call_store(self._store.split, request.query.get("range"))
         return self._answer({"range": parent, "children": list(children)})
@@ -136,7 +136,7 @@ class _Server:
         return self._answer({"ranges": named, "child": child})
 
     def _read_target(self, request: web.Request) -> tuple[str, str]:
-        """The live range that is asked, and the one that is meant."""
+        """The live range that is asked, and the range whose entries are wanted."""
         if _read_parameter(request, "feed") != self._store.feed:
             raise _Refusal(410, "another feed is published here now", code=Why.STALE)
         return _read_parameter(request, "via"), _read_parameter(request, "of")
@@ -155,7 +155,7 @@ class _Server:
             os.close(descriptor)
 
     def _open_file(self, path: str, version: str | None) -> tuple[int, File, bytes | None]:
-        """The file, as it was published; with all of its bytes if they are few: a turn costs more."""
+        """Open the file as it was published. A small file is also read, as another turn would cost more."""
         known = self._store.find_files([path]).get(path)
         if known is None or self._root is None:
             raise _Refusal(404, "there is no such file in the feed")
@@ -191,7 +191,7 @@ def _make_row(stored: StoredChange) -> dict[str, Any]:
 async def _send(
     request: web.Request, descriptor: int, known: File, small: bytes | None
 ) -> web.StreamResponse:
-    """The file, or the one range of it that was asked for (RFC 9110, 14.2)."""
+    """Send the file, or the one requested range of it (RFC 9110, 14.2)."""
     size, etag = known.size_bytes, f'"{known.sha256.hex()}"'
     headers = {"ETag": etag, "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
     if request.headers.get("If-None-Match") == etag:
@@ -213,7 +213,7 @@ async def _send(
     await reply.prepare(request)
     while request.method != "HEAD" and first < end:
         data = await asyncio.to_thread(os.pread, descriptor, min(CHUNK_BYTES, end - first), first)
-        if not data:  # it was cut short meanwhile; so is the reply, for all to see
+        if not data:  # the file became shorter meanwhile, so the reply is visibly cut
             assert request.transport is not None
             request.transport.abort()
             break
@@ -223,7 +223,7 @@ async def _send(
 
 
 def _check_sender(request: web.Request) -> None:
-    """Ranges are split from this machine only, and by no web page: a browser asks before it sends JSON."""
+    """Allow requests from this machine only, and from no web page: a browser asks before it sends JSON."""
     peer = ipaddress.ip_address(request.remote or "::")
     forwarded = "Forwarded" in request.headers or "X-Forwarded-For" in request.headers
     if not peer.is_loopback or forwarded:

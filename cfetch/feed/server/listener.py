@@ -1,8 +1,9 @@
-"""The feed server's socket: how many connections it bears, for how long, and what it says of their faults.
+"""The feed server's socket: how many connections it bears, for how long, and how it reports their faults.
 
-Anybody who reaches the port may open connections and say nothing, or ask and not read the answer. A
-connection without a whole request ends after ``HEADER_S``, one whose reader takes nothing after ``UNREAD_S``.
-Where there are too many, the oldest of those that are not being answered go, so that a new one is heard.
+Any client that reaches the port may open connections and send nothing, or ask and not read the answer. A
+connection without a whole request ends after ``HEADER_S``; one whose client reads nothing ends after
+``UNREAD_S``. If there are too many, the oldest that are not being answered are closed, so that a new one is
+heard.
 """
 
 import asyncio
@@ -19,10 +20,10 @@ from cfetch.secret import printable
 from cfetch.wire.listener import close_listener
 
 HEADER_S = 30.0  # to send a request, and to send the next one
-LINGER_S = 5.0  # for the rest of a body that nobody wants
-UNREAD_S = 60.0  # of the kernel's own clock: Linux ends a connection whose peer takes nothing for so long
+LINGER_S = 5.0  # for the rest of an unwanted body
+UNREAD_S = 60.0  # by the kernel's clock: Linux ends a connection whose peer reads nothing for so long
 SHUTDOWN_S = 2.0  # for replies under way; a follower asks again anyway
-MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and what comes with it
+MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and its parameters
 BACKLOG = 32  # connections that are accepted in one turn
 MOST_CONNECTIONS = 1000
 OWN_DESCRIPTORS = 64  # of the process: SQLite, the walk over the tree, Python
@@ -32,13 +33,13 @@ EmitLine = Callable[[str], None]
 
 
 def count_connections() -> int:
-    """How many connections may be open: each may have a file open too."""
+    """How many connections may be open, as each may have a file open too."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(16, min(MOST_CONNECTIONS, (descriptors - OWN_DESCRIPTORS - BACKLOG) // 2))
 
 
 class FaultLines:
-    """Tells of faults of connections in single lines: each kind once a minute, with their number."""
+    """Reports faults of connections in single lines: each kind once a minute, with their number."""
 
     def __init__(self, emit_line: EmitLine, clock: Clock) -> None:
         self._emit_line, self._clock = emit_line, clock
@@ -56,13 +57,13 @@ class FaultLines:
         self._emit_line(f"a connection failed: {printable(what)}{more}")
 
     def add_from_loop(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Note what an event loop's exception handler gets."""
+        """Note a fault; for an event loop's exception handler."""
         error = context.get("exception")
         kind = f" ({type(error).__name__})" if error is not None else ""
         self.add(f"{context.get('message', 'unknown')}{kind}"[:200])
 
     def make_logger(self) -> logging.Logger:
-        """A logger that notes what aiohttp would write a traceback of."""
+        """Make a logger that notes a fault where aiohttp would write a traceback."""
         logger = logging.Logger("cfetch.feed.server", logging.WARNING)
         logger.addHandler(_Notes(self))
         return logger
@@ -99,7 +100,7 @@ class Listener:
         return f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}/"
 
     def _accept(self) -> asyncio.Protocol:
-        """The protocol of a new connection. Room for all that come in one turn is made beforehand."""
+        """Make the protocol of a new connection. Old ones are closed first, for all that come in one turn."""
         server = self._runner.server
         assert server is not None
         surplus = len(server.connections) + BACKLOG - self._most
@@ -112,7 +113,7 @@ class Listener:
         return server()
 
     async def cleanup(self) -> None:
-        """Answer nobody any more, and end what is under way soon."""
+        """Answer no new requests, and end those under way soon."""
         if self._server is not None:
             await close_listener(self._server)
         await self._runner.cleanup()
@@ -133,7 +134,7 @@ async def start_listening(
     *,
     faults: FaultLines | None = None,
 ) -> Listener:
-    """The application at work. ``ready`` gets its URL; ``faults`` (None: nobody) hears of connections.
+    """Start the application. ``ready`` gets its URL; ``faults`` (None: aiohttp's log) gets faults.
 
     Raises:
         UsageError: nothing can listen there.

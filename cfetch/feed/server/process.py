@@ -24,7 +24,7 @@ class Publisher(Protocol):
     """Brings changes of a directory or a stream into the feed."""
 
     def scan(self, stop: threading.Event) -> int:
-        """Publish what is new, and say how many changes that were."""
+        """Publish new changes. Returns their number."""
 
 
 def serve(
@@ -43,7 +43,7 @@ def serve(
 ) -> None:
     """Publish ``source``, a directory or a JSON Lines file, until SIGTERM or SIGINT.
 
-    ``ready`` gets the feed's URL, ``emit_line`` what goes wrong without ending the server.
+    ``ready`` gets the feed's URL; ``emit_line`` gets faults that do not end the server.
 
     Raises:
         UsageError: there is no such source, or nothing can listen there.
@@ -103,7 +103,7 @@ async def _run(
 async def _publish_until_stopped(
     publisher: Publisher, rescan_s: float, stop: asyncio.Event, emit_line: EmitLine
 ) -> None:
-    """Scan until ``stop`` is set. What goes wrong is told once, and tried again."""
+    """Scan until ``stop`` is set. A scan that fails is reported once, and tried again."""
     halt, last_fault = threading.Event(), ""
     while not stop.is_set():
         scan = asyncio.ensure_future(asyncio.to_thread(publisher.scan, halt))

@@ -1,9 +1,9 @@
 """The ranges of a feed as the reference server keeps them: all in its database, the live ones in memory too.
 
-A range is a number, its keys, and the LSNs that it has given: from ``first`` to before ``next``. Splitting
-one, or merging two neighbours, closes them and adds children. Children begin behind the last LSN of their
-parents, so that LSNs rise along every line of descent. A child's number is higher than its parents', which
-lets the ancestors of all ranges be collected in one walk by number.
+A range is a number, its keys, and the LSNs that it has given: from ``first`` to before ``next``. A split of
+a range, or a merge of two neighbours, closes them and adds children. Children begin behind the last LSN of
+their parents, so that LSNs rise along every line of descent. A child's number is higher than its parents', so
+the ancestors of all ranges can be collected in one walk by number.
 """
 
 import sqlite3
@@ -47,7 +47,7 @@ class RangeTable:
         self._ancestors: dict[int, set[int]] = {}
 
     def load(self, cursor: sqlite3.Cursor) -> None:
-        """Take into memory what every request asks for and what changes rarely."""
+        """Load into memory the data that every request needs and that changes rarely."""
         ancestors: dict[int, set[int]] = {}
         for child, parent in cursor.execute("SELECT child, parent FROM parents ORDER BY child"):
             above = ancestors.setdefault(child, set())
@@ -66,7 +66,7 @@ class RangeTable:
         return [self._live[bisect_right(lows, key) - 1].number for key in keys]
 
     def list_live(self, cursor: sqlite3.Cursor) -> tuple[Range, ...]:
-        """The live ranges by their keys, as the database has them now."""
+        """The live ranges by their keys, as they are in the database now."""
         rows = cursor.execute("SELECT number, low, high FROM ranges WHERE live ORDER BY low").fetchall()
         return tuple(
             Range(
@@ -93,7 +93,7 @@ class RangeTable:
         return Extent(*row)
 
     def add(self, cursor: sqlite3.Cursor, keys: KeyRange, *, first: int, parents: tuple[int, ...]) -> int:
-        """Add a live range, whose number is returned. What is in memory does not know it yet."""
+        """Add a live range and return its number. It is not in memory before ``load``."""
         (number,) = cursor.execute("SELECT coalesce(max(number) + 1, 0) FROM ranges").fetchone()
         high = None if keys.high == ALL_KEYS.high else encode_key(keys.high)
         row = (number, encode_key(keys.low), high, 1, first, first, first)
@@ -157,13 +157,13 @@ class RangeTable:
 
 
 def number_of(name: str) -> int:
-    """A range's number; -1, which none has, for a text that is no number of ours."""
+    """A range's number; -1, which no range has, for a text that is not such a number."""
     is_ours = name.isascii() and name.isdigit() and len(name) < 16 and str(int(name)) == name
     return int(name) if is_ours else -1
 
 
 def encode_key(key: int) -> bytes:
-    """A key so that SQLite compares it as a number; the end of all keys does not fit."""
+    """Encode a key so that SQLite compares it like a number; the end of all keys does not fit."""
     return key.to_bytes(_KEY_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""What a writer of segments does to a disk, step by step, so that a test can stop it anywhere."""
+"""The steps of a writer of segments on a disk, one by one, so that a test can stop it anywhere."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ from cfetch.storage.files import local_fault
 
 
 class SegmentDisk:
-    """All raise LocalFault."""
+    """The file operations. All raise LocalFault."""
 
     def append(self, path: Path, data: bytes) -> None:
-        """Write at the end of a file, which is made where it is missing, and flush it."""
+        """Write at the end of a file, which is made if it is missing, and flush it."""
         with _map_faults(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not path.exists()
@@ -29,7 +29,7 @@ class SegmentDisk:
                     self.sync_names(directory)
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Put a file in a name's place in one step, flushed before and after."""
+        """Replace a file in one step, flushed before and after."""
         hidden = path.with_name(f".{path.name}.new")
         with _map_faults(path):
             with hidden.open("wb", buffering=0) as file:
@@ -41,7 +41,7 @@ class SegmentDisk:
             self.sync_names(path.parent)
 
     def write(self, descriptor: int, data: memoryview) -> int:
-        """Some of ``data``, or all: how many bytes."""
+        """Write some of ``data``, or all. Returns how many bytes."""
         return os.write(descriptor, data)
 
     def sync(self, descriptor: int) -> None:

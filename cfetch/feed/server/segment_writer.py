@@ -3,9 +3,9 @@
 Every change of shape is one replacement of the index, and every other step is either before it, where no
 reader sees it, or after it, where none needs it. So a writer that dies anywhere leaves a whole feed.
 
-An LSN that a reader may have seen is never given to another change. What is written is seen before it is
-flushed, and a machine that loses its power loses it; so a writer that was not closed in good order is
-followed by one that leaves ``SKIPPED_LSNS`` out and begins a new segment.
+An LSN that a reader may have seen is never given to another change. Readers see written lines before they are
+flushed, and a power cut may lose these lines. So after a writer that was not closed in good order, the next
+one leaves ``SKIPPED_LSNS`` out and begins a new segment.
 """
 
 import hashlib
@@ -36,11 +36,11 @@ from cfetch.manifest.entry import safe_path
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
 
-ROLL_BYTES = 4 << 20  # what a reader fetches at once, and fetches again where it is read from two places
+ROLL_BYTES = 4 << 20  # a reader fetches a segment at once, and again if it reads it at two places
 MAX_LINE_BYTES = 1 << 20  # as in manifests
 SKIPPED_LSNS = 10_000  # at most so many changes are written without a flush between them
-FIRST_LSN = 1  # 0 is for readers, who mean the oldest that is kept by it
-NOBODYS_BASE = "http://feed.invalid/"  # only to check relative URLs; the readers have the true one
+FIRST_LSN = 1  # readers use 0 for the oldest kept entry
+NOBODYS_BASE = "http://feed.invalid/"  # only to check relative URLs; readers have the true base
 
 
 class _Line(NamedTuple):
@@ -51,8 +51,8 @@ class _Line(NamedTuple):
 class SegmentWriter:
     """The one writer of a directory, as a context manager. A directory without a feed becomes one.
 
-    All methods raise LocalFault, after which only ``close`` may be called. A change of shape that was begun
-    is then there as a whole or not at all, and of rows the first ones may be. ``Held``: another process
+    All methods raise LocalFault, after which only ``close`` may be called. An unfinished change of shape then
+    exists as a whole or not at all; of unfinished rows the first ones may exist. ``Held``: another process
     writes to the directory.
     """
 
@@ -65,7 +65,7 @@ class SegmentWriter:
         disk: SegmentDisk | None = None,
         new_id: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
-        """``base_url`` is for a new feed; see the index. ``new_id`` names it, never the same twice."""
+        """``base_url`` is for a new feed's index. ``new_id`` names a new feed, never the same twice."""
         self._root = root
         self._disk = disk or SegmentDisk()
         self._roll_bytes = roll_bytes
@@ -98,7 +98,7 @@ class SegmentWriter:
         self.close()
 
     def close(self) -> None:
-        """End in good order, unless a step had failed: the next writer goes on where this one ended."""
+        """End in good order, unless a step had failed: the next writer continues where this one ended."""
         try:
             sized = {live.id: self._state_size(live) for live in self._index.live()}
             if not self._is_broken and any(self._index.ranges[name] != live for name, live in sized.items()):
@@ -113,7 +113,7 @@ class SegmentWriter:
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Publish new versions of files: rows of a manifest, each with a ``path`` and maybe a ``key``.
 
-        On disk when it returns.
+        They are on disk when it returns.
 
         Raises:
             UsageError: a row is faulty; nothing was published.
@@ -121,7 +121,7 @@ class SegmentWriter:
         self._write([{"op": "upsert", **row} for row in rows])
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Publish that files have gone; else as ``append``. A key of its own has to be told by ``append``."""
+        """Publish that files have gone, like ``append``, which takes deletes with keys of their own."""
         self._write([{"op": "delete", "path": path} for path in paths])
 
     def roll(self) -> None:
@@ -129,7 +129,7 @@ class SegmentWriter:
         self._publish({live.id: self._roll_range(live) for live in self._index.live()})
 
     def split(self, of: str, key: int | None = None) -> tuple[str, str]:
-        """Split a live range before ``key``, by default its middle: the ids of its children.
+        """Split a live range before ``key``, by default its middle. Returns the ids of its children.
 
         Raises:
             UsageError: there is no such live range, or the key is not within it.
@@ -143,7 +143,7 @@ class SegmentWriter:
         return lower, other
 
     def merge(self, name: str, other: str) -> str:
-        """Merge two live neighbours: the id of the new range. Raises UsageError: they are not."""
+        """Merge two live neighbours. Returns the new range's id. Raises UsageError: they are not such."""
         left, right = sorted((self._find_live(name), self._find_live(other)), key=lambda live: live.keys)
         if left.keys.high != right.keys.low:
             raise UsageError(f"ranges {name} and {other} are not neighbours")
@@ -153,8 +153,8 @@ class SegmentWriter:
     def retire(self, before_s: float) -> None:
         """Drop closed segments that were last written before that time, in seconds since 1970.
 
-        Who has not read them by then cannot go on. What a range has is dropped only after all that its
-        ancestors have.
+        A follower that has not read them by then cannot continue. A range's segments are dropped only after
+        all segments of its ancestors.
         """
         kept: dict[str, IndexedRange] = {}
         dropped: list[Segment] = []
@@ -190,7 +190,7 @@ class SegmentWriter:
                 self._append(of, chunk)
 
     def _number_lines(self, rows: list[dict[str, object]]) -> dict[str, list[_Line]]:
-        """The lines for each range. The LSNs count only when they are written."""
+        """Make the lines for each range. Their LSNs are used up only when the lines are written."""
         live = self._index.live()
         following = dict(self._next)
         lines: dict[str, list[_Line]] = {}
@@ -213,7 +213,7 @@ class SegmentWriter:
         opened = _find_open_segment(indexed)
         if opened is None:
             self._publish({of: _add_segment(indexed, self._next[of])})
-        elif opened.size_bytes is not None:  # from now on there may be more
+        elif opened.size_bytes is not None:  # from now on the segment may grow
             self._publish({of: _replace_last(indexed, opened._replace(size_bytes=None))})
         data = b"".join(line.data for line in lines)
         with self._guard_step():
@@ -224,7 +224,7 @@ class SegmentWriter:
             self._publish({of: self._roll_range(self._index.ranges[of])})
 
     def _publish(self, changed: Mapping[str, IndexedRange]) -> None:
-        """Replace the index by one with these ranges changed, or new."""
+        """Replace the index by one with these changed or new ranges."""
         index = self._index._replace(ranges={**self._index.ranges, **changed})
         with self._guard_step():
             self._disk.replace(self._root / INDEX_NAME, index.encode())
@@ -237,7 +237,7 @@ class SegmentWriter:
 
     @contextmanager
     def _guard_step(self) -> Iterator[None]:
-        """After a step that failed nobody knows what is on disk; only who opens the directory again looks."""
+        """Refuse steps after a failed one: the state on disk is unknown until the directory is reopened."""
         if self._is_broken:
             raise LocalFault(f"writing to {printable(str(self._root))} has failed before; open it again")
         self._is_broken = True
@@ -245,7 +245,7 @@ class SegmentWriter:
         self._is_broken = False
 
     def _roll_range(self, indexed: IndexedRange) -> IndexedRange:
-        """The range with its open segment closed, if that has lines."""
+        """The range with its open segment closed, if that segment has lines."""
         opened = _find_open_segment(indexed)
         if opened is None or not self._size[indexed.id]:
             return indexed
@@ -263,13 +263,13 @@ class SegmentWriter:
         )
 
     def _replace_ranges(self, parents: list[IndexedRange], parts: tuple[KeyRange, ...]) -> list[str]:
-        """New ranges in the place of live ones."""
+        """Replace live ranges by new ones. Returns the new ids."""
         first = max(self._next[parent.id] for parent in parents)
         ancestors = frozenset().union(*({parent.id, *parent.ancestors} for parent in parents))
         ranges: dict[str, IndexedRange] = {}
         for parent in parents:
             closed = self._roll_range(parent)
-            if _find_open_segment(closed) is not None:  # it has no lines
+            if _find_open_segment(closed) is not None:  # the open segment has no lines
                 closed = _replace_last(closed, None)
             ranges[parent.id] = closed._replace(last=self._next[parent.id] - 1)
         ids = [str(len(self._index.ranges) + number) for number in range(len(parts))]
@@ -280,7 +280,7 @@ class SegmentWriter:
         return ids
 
     def _recover(self) -> None:
-        """Go on where the last writer ended, however it did."""
+        """Continue where the last writer ended, however it ended."""
         ranges = dict(self._index.ranges)
         for indexed in self._index.live():
             self._size[indexed.id] = 0
@@ -321,7 +321,7 @@ def _add_segment(indexed: IndexedRange, first: int) -> IndexedRange:
 
 
 def _replace_last(indexed: IndexedRange, last: Segment | None) -> IndexedRange:
-    """The range with another last segment, or with one less."""
+    """The range with another last segment, or with one segment less."""
     rest = indexed.segments[:-1]
     return indexed._replace(segments=rest if last is None else (*rest, last))
 
@@ -333,7 +333,7 @@ def _drop_segments(indexed: IndexedRange, dropped: list[Segment]) -> IndexedRang
 
 
 def _close_segment(segment: Segment, data: bytes) -> Segment | None:
-    """An open segment as it is when closed, less a line that is not whole; None if it has none."""
+    """Close a segment, without a last line that is not whole; None if it has no whole line."""
     whole = data[: data.rfind(b"\n") + 1]
     if not whole:
         return None
@@ -342,7 +342,7 @@ def _close_segment(segment: Segment, data: bytes) -> Segment | None:
 
 
 def _split_lines(lines: list[_Line], most_bytes: int) -> Iterator[list[_Line]]:
-    """What is written at once and then flushed."""
+    """Split lines into chunks that are each written at once and then flushed."""
     chunk: list[_Line] = []
     size = 0
     for line in lines:

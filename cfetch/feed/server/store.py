@@ -1,10 +1,10 @@
-"""What the reference feed server keeps, in one SQLite file: ranges, changes, and the files as they were seen.
+"""The store of the reference feed server, in one SQLite file: ranges, changes, and files as they were seen.
 
-A range that has split or merged keeps its entries where they are, and they are read through its live
-descendants only; so every leaf has the archive of all its ancestors, and each entry is stored once.
+A range that has split or merged keeps its entries, and they are read through its live descendants only; so
+every leaf has the archive of all its ancestors, and each entry is stored once.
 
-A call that changes something is one transaction, flushed before it returns: an LSN that was answered is never
-given to another change, not even after a power cut. Any thread may call.
+A call that makes a change is one transaction, flushed before it returns: an LSN that was in an answer is
+never given to another change, not even after a power cut. Any thread may call.
 """
 
 import secrets
@@ -21,11 +21,11 @@ from cfetch.feed.server.range_table import TABLES, RangeTable, decode_key, encod
 from cfetch.secret import printable
 
 VERSION = 2
-SCAN_LSNS = 100_000  # that one page may look through for keys that are asked for: some 50 ms
-PAGE_BYTES = 4 << 20  # of rows, roughly: what a server holds for each request
-MAX_HOLES = 1000  # of one query; SQLite takes 32,766
+SCAN_LSNS = 100_000  # one page may look through so many for the requested keys: some 50 ms
+PAGE_BYTES = 4 << 20  # of rows, roughly, in the server's memory for each request
+MAX_HOLES = 1000  # parameters of one query; SQLite allows 32,766
 MARK_BYTES = 8  # of the random mark of a change; a restored server gives its LSN again, with another mark
-DROP_LSNS = 10_000  # of one transaction: some 100 ms, in which no range can split
+DROP_LSNS = 10_000  # in one transaction: some 100 ms, in which no range can split
 _TABLES = f"""
 CREATE TABLE marks(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 {TABLES}
@@ -53,7 +53,7 @@ class File(NamedTuple):
 
 
 class NewChange(NamedTuple):
-    """A change to be published: a file of the tree, a row of a manifest (``more``: JSON); else a delete."""
+    """A change to publish: a file of the tree, or a row of a manifest (``more``: JSON), or else a delete."""
 
     path: str
     size_bytes: int | None = None
@@ -63,7 +63,7 @@ class NewChange(NamedTuple):
 
 
 class StoredChange(NamedTuple):
-    """A change with its LSN; the rest as published."""
+    """A published change with its LSN."""
 
     lsn: int
     key: int
@@ -74,12 +74,12 @@ class StoredChange(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What a page is made of.
+    """The contents of a page.
 
-    ``expired``: the entries from there on are kept, and those asked for are not. ``ahead``: a live range has
-    given no LSN from there on, and later ones were asked for. ``other``: the mark of the change before those
-    asked for, which is not the one that was stated. ``mark``: of the change before ``next_lsn``, if that is
-    kept.
+    ``expired``: entries are kept from this LSN on, but earlier ones were requested. ``ahead``: a live range
+    has not given any LSN from this one on, but later ones were requested. ``other``: the change before the
+    requested ones has this mark, and not the one that the reader stated. ``mark``: the mark of the change
+    before ``next_lsn``, if that change is kept.
     """
 
     rows: tuple[StoredChange, ...] = ()
@@ -127,7 +127,7 @@ class FeedStore:
     # --- reading
 
     def list_ranges(self) -> tuple[int, tuple[Range, ...]]:
-        """The generation, which every split and merge raises, and the live ranges."""
+        """The generation, which increases with every split and merge, and the live ranges."""
         with self._database.snapshot() as cursor:
             (generation,) = cursor.execute("SELECT value FROM marks WHERE name='generation'").fetchone()
             return int(generation), self._ranges.list_live(cursor)
@@ -156,7 +156,7 @@ class FeedStore:
             known = _read_change_mark(cursor, of, next_lsn - 1) if mark else None
             if known is not None and known != mark:
                 return Window(other=known)
-            next_lsn = max(next_lsn, extent.kept_from)  # 0 is the oldest that is kept
+            next_lsn = max(next_lsn, extent.kept_from)  # 0 means the oldest kept entry
             end = min(extent.next, next_lsn + SCAN_LSNS)
             matches = cursor.execute(
                 "SELECT lsn, key, path, size, sha256, more FROM changes WHERE range=? AND lsn>=? AND lsn<?"
@@ -198,7 +198,7 @@ class FeedStore:
             return [path for (path,) in rows]
 
     def find_obstacles(self, paths: Sequence[str]) -> list[str]:
-        """Published files that have to go before files can stand under ``paths``: above them, or below."""
+        """Published files in the way of ``paths``: a file above or below one of them has to go first."""
         above = {path[:cut] for path in paths for cut in _cuts(path)}
         obstacles = set(self.find_files(sorted(above)))
         with self._database.snapshot() as cursor:
@@ -241,7 +241,7 @@ class FeedStore:
     def _insert(
         self, cursor: sqlite3.Cursor, changes: Sequence[NewChange], at_s: int
     ) -> dict[int, tuple[int, int]]:
-        """First and next LSN of each range that has grown."""
+        """Insert changes. Returns the first and next LSN of each range that has grown."""
         keys = [key_of(change.path) if change.key is None else change.key for change in changes]
         grown: dict[int, tuple[int, int]] = {}
         mark = secrets.token_hex(MARK_BYTES)  # all of one transaction stay or go together
@@ -265,20 +265,20 @@ class FeedStore:
             _set_marks(cursor, marks)
 
     def split(self, of: str | None = None) -> tuple[str, tuple[str, ...]]:
-        """Split a live range; see ``RangeTable``."""
+        """Call ``RangeTable.split``."""
         with self._transaction() as cursor:
             return self._ranges.split(cursor, of)
 
     def merge(self, name: str, other: str) -> str:
-        """Merge two live ranges; see ``RangeTable``."""
+        """Call ``RangeTable.merge``."""
         with self._transaction() as cursor:
             return self._ranges.merge(cursor, (name, other))
 
     def forget(self, before_s: float, *, now_s: float) -> None:
         """Drop the changes that were published before a time, as ``_find_old_changes`` says.
 
-        Those among them that state a file as it is now are published again, under new LSNs: whoever begins
-        with the oldest change that is kept learns of every file.
+        Changes that state a file as it is now are published again, under new LSNs: a reader that begins with
+        the oldest kept change gets every file.
         """
         with self._database.snapshot() as cursor:
             old = _find_old_changes(cursor, before_s, self._ranges.ancestors)
@@ -300,7 +300,7 @@ class FeedStore:
             yield cursor
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._database.close()
 
 
@@ -331,11 +331,11 @@ def _upper_bound(keys: KeyRange) -> tuple[bool, bytes]:
 def _find_old_changes(
     cursor: sqlite3.Cursor, before_s: float, above: Callable[[int], frozenset[int]]
 ) -> list[tuple[int, int, int]]:
-    """Ranges to drop changes of: number, the first LSN that is kept now, and the first that is to stay.
+    """Ranges with changes to drop: number, the first LSN that is kept now, and the first that will stay.
 
-    Dropping moves the changes of files that are still there to the end, and every follower is told of them
-    again. So it costs no more than one change for each that goes for good: nothing is dropped until these are
-    half of all that are kept, and half of the old ones. Of a stream no files are known; all that is old goes.
+    A drop moves the changes of files that still exist to the end, and every follower gets them again. To
+    bound that cost at one such change for each change really dropped, nothing is dropped before the latter
+    are half of all kept changes, and half of the old ones. A stream has no files, so all old changes go.
     ``above``: a range's ancestors.
     """
     (held,) = cursor.execute("SELECT sum(next - kept_from) FROM ranges").fetchone()
@@ -351,10 +351,10 @@ def _find_old_changes(
 def _find_old(
     cursor: sqlite3.Cursor, before_s: float, above: Callable[[int], frozenset[int]]
 ) -> list[tuple[int, int, int]]:
-    """Find changes to drop of each range: those before its first change that is not old.
+    """Find each range's changes to drop: those before its first change that is not old.
 
-    A range, which comes after its ancestors, waits for all of them: who has read something of an ancestor
-    goes on with the range's very first LSN.
+    A range, which comes after its ancestors, waits for all of them: a reader of an ancestor continues with
+    the range's very first LSN.
     """
     old: list[tuple[int, int, int]] = []
     kept: set[int] = set()

@@ -1,4 +1,4 @@
-"""What becomes of a list that grows in a feed: a JSON Lines file that is appended to."""
+"""Publishes a growing list as a feed: a JSON Lines file to which rows are appended."""
 
 import hashlib
 import os
@@ -16,13 +16,13 @@ from cfetch.secret import printable
 from cfetch.storage.files import local_fault
 
 BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
-MAX_LINE_BYTES = 1 << 20  # a page has to hold some
-TAIL_BYTES = 4096  # what tells that a stream is still the one that was read
-_SOMEWHERE = "http://feed.invalid/"  # relative links are relative to the feed, wherever it is
+MAX_LINE_BYTES = 1 << 20  # a page has to hold several lines
+TAIL_BYTES = 4096  # hashed, to see that a stream is still the one that was read
+_SOMEWHERE = "http://feed.invalid/"  # only to check relative links, which are relative to the feed
 
 
 class StreamPublisher:
-    """Publishes the rows of a JSON Lines file that is appended to; only whole lines count."""
+    """Publishes the rows of a growing JSON Lines file; only whole lines count."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class StreamPublisher:
         self._clock, self._split_entries, self._keep_s = clock, split_entries, keep_s
 
     def scan(self, stop: threading.Event) -> int:
-        """Publish what is new, and say how many changes that were; ends early once ``stop`` is set.
+        """Publish new rows, and return their number; ends early once ``stop`` is set.
 
         Raises:
-            LocalFault: it cannot be read, or not be published. What was published stays.
-            UsageError: a row breaks the rules: nothing from there on is published, and the next scan begins
-                with it. Or what had been read has changed.
+            LocalFault: the file cannot be read, or rows cannot be published. Published rows stay.
+            UsageError: a row breaks the rules: no row from it on is published, and the next scan begins
+                with it. Or the part of the file that had been read has changed.
         """
         published = 0
         try:
@@ -96,7 +96,7 @@ class StreamPublisher:
         return len(lines)
 
     def _read_place(self) -> tuple[int, int, str]:
-        """Where to read on: byte, lines before it, and the hash of what stands before it."""
+        """The next byte to read, the number of lines before it, and the hash of the bytes before it."""
         offset, line, tail = (self._store.read_mark("stream") or "0 0 ").split(" ")
         return int(offset), int(line), tail
 

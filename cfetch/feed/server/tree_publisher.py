@@ -1,7 +1,7 @@
-"""What becomes of a directory in a feed: looked at again and again.
+"""Publishes a directory as a feed, by looking at it again and again.
 
-Whatever a scan has found is published in small transactions on the way, so one that is broken off, by a
-signal or by kill -9, has only to go on. However many files there are, few of them are in memory.
+A scan publishes what it finds in small transactions, so after an interruption, by a signal or by kill -9, the
+next scan simply continues. However many files there are, few of them are in memory.
 """
 
 import errno
@@ -25,10 +25,10 @@ from cfetch.storage.tree import ReadOnlyTree
 
 BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
 FLUSH_S = 1.0  # large files are published as they are hashed
-SETTLE_S = 1.0  # a file that was written to a moment ago is taken when it has stood still
+SETTLE_S = 1.0  # a file is published only when it has not been written to for so long
 READ_BYTES = 1 << 20
 MAX_DELETE = 0.1  # of all files, by one scan
-MAX_TOLD = 100  # files that are left out, by name; then no more
+MAX_TOLD = 100  # files that are named when left out; further ones are not
 
 
 class Seen(NamedTuple):
@@ -55,13 +55,13 @@ class TreePublisher:
         settle_s: float = SETTLE_S,
         max_delete: float = MAX_DELETE,
     ) -> None:
-        """``emit_line``: what is left out, and why. ``settle_s``: how long a file has to stand still.
+        """``emit_line`` gets each file left out, with the reason. ``settle_s``: a file must rest for so long.
 
         ``max_delete``: files that one scan may find deleted, a number or (float) a share of all; a share of 1
         also takes whatever directory is at ``root`` now.
 
         Raises:
-            UsageError: ``root`` is no directory that can be read.
+            UsageError: ``root`` is not a readable directory.
         """
         self.root = root
         self.store = store
@@ -76,14 +76,14 @@ class TreePublisher:
             self._identity = tree.identity()
 
     def scan(self, stop: threading.Event) -> int:
-        """Publish what is new, and say how many changes that were; ends early once ``stop`` is set.
+        """Publish new changes, and return their number; ends early once ``stop`` is set.
 
         Raises:
-            LocalFault: it cannot be published. What was published stays.
-            UsageError: the directory is not what it was, or lacks more files than may be deleted.
+            LocalFault: changes cannot be published. Published ones stay.
+            UsageError: another directory has its place, or more files are missing than may be deleted.
         """
         with ReadOnlyTree(self.root) as tree:
-            if tree.identity() != self._identity:  # an unmounted disk is no deleted tree
+            if tree.identity() != self._identity:  # an unmounted disk must not look like a deleted tree
                 raise UsageError(
                     f"{printable(str(self.root))} is another directory than at the server's start; restart it"
                 )
@@ -98,7 +98,7 @@ class TreePublisher:
         return walk.changes
 
     def emit_once(self, path: str, why: str) -> None:
-        """Say that a file is left out, unless it was said."""
+        """Report that a file is left out, unless that was reported before."""
         if path in self._emitted or len(self._emitted) > MAX_TOLD:
             return
         self._emitted.add(path)
@@ -106,7 +106,7 @@ class TreePublisher:
         self._emit_line(f"{printable(path)}: left out, {why}{more}")
 
     def has_settled(self, seen: Seen) -> bool:
-        """Whether nobody has written to it just now."""
+        """Whether the file was not written to just now."""
         return not 0 <= self.clock.wall() - seen.mtime_ns / 1e9 < self._settle_s
 
 
@@ -119,8 +119,8 @@ class _Walk:
         self._store = publisher.store
         self._before = self._store.count_files()
         self._known = 0  # files of the walk that were published before
-        self._ready: list[tuple[File, bool]] = []  # hashed; whether it is a new version
-        self._new: list[str] = []  # of these, the paths that were not known
+        self._ready: list[tuple[File, bool]] = []  # hashed files; whether each is a new version
+        self._new: list[str] = []  # the paths among these that were not known
         self._since = publisher.clock.monotonic()
 
     def run(self) -> None:
@@ -182,7 +182,7 @@ class _Walk:
             self._flush()
 
     def _flush(self) -> None:
-        """Publish what is ready; before it that what stood in the way of new paths has gone."""
+        """Publish the ready files, after deletes of files that were in the way of new paths."""
         gone = self._store.find_obstacles(self._new) if self._new and self._before else []
         changes = [NewChange(path) for path in gone]
         changes += [
@@ -204,9 +204,9 @@ class _Walk:
             self.changes += len(changes)
 
     def _sweep(self) -> None:
-        """Fewer files than were known: look which of them have gone, first how many and then again.
+        """Publish deletes of known files that have gone; called if the walk found fewer files than known.
 
-        Raises UsageError: more than may be deleted.
+        A first look counts them, a second one publishes. Raises UsageError: they are more than may be deleted.
         """
         unmounted = self._publisher.source_root.find_unmounted(self._tree)
         for mount in unmounted:
@@ -235,7 +235,7 @@ class _Walk:
 
 
 def _has_gone(tree: ReadOnlyTree, path: str) -> bool:
-    """Whether no regular file stands there; what cannot be looked at has not gone."""
+    """Whether no regular file is there; a path that cannot be looked at has not gone."""
     try:
         return tree.size_of(path) is None
     except OSError as error:
@@ -243,7 +243,7 @@ def _has_gone(tree: ReadOnlyTree, path: str) -> bool:
 
 
 def _hash_file(tree: ReadOnlyTree, seen: Seen, stop: threading.Event) -> File | None:
-    """The file as it was seen; None if it is being written, or nobody waits for it any more."""
+    """Hash the file as it was seen; None if it is being written, or once ``stop`` is set."""
     descriptor = tree.open_file(seen.path)
     try:
         running, size_bytes = hashlib.sha256(usedforsecurity=False), 0

@@ -1,8 +1,8 @@
 """The data sources ``cfetch``, a manifest as a data frame, and ``cfetch.feed``, a feed as a stream.
 
-Spark reads a partition as often as it likes: for each action, each side of a join, each copy of a task. So
-a partition is a share that is brought once: the first reader takes its lock, brings it and leaves a
-receipt, and all others answer from the receipt.
+Spark may read a partition many times: for each action, each side of a join, each copy of a task. So a
+partition is a share that is brought once: the first reader takes its lock, brings it and leaves a receipt,
+and all others answer from the receipt.
 
 ::
 
@@ -14,8 +14,8 @@ Read in this order: ``options.py``, ``once.py``, ``frame.py`` (the state of a ma
 ``rows.py``, ``source.py``; then the stream: ``manifest_directory.py`` (how far each manifest was read),
 ``feed_pull.py`` (a feed as manifests), ``feed_source.py``, ``feed_reader.py``.
 
-When it fails: the kernel releases the lock of a dead task, and the next reader passes over the files that
-are in place. The fault of an entry is a row; only a machine that cannot write raises. Offsets of the stream
-count whole lines, so the same offsets give the same partitions, and receipts answer what Spark repeats
+When it fails: the kernel releases the lock of a dead task, and the next reader skips the files that are in
+place. The fault of an entry is a row; only a machine that cannot write raises. Offsets of the stream count
+whole lines, so the same offsets give the same partitions, and receipts answer the reads that Spark repeats
 after a crash.
 """

@@ -1,7 +1,7 @@
-"""A feed as manifests: the changes of a trigger are written down as one, so that Spark may repeat it.
+"""Turns a feed into manifests: each trigger's changes are written to one, so that Spark may repeat it.
 
-``<number>.json`` is the checkpoint behind a manifest and comes first; ``<number>.jsonl`` is in force once it
-has its name. A path stands in a manifest once, in its last version: tasks work side by side.
+``<number>.json`` is the checkpoint behind a manifest and is written first; ``<number>.jsonl`` counts once it
+has its name. A manifest has each path once, in its last version, as tasks work side by side.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from cfetch.spark.frames.manifest_directory import ENDING
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.wire.network import make_network
 
-MOST_CHANGES = 10_000  # of one trigger, where no limit is given
+MOST_CHANGES = 10_000  # of one trigger, if no limit is given
 _NUMBER = re.compile(r"([0-9]{12})\.jsonl\Z")
 
 
 class FeedPuller:
-    """``directory`` is one query's; ``name`` is a feed as ``cfetch follow`` takes it."""
+    """``directory`` belongs to one query; ``name`` is a feed as ``cfetch follow`` takes it."""
 
     def __init__(self, directory: Path, name: str, settings: Settings, env: Mapping[str, str]) -> None:
         self.directory = directory
@@ -39,13 +39,13 @@ class FeedPuller:
         self._env = env
 
     def pull_next(self, after: int, most: int | None) -> int | None:
-        """The number of the manifest behind ``after``: one that is there, or what the feed has now.
+        """The number of the manifest behind ``after``: an existing one, or a new one with the feed's news.
 
-        ``most``: so many changes at least end it. None: there is nothing new.
+        ``most``: a manifest ends after so many changes. Returns None if there is nothing new.
 
         Raises:
-            SourceError, FeedError: the feed cannot be had, or not be read on.
-            Held: another query pulls it here. LocalFault.
+            SourceError, FeedError: the feed does not answer, or cannot be read any further.
+            Held: another query pulls the feed into this directory. LocalFault.
         """
         with Journal(self.directory):
             there = sorted(number for number in self._list_numbers() if number > after)

@@ -1,6 +1,6 @@
-"""The driver's side of ``cfetch.feed``: offsets, what a trigger takes, and which tasks that makes.
+"""The driver's side of ``cfetch.feed``: its offsets, the lines that a trigger takes, and their partitions.
 
-It lives in a process of Spark's own beside the driver, for as long as the query does.
+Spark runs it in a process of its own beside the driver, for as long as the query lives.
 """
 
 import shutil
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-SPAN_LINES = 200  # 0.6 s of 50 ms each by 16 at a time: a task's own 50 ms are little beside it
-Offset = dict[str, list[int]]  # lines and bytes by the manifest's name, as JSON has it
+SPAN_LINES = 200  # 0.6 s with 50 ms each, 16 at a time: a task's own 50 ms are little beside it
+Offset = dict[str, list[int]]  # lines and bytes by the manifest's name, in JSON's types
 
 
 class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """``most``: so many files a trigger; None is all that there are."""
+    """``most``: the most files of a trigger; None: all."""
 
     def __init__(self, feed: Feed, most: int | None) -> None:
         self._feed = feed
@@ -40,11 +40,11 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - as all of these, Spark's name
-        """Nothing was read of anything."""
+        """The offset before any line was read."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """A row is a file."""
+        """The limit of a trigger in rows: a row is a file."""
         return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -110,11 +110,11 @@ class PulledReader(FeedReader):
         self._is_over = False
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """It ends where once there was nothing new."""
+        """Let this run end at the first time that the feed has nothing new."""
         self._is_bounded = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """One manifest further. Raises SourceError, FeedError, Held, LocalFault."""
+        """The offset one manifest further. Raises SourceError, FeedError, Held, LocalFault."""
         if self._is_over:
             return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None

@@ -1,9 +1,9 @@
 """``spark.readStream.format("cfetch.feed")``: a feed, or a directory of manifests, as a stream of files.
 
-An offset has for each manifest how many of its lines, and bytes, were read. A trigger takes all new lines,
+An offset states for each manifest how many of its lines, and bytes, were read. A trigger takes all new lines,
 or a fair part of them for each manifest; spans of lines are the partitions, and the same offsets give the
 same spans. A span is a share that is brought once (``once``), so a trigger that Spark repeats after a crash
-asks for nothing again. Its receipt goes when Spark has committed it.
+downloads nothing again. Its receipt is removed when Spark has committed it.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-OLDEST_SPARK = (4, 2)  # the first that asks a Python source for no more than a trigger may take
+OLDEST_SPARK = (4, 2)  # the first version that limits what a trigger takes from a Python source
 
 
 class Feed(NamedTuple):
@@ -65,13 +65,13 @@ class FeedSource(DataSource):
         return "cfetch.feed"
 
     def schema(self) -> str:
-        """Raises ConfigError."""
+        """The columns. Raises ConfigError."""
         options = self._read_options()
         columns = f"manifest string, {COLUMNS}"
         return columns if options.content_bytes is None else f"{columns}, {CONTENT}"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
-        """Raises UsageError, LocalFault."""
+        """Make the reader. Raises UsageError, LocalFault."""
         if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2])) < OLDEST_SPARK:
             raise UsageError(
                 f"cfetch.feed needs pyspark {'.'.join(map(str, OLDEST_SPARK))} or newer, and this is "
@@ -107,7 +107,7 @@ def _is_feed(path: str) -> bool:
 
 
 def open_feed_state(options: Options, *, slots: int) -> Feed:
-    """Its directories are there afterwards. Raises LocalFault."""
+    """Make the directories of a feed's state. Raises LocalFault."""
     directory = open_frame_directory(options, "feeds", options.own["path"])
     path = options.own["path"]
     if _is_feed(path):
@@ -138,14 +138,14 @@ def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
     with on_disk(receipts):
         make_private(receipts)
     spec = msgspec.structs.replace(feed.spec, headers=text.headers, receipts=str(receipts))
-    task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span's
+    task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span has it
     records = bring_share_once(spec, Share(entries, spec.at_a_time), 0, task=task)
     rows = _make_rows(span.manifest, text.lines, {record.path: record for record in records})
     return make_arrow_batches(rows, Path(spec.root), content_bytes=feed.content_bytes, manifest=True)
 
 
 def _make_rows(manifest: str, lines: list[ManifestLine], records: dict[str, FileRecord]) -> Iterator[FileRow]:
-    """A row for each line. Of lines that name one file the first is asked for."""
+    """A row for each line. If several lines name one file, the first one is brought."""
     first: dict[str, Entry] = {}
     for line in lines:
         if line.entry is None:

@@ -1,8 +1,8 @@
 """The state that a data frame over a manifest keeps on disk: the shares of its plan, and their receipts.
 
-No run owns a frame, as nothing lives as long as a data frame does; so it does not stand on the timeline. Its
-directory in the state is named by what the manifest states and by the destination: all frames of one manifest
-over one directory are one. A share in it has a lock while it is brought, and a receipt after that (``once``).
+No run owns a frame, as no process lives as long as a data frame; so it is not on the timeline. Its directory
+in the state is named by the manifest's contents and the destination: all frames of one manifest over one
+directory are one. A share in it has a lock while it is brought, and a receipt after that (``once``).
 A file is published by a rename of a whole and verified part, so another writer to the same directory at that
 time, be it another frame or ``cfetch download``, leaves whole files too.
 """
@@ -34,8 +34,8 @@ from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import make_network
 
 FRAMES = "frames"
-KEEP_S = 30 * 86_400.0  # frames that were not loaded for a month go: they hold links
-SINCE_1970 = 0.0  # what the times of receipts count from: frames have no beginning
+KEEP_S = 30 * 86_400.0  # frames that were not loaded for a month are removed, as they hold links
+SINCE_1970 = 0.0  # the times of receipts count from 1970, as frames have no beginning
 
 
 class Frame(NamedTuple):
@@ -47,7 +47,7 @@ class Frame(NamedTuple):
 
 
 class _CutBy(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures that the shares were cut by (``cfetch.frame/1``): the same again give the same shares."""
+    """The figures by which shares were cut (``cfetch.frame/1``): the same figures give the same shares."""
 
     schema: str = "cfetch.frame/1"
     slots: int
@@ -58,7 +58,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
     """Freeze ``manifest``, or find it frozen; entries that failed before are tried again.
 
     Raises:
-        UsageError: it cannot be had, or has faults.
+        UsageError: the manifest cannot be read, or has faults.
         LocalFault: the destination or the state cannot be written.
     """
     settings = options.settings
@@ -80,13 +80,13 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
 
 
 def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
-    """The directory in the state for one ``identity`` and destination; its parts have one too.
+    """Make the directory in the state for one ``identity`` and destination, and that for its parts.
 
-    Both are there afterwards. Raises LocalFault.
+    Raises LocalFault.
     """
     text = f"{identity}\0{options.root}"
     name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    volume = Directory(options.root)  # which makes the state private, and refuses a symlink for it
+    volume = Directory(options.root)  # makes the state private, and refuses a symlink in its place
     try:
         directory = places(options.settings).state / kind / name
         with on_disk(directory):
@@ -98,9 +98,9 @@ def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
 
 
 def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: int) -> RunSpec:
-    """The facts that all tasks need. The name of ``directory`` stands where a run has its plan's instant.
+    """The facts that all tasks need. The name of ``directory`` takes the place of a plan's instant.
 
-    ``manifest``: fresh links come from there, if it is a URL.
+    ``manifest``: the source of fresh links, if it is a URL.
     """
     return RunSpec(
         settings=options.settings,
@@ -112,13 +112,13 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
         root=str(options.root),
         receipts=str(directory / "receipts"),
         wall_start_s=SINCE_1970,
-        part_s=float("inf"),  # a frame is read when its shares are over
+        part_s=float("inf"),  # no parts: a frame is read when its shares are over
         at_a_time=slots,
     )
 
 
 def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> ShareFiles:
-    """Write them anew each time: the links may have been signed anew. Readers meet old files or new ones."""
+    """Write the shares anew, as links may be signed anew. Readers see the old files or the new ones."""
     path = directory / "cut.json"
     by = _CutBy(slots=slots, concurrency=concurrency)
     with on_disk(path), suppress(FileNotFoundError, *NOT_DECODED):

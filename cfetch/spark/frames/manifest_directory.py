@@ -1,4 +1,4 @@
-"""A growing directory of JSON Lines manifests: how far each was read, and how a trigger is divided.
+"""A growing directory of JSON Lines manifests: positions in them, and the fair division of a trigger.
 
 A position in a manifest is lines and bytes. Only whole lines count: a line that its writer has not
 ended yet is read at the next look.
@@ -37,7 +37,7 @@ START = Position(0, 0)
 
 
 class ManifestLine(NamedTuple):
-    """A line that is no header: its number from 0, and the entry or what is wrong with it."""
+    """A line that is no header: its number from 0, and its entry or its fault."""
 
     number: int
     entry: Entry | None
@@ -52,7 +52,7 @@ class ManifestText(NamedTuple):
 
 
 def list_manifests(directory: Path) -> dict[str, int]:
-    """The manifests by name, with their bytes now; names that begin with a dot are not ready.
+    """The manifests by name, with their present sizes; names that begin with a dot are not ready.
 
     Raises LocalFault.
     """
@@ -62,10 +62,10 @@ def list_manifests(directory: Path) -> dict[str, int]:
 
 
 def advance(path: Path, begin: Position, end_bytes: int, most_lines: int | None) -> Position:
-    """Go on by whole lines, as far as ``end_bytes`` and by at most ``most_lines``.
+    """Advance by whole lines, at most to ``end_bytes`` and by ``most_lines``.
 
     Raises:
-        UsageError: the manifest is shorter than what was read of it.
+        UsageError: the manifest is shorter than the part that was read.
         LocalFault: it cannot be read.
     """
     if end_bytes < begin.bytes:

@@ -1,4 +1,4 @@
-"""A share that is brought once, however often and by how many tasks at a time it is asked for.
+"""Brings a share once, however often and by how many tasks at a time it is requested.
 
 The first task that asks takes the lock of the share, brings it as a task of a job does, and leaves the same
 receipt; the others wait for the lock and find the receipt. The kernel releases the lock of a dead task. A
@@ -22,15 +22,15 @@ from cfetch.shares.task import RunSpec, Share, TaskCopy, attempts_directory, bri
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
 
-EPOCH = 1  # no task takes a share over from another: a lock is held or it is not
-_FAILED = "failed-"  # before the number of a share: some of its files could not be had
-_AGAIN = "again-"  # the same, and they are to be tried again
+EPOCH = 1  # always the same, as no task takes over a share: its lock is held or free
+_FAILED = "failed-"  # before the number of a share: some of its files have failed
+_AGAIN = "again-"  # the same, and these files have to be tried again
 
 
 def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
     """The record of each entry, in the order of their ids; brings the entries that no receipt has.
 
-    ``number``: the share's among those of ``spec.receipts``; ``task``: its own among all of ``spec.instant``.
+    ``number``: the share's number in ``spec.receipts``; ``task``: a unique number within ``spec.instant``.
 
     Raises:
         LocalFault: this executor cannot do the work.
@@ -45,7 +45,7 @@ def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> 
 
 
 def _answer_by_receipt(spec: RunSpec, share: Share, number: int) -> list[FileRecord] | None:
-    """None: there is no receipt, it lacks entries, or a file of it is gone."""
+    """The records of the receipt; None: there is none, it lacks entries, or a file of it is gone."""
     receipts = Path(spec.receipts)
     receipt = read_receipt(receipts / share_receipt_name(EPOCH, number))
     if receipt is None or (receipts / f"{_AGAIN}{number:06d}").exists():
@@ -66,7 +66,7 @@ def _bring_rest(spec: RunSpec, share: Share, number: int, task: int) -> list[Fil
         path.unlink(missing_ok=True)
         make_private(directory)
         if (directory / f"t{task}").exists():
-            shutil.rmtree(directory / f"t{task}")  # parts of a task that was killed: the lock is ours
+            shutil.rmtree(directory / f"t{task}")  # parts of a killed task, as we have the lock now
     outcome = bring_share(spec, share._replace(entries=left), TaskCopy(number, task, 0))
     receipt = read_receipt(path)
     if receipt is None:
@@ -91,7 +91,7 @@ def _select_in_place(receipt: Receipt, spec: RunSpec) -> list[FileRecord]:
 
 
 def forget_failures(receipts: Path) -> None:
-    """The next read of a share with failed files tries them again. Raises LocalFault."""
+    """Let the next read of each share with failed files try them again. Raises LocalFault."""
     with on_disk(receipts):
         for path in list(receipts.glob(f"{_FAILED}*")):
             path.replace(path.with_name(_AGAIN + path.name.removeprefix(_FAILED)))

@@ -1,4 +1,4 @@
-"""The options of the data sources: a few of their own, and every setting that means something to a task."""
+"""The options of the data sources: a few of their own, and every setting that concerns a task."""
 
 import os
 import re
@@ -21,7 +21,7 @@ CONTENT_LIMIT = (
 )
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
 _FLAG = re.compile(r"^--([a-z-]+)", re.MULTILINE)
-NOT_HERE = {  # of a run's screen, its files, its timeline or several volumes: a data source has none of them
+NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a data source does not have
     *(
         "batch_share",
         "color",
@@ -34,14 +34,14 @@ NOT_HERE = {  # of a run's screen, its files, its timeline or several volumes: a
     ),
     *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),
     *("spark_master", "statement_host", "write_timeout"),
-    "bad_rows",  # nobody would see what was skipped
-    "cookies",  # a file of one machine
-    "keep_columns",  # a file of metrics would have them
+    "bad_rows",  # no message would report the skipped rows
+    "cookies",  # it names a file of one machine
+    "keep_columns",  # the columns would go to a file of metrics
 }
 
 
 class Options(NamedTuple):
-    """``own`` are the source's own, by name. ``content_bytes`` None: no column of contents."""
+    """``own``: the source's own options, by name. ``content_bytes`` None: no column of contents."""
 
     own: dict[str, str]
     settings: Settings
@@ -55,7 +55,7 @@ class Options(NamedTuple):
 
 
 def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
-    """``own`` names what else a source knows; ``needed`` must be among the options, as must ``to``.
+    """Read options. ``own``: further names that the source knows. ``needed`` and ``to`` must be there.
 
     Raises:
         ConfigError: an option is unknown, missing, or out of its range.
@@ -77,7 +77,7 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     env = {key: value for key, value in os.environ.items() if key.startswith(ENV_PREFIX)}
     try:
         settings = resolve(flags=flags, env=env).settings
-    except ConfigError as error:  # it names flags, which a data source spells as keys
+    except ConfigError as error:  # its message names flags; a data source has keys instead
         raise ConfigError(_FLAG.sub(lambda flag: f"option {flag[1].replace('-', '_')}", str(error))) from None
     if len(settings.to) > 1 or is_object_store(settings.to[0]) or not settings.to[0].startswith("/"):
         raise ConfigError("option to must be one directory that all executors see, as an absolute path")

@@ -26,11 +26,11 @@ COLUMNS = (
 
 CONTENT = "content binary"
 ROWS = 1000  # of an Arrow batch; Spark's own limit of records is ten times that
-CONTENT_BYTES = 32 << 20  # of an Arrow batch: they are in memory several times on their way
+CONTENT_BYTES = 32 << 20  # of an Arrow batch, as several copies of it are in memory
 
 
 class FileRow(NamedTuple):
-    """The facts of one file; ``record`` None: ``error`` is why it could not be asked for."""
+    """The facts of one file; ``record`` None: ``error`` says why it could not be requested."""
 
     id: int
     digest: Digest | None = None
@@ -42,7 +42,7 @@ class FileRow(NamedTuple):
 def make_arrow_batches(
     rows: Iterable[FileRow], root: Path, *, content_bytes: int | None, manifest: bool = False
 ) -> Iterator["pa.RecordBatch"]:
-    """``content_bytes``: files up to that size bring their content; None: there is no such column.
+    """Make batches. ``content_bytes``: files up to that size have their content; None: no such column.
 
     Raises:
         LocalFault: a file cannot be read.
@@ -95,7 +95,7 @@ def _find_size(volume: Directory, record: FileRecord) -> int | None:
         return record.bytes
     try:
         return volume.existing(SafePath(record.path))
-    except Blocked:  # since it was looked at
+    except Blocked:  # something else has taken its place since the check
         return record.size_bytes
 
 

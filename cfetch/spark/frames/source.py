@@ -33,7 +33,7 @@ class FilesSource(DataSource):
         return "cfetch"
 
     def schema(self) -> str:
-        """Spark asks once, in ``load``; so the manifest is frozen here, and its faults are raised at once.
+        """The columns. Spark asks once, in ``load``, so this freezes the manifest and raises its faults.
 
         Raises UsageError, LocalFault.
         """
@@ -42,7 +42,7 @@ class FilesSource(DataSource):
         return COLUMNS if options.content_bytes is None else f"{COLUMNS}, {CONTENT}"
 
     def reader(self, schema: StructType) -> "FilesReader":  # noqa: ARG002 - Spark's name
-        """Made anew for each action, out of what ``schema`` has kept."""
+        """Make a reader, for each action, of the frame that ``schema`` has kept."""
         if self._frame is None:  # Spark has not asked for a schema, as the caller gave one
             raise ConfigError("the columns are the data source's own; leave .schema(...) out")
         return FilesReader(self._frame)
@@ -59,19 +59,19 @@ class FilesReader(DataSourceReader):
         self._frame = frame
 
     def partitions(self) -> list[InputPartition]:
-        """One for each share."""
+        """One partition for each share."""
         return [ShareNumber(number) for number in range(self._frame.shares.count)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Read on an executor.
 
-        No row comes before the share is over: a reader that stops early leaves it whole.
+        No row is returned before the share is over, so a reader that stops early does not interrupt it.
 
         Raises:
             LocalFault: this executor cannot do the work.
         """
         frame, number = self._frame, partition.value
-        if number is None:  # what Spark makes of no partitions
+        if number is None:  # Spark passes this if there are no partitions
             return
         share = frame.shares.read_share(number)
         records = bring_share_once(frame.spec, share, number, task=number)

@@ -1,4 +1,4 @@
-"""Makes shares of staged entries: Spark sums up hosts and pieces, and the driver deals the pieces out."""
+"""Makes shares of staged entries: Spark sums up hosts and pieces, and the driver divides the pieces."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-MOST_FLOORS = 20  # a person reads the first
-MOST_HOSTS = 100  # the same
-MOST_COST = 9e18  # a bigint holds it
+MOST_FLOORS = 20  # a person reads only the first ones
+MOST_HOSTS = 100  # a person reads only the first ones
+MOST_COST = 9e18  # a bigint can hold it
 
 
 class ManifestCut(NamedTuple):
-    """The share of each piece, and so of each entry. The frames grow with the shares alone."""
+    """The share of each piece, and so of each entry. The frames grow only with the shares."""
 
     deal: Deal
     hosts: int
@@ -46,7 +46,7 @@ class ManifestCut(NamedTuple):
 
 
 class ManifestCutter(NamedTuple):
-    """``mean`` stands for an unknown size, ``known`` the bytes of the others, of ``files`` in all."""
+    """Cuts a manifest. ``mean`` replaces an unknown size; ``known``: bytes of the others; ``files``: all."""
 
     pace: Pace
     mean: float
@@ -58,7 +58,7 @@ class ManifestCutter(NamedTuple):
 
     @property
     def target(self) -> int:
-        """Microseconds that a share is to take."""
+        """The microseconds that a share should take."""
         return choose_target(self.pace.cost_s(self.files, self.known + self.mean * self.unknown), self.slots)
 
     @property
@@ -76,7 +76,7 @@ class ManifestCutter(NamedTuple):
         return F.least(seconds * F.lit(float(MICRO)), F.lit(MOST_COST)).cast("long")
 
     def cut(self, spark: "SparkSession", entries: "DataFrame") -> ManifestCut:
-        """Deal entries (row, key, host, size) out to shares."""
+        """Divide entries (row, key, host, size) among shares."""
         from pyspark.sql import functions as F  # noqa: N812
 
         hosts = self._sum_hosts(entries).persist()
@@ -129,7 +129,7 @@ class ManifestCutter(NamedTuple):
     def _sum_hosts(self, entries: "DataFrame") -> "DataFrame":
         """Sum up each host.
 
-        Cost and number of files that are no share of their own, and number of the others.
+        The columns are cost and number of the files that are no share of their own, and number of the others.
         """
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -143,7 +143,7 @@ class ManifestCutter(NamedTuple):
         )
 
     def _note_large_hosts(self, spark: "SparkSession", hosts: "DataFrame") -> "DataFrame":
-        """Hosts that need several shares, or have files that are one: their buckets, if any, and shares."""
+        """Hosts that need several shares, or have files that are shares: their buckets and shares."""
         import pyarrow as pa
 
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
@@ -178,7 +178,7 @@ class ManifestCutter(NamedTuple):
         return [Piece(*row) for row in zip(*columns, strict=True)]
 
     def _find_floors(self, hosts: "DataFrame", deal: Deal) -> list[Floor]:
-        """The longest share that is one host's; and all of a host by ``per_host`` connections."""
+        """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""
         from pyspark.sql import functions as F  # noqa: N812
 
         longest: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Which manifests Spark prepares in place of the reader on one machine, and how a run starts that."""
+"""Decides which manifests Spark prepares, instead of the reader on one machine, and starts that."""
 
 import shutil
 import threading
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-LARGE_BYTES = 256 << 20  # a million rows and more: 20 s of the driver, and 0.3 GB of it to deal them out
+LARGE_BYTES = 256 << 20  # a million rows and more, which cost the driver 20 s and 0.3 GB
 TABLES = ("csv", "jsonl", "parquet")
 
 T = TypeVar("T")
 TAG = "cfetch-preparing"
 LOOK_S = 0.25
-STOP_LOOKS = 40  # ten seconds for its tasks to end
+STOP_LOOKS = 40  # ten seconds for the job's tasks to end
 
 
 def is_large(path: Path) -> bool:
@@ -55,16 +55,16 @@ def prepare_on_spark(
     rejected: Path,
     progress: Callable[[int], None] | None = None,
 ) -> PreparedPlan:
-    """The manifest, or all of a directory of them, validated and frozen as shares in ``directory``.
+    """Validate the manifest, or all in a directory, and freeze them as shares in ``directory``.
 
-    ``stack`` keeps the session, for the download too. ``name`` is what messages call it, ``rejected`` where
-    the table of all faults is put, if there are any.
+    ``stack`` keeps the session, for the download too. ``name``: the manifest's name in messages;
+    ``rejected``: the path for the table of all faults, if there are any.
 
     Raises:
         ManifestError: the manifests have faults.
-        UsageError: they cannot be read, have no place in a job, or ``base_url`` is no base URL.
+        UsageError: they cannot be read or used in a job, or ``base_url`` is no base URL.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
-        Interrupted: by a signal.
+        Interrupted: a signal came.
     """
     sources = find_manifests([manifest])
     spark = stack.enter_context(spark_session(settings.spark_master, settings=SETTINGS))
@@ -97,9 +97,9 @@ def prepare_on_spark(
 
 
 def run_interruptibly(spark: "SparkSession", work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread of its own: py4j must not be interrupted while it reads an answer.
+    """Run ``work`` in a thread of its own, as py4j must not be interrupted while it reads an answer.
 
-    Raises what ``work`` raises, or Interrupted; a second signal ends all.
+    Raises the error of ``work``, or Interrupted; a second signal ends the process.
     """
     future: Future[T] = Future()
 
@@ -107,7 +107,7 @@ def run_interruptibly(spark: "SparkSession", work: Callable[[], T]) -> T:
         try:
             tag_jobs(spark, TAG)
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it is the caller's
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
             future.set_exception(error)
 
     signals: list[Interrupted] = []
@@ -117,7 +117,7 @@ def run_interruptibly(spark: "SparkSession", work: Callable[[], T]) -> T:
             wait([future], LOOK_S)
         if not signals:
             return future.result()
-        for _ in range(STOP_LOOKS):  # a job may begin between two of them
+        for _ in range(STOP_LOOKS):  # a job may begin between two looks
             cancel_jobs(spark, TAG)
             if wait([future], LOOK_S).done:
                 break

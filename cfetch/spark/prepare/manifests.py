@@ -1,9 +1,9 @@
 """Manifests of any size, validated by Spark and frozen as shares in Parquet files.
 
 The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
-stage them in files; hashes of paths find what may collide; and the driver deals pieces of hosts out to
-shares (``prepare.queues``). Nothing that the driver collects grows with the entries, only with units and
-shares. No RDDs and no ``sparkContext``. All files are their owner's alone: they hold signed links.
+stage them in files; hashes of paths find possible collisions; and the driver divides pieces of hosts among
+shares (``prepare.queues``). The driver collects nothing that grows with the entries, only with units and
+shares. It uses neither RDDs nor ``sparkContext``. Only the owner can read the files: they hold signed links.
 """
 
 import hashlib
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNIT_BYTES = 32 << 20  # some 100,000 rows and a few seconds of a task, which itself costs 50 ms
-MOST_FILES_A_TASK = 256  # opening so many takes a second on a network disk
+UNIT_BYTES = 32 << 20  # some 100,000 rows: a few seconds for a task, which itself costs 50 ms
+MOST_FILES_A_TASK = 256  # on a network disk it takes a second to open so many
 ROWS_A_TASK = 200_000
 KEPT = 100  # as many faults as a person reports
 
 
 def find_manifests(names: Iterable[str | Path]) -> list[Path]:
-    """Files, and those that lie directly in directories, by name; what begins with a dot or _ is passed over.
+    """Files, and the files directly in directories, by name; names that begin with a dot or _ are skipped.
 
     Raises:
         UsageError: a name stands for no manifest.
@@ -89,18 +89,18 @@ def prepare(
     progress: Callable[[int], None] | None = None,
     unit_bytes: int = UNIT_BYTES,
 ) -> PreparedPlan:
-    """Validate manifests as if they stood one behind the other, and freeze them in ``directory``.
+    """Validate manifests as if they were joined in order, and freeze them in ``directory``.
 
     Args:
         spark: its executors must see ``sources`` and ``directory`` under these names.
-        sources: see ``find_manifests``; JSON Lines and Parquet are read by several tasks, others by one.
+        sources: as in ``find_manifests``; several tasks read JSON Lines and Parquet, one reads other formats.
         directory: is made, or is empty.
-        base_url: what relative URLs are joined to; outweighs the documents' own.
-        options: which columns are what, and how files are named.
-        headers: go with every request; a document's own outweigh them.
+        base_url: the base of relative URLs; takes precedence over the documents' own.
+        options: the meaning of columns, and the names of files.
+        headers: go with every request; a document's own take precedence.
         slots: how many tasks download at a time.
-        pace: what each of them is expected to do.
-        per_host: connections that a host is asked for at most; for ``floors``.
+        pace: the expected speed of each task.
+        per_host: the most connections to a host; for ``floors``.
         progress: gets the number of good rows, once all have been read.
         unit_bytes: larger manifests are read by several tasks.
 
@@ -119,7 +119,7 @@ def prepare(
     with on_disk(directory):
         make_private(directory)
         directory.chmod(0o700)
-        shutil.rmtree(stage, ignore_errors=True)  # of a preparation that died
+        shutil.rmtree(stage, ignore_errors=True)  # a dead preparation may have left it
         if (directory / ABOUT).exists():
             raise UsageError(
                 f"{printable(str(directory))} has a prepared plan already; name another directory"
@@ -158,7 +158,7 @@ def _check_options(options: ReadingOptions) -> None:
 
 
 class _StagedFile(NamedTuple):
-    """A unit whose rows are staged: its number, how many rows, and the file that has them."""
+    """A unit whose rows are staged: its number, the number of rows, and their file."""
 
     unit: int
     rows: int
@@ -192,7 +192,7 @@ class _Preparation:
         self._per_host = per_host
 
     def run(self, unit_bytes: int, progress: Callable[[int], None] | None) -> PreparedPlan:
-        """All steps, in their order."""
+        """Run all steps in order."""
         units = self._cut_units(unit_bytes)
         reports = self._read_units(units)
         if progress is not None:
@@ -228,7 +228,7 @@ class _Preparation:
         return units
 
     def _read_units(self, units: Sequence[Unit]) -> list[UnitReport]:
-        """Stage all rows. The rest of a manifest that cannot be read to its end is left out."""
+        """Stage all rows. If a manifest cannot be read to its end, its rest is left out."""
         rejected = self._directory / "rejected"
         read = partial(
             read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url, options=self._options
@@ -306,7 +306,7 @@ class _Preparation:
         return judged
 
     def _collect_rejected(self) -> PreparedPlan:
-        """How many faults there are, and the first of them."""
+        """A plan that holds the number of faults, and the first of them."""
         with on_disk(self._directory):
             paths = sorted((self._directory / "rejected").iterdir())
         if not paths:
@@ -324,7 +324,7 @@ class _Preparation:
     def _drop_repeats(
         self, judged: "DataFrame | None", reports: Sequence[UnitReport]
     ) -> tuple[dict[int, UnitReport], int]:
-        """The rest of each unit without the entries that repeat others, and how many they are."""
+        """Drop entries that repeat others. Returns the rest of each unit, and how many were dropped."""
         kept = {report.number: report for report in reports}
         if judged is None:
             return kept, 0
@@ -342,7 +342,7 @@ class _Preparation:
         return kept, before - sum(report.rows for report in kept.values())
 
     def _compute_digest(self, kept: dict[int, UnitReport]) -> str:
-        """SHA-256 goes from the first entry to the last; but it is 1 GB/s, and the bytes are at hand."""
+        """Hash all entries in order; SHA-256 cannot be divided among tasks, but it runs at 1 GB/s."""
         digest = hashlib.sha256()
         for number in sorted(kept):
             for text in read_identities(Path(_locate_entries(kept[number], self._stage).path)):
@@ -405,7 +405,7 @@ class _Preparation:
     def _find_headers(
         self, units: Sequence[Unit], kept: dict[int, UnitReport]
     ) -> tuple[Headers, list[Headers], list[int | None]]:
-        """The headers of all entries; those of some, where manifests differ in them; and by unit which."""
+        """The headers of all entries; lists of headers that differ by manifest; and each unit's list."""
         of_source: dict[int, Headers] = {}
         for number in sorted(kept):
             of_source.setdefault(units[number].source, kept[number].headers)
@@ -446,7 +446,7 @@ def _unpersist(frame: "DataFrame | None") -> None:
 
 
 def _group_into_tasks(items: Sequence[T], weight: Callable[[T], float]) -> list[list[T]]:
-    """Small items share a task."""
+    """Group items into tasks; small items share a task."""
     tasks: list[list[T]] = []
     left = 0.0
     for item in items:

@@ -1,3 +1,3 @@
-"""The mark of a directory with a plan that Spark has prepared. All runs look for it, most without Spark."""
+"""The mark of a directory with a plan that Spark has prepared. All runs look for it, even without Spark."""
 
-ABOUT = "about.json"  # its numbers may be larger than msgpack's are
+ABOUT = "about.json"  # JSON, as its numbers may be too large for msgpack

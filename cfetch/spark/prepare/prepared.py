@@ -1,4 +1,4 @@
-"""A plan that Spark has prepared: what it is, where it lies, and its shares read back. No Spark in it."""
+"""A plan that Spark has prepared: its description, its place, and its shares. Uses no Spark."""
 
 import secrets
 import shutil
@@ -22,7 +22,7 @@ PLAN = "plan"
 
 
 class Floor(msgspec.Struct, frozen=True):
-    """Seconds that a host's files take however many slots there are."""
+    """The least seconds that a host's files take, however many slots there are."""
 
     host: str
     seconds: float
@@ -41,11 +41,11 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``directory`` has ``folder`` (share, id, entry as msgpack, host, size, sharers, own_headers; a row group
     for each share, ``shares_per_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
-    and ``files_of`` are of each share. ``digest`` is the one that a machine would compute of the manifests
-    joined in order. ``headers`` go with every request; ``own_headers`` are lists that entries name by number.
-    ``merged`` is how many repeated entries were dropped. ``total_bytes`` counts known sizes only.
-    ``host_files``: files by host, of the ``hosts`` that have most. Only the lists with a figure for each
-    share grow with the manifest.
+    and ``files_of`` have a figure for each share. ``digest`` is the same that one machine would compute for
+    the manifests joined in order. ``headers`` go with every request; ``own_headers`` are lists to which
+    entries refer by number. ``merged``: how many repeated entries were dropped. ``total_bytes`` counts known
+    sizes only. ``host_files``: files by host, for the hosts with most files of all ``hosts``. Only the lists
+    with a figure for each share grow with the manifest.
     """
 
     directory: str
@@ -84,12 +84,12 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def floors_s(self) -> dict[str, float]:
-        """Seconds that the slowest hosts take however many tasks there are."""
+        """The least seconds that the slowest hosts take, however many tasks there are."""
         return {floor.host: floor.seconds for floor in self.floors}
 
     @property
     def share_files(self) -> ShareFiles:
-        """Its shares."""
+        """The files of its shares."""
         return ShareFiles(
             directory=str(Path(self.directory, self.folder)),
             count=len(self.cost_s),
@@ -102,7 +102,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.share_files.read_share(number)
 
     def entries(self) -> Iterator[Entry]:
-        """All of them, share by share. Raises LocalFault."""
+        """All entries, share by share. Raises LocalFault."""
         return self.share_files.read_entries()
 
     def find(self, path: str) -> int | None:
@@ -122,12 +122,12 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
             for part in Path(self.directory, self.folder).iterdir():
                 try:
                     (target / part.name).hardlink_to(part)
-                except OSError:  # a file system without links
+                except OSError:  # the file system has no links
                     shutil.copy(part, target / part.name)
         save(msgspec.structs.replace(self, directory=str(directory), folder=folder))
 
     def forget_others(self, directory: Path) -> None:
-        """Remove all plans that ``save`` left in ``directory`` but the newest and this one."""
+        """Remove all plans that ``save`` left in ``directory``, except the newest and this one."""
         with suppress(LocalFault, OSError):
             wanted = {load_prepared(directory).folder} | (
                 {self.folder} if Path(self.directory) == directory else set()
@@ -137,9 +137,9 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
                     shutil.rmtree(folder, ignore_errors=True)
 
     def raise_if_rejected(self, sources: Sequence[Path], *, kept: Path | None = None) -> None:
-        """Raises: ManifestError: with the first faults in the order of sources and lines.
+        """Raise ManifestError if there are faults, with the first ones in the order of sources and lines.
 
-        ``kept``: where the table of all of them is.
+        ``kept``: the path of the table of all faults.
         """
         if not self.rejected:
             return
@@ -150,7 +150,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_prepared(directory: Path) -> PreparedPlan:
-    """The plan that ``prepare`` or ``save`` has left in ``directory``, all of it accepted.
+    """Load the plan that ``prepare`` or ``save`` has left in ``directory``, without rejected rows.
 
     Raises LocalFault.
     """
@@ -165,5 +165,5 @@ def load_prepared(directory: Path) -> PreparedPlan:
 
 
 def save(plan: PreparedPlan) -> None:
-    """The last step of preparing: in one step, and on disk. Raises LocalFault."""
+    """Save the plan, as the last step of its preparation; atomic and durable. Raises LocalFault."""
     replace_file(Path(plan.directory) / ABOUT, msgspec.json.encode(plan))

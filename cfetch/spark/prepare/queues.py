@@ -1,8 +1,8 @@
-"""Shares of a manifest that no machine holds: by the rules of ``shares``, over pieces in place of files.
+"""Shares of a manifest that no machine holds: by the rules of ``shares``, over pieces instead of files.
 
-A hash puts entries together into pieces: a piece is some files of a host that needs several shares, or some
-small hosts. There are several pieces for each share, so that shares come out even, but no more in all than
-the driver holds easily, however many files there are. Pure.
+A hash groups entries into pieces: a piece is some files of a host that needs several shares, or some small
+hosts. There are several pieces for each share, so that shares become even, but altogether not more than the
+driver can easily hold, however many files there are. Pure.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from typing import NamedTuple
 from cfetch.shares.cut import MICRO, choose_target_s, count_shares, deal_out
 
 SMALL, QUEUE, GIANT = range(3)
-MOST_PIECES = 100_000  # some 40 MB of the driver's
-EVENEST, COARSEST = 64, 4  # of files from 1 KB to 100 MB, shares are even to within 0.1 and to within 4 %
+MOST_PIECES = 100_000  # some 40 MB of the driver's memory
+EVENEST, COARSEST = 64, 4  # pieces a share; with files of 1 KB to 100 MB, shares differ by 0.1 % and by 4 %
 
 
 class Piece(NamedTuple):
-    """``kind``: small hosts, a part of a large ``host``, or one file that is a share's worth.
+    """``kind``: small hosts, a part of a large ``host``, or one file that is a whole share.
 
-    ``cost`` is in microseconds. ``others``: with how many shares, itself among them, its hosts are shared
-    apart from the queues of a large one.
+    ``cost`` is in microseconds. ``others``: how many shares, its own included, ask its hosts, without the
+    queues of a large host.
     """
 
     kind: int
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """``share_of``: of each piece, from 0, the longest share first; the rest is of each share."""
+    """``share_of``: the share of each piece, from 0, the longest first; other fields are by share."""
 
     share_of: list[int]
     cost_s: list[float]
@@ -41,22 +41,22 @@ class Deal(NamedTuple):
 
 
 def choose_target(total_s: float, slots: int) -> int:
-    """Microseconds that a share is to take."""
+    """Choose the microseconds that a share should take."""
     return max(1, int(MICRO * choose_target_s(total_s, slots)))
 
 
 def count_pieces_per_share(shares: int) -> int:
-    """How many make up one of so many."""
+    """How many pieces make up a share, if there are so many shares."""
     return min(EVENEST, max(COARSEST, MOST_PIECES // max(1, shares)))
 
 
 def count_buckets(cost: int, files: int, target: int, per_share: int) -> int:
-    """Count the pieces into which a hash is to part so much, with ``per_share`` of them for each share."""
+    """Count the pieces into which a hash divides this work, with ``per_share`` of them for each share."""
     return per_share * count_shares(cost, files, target)
 
 
 def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
-    """Shares of about ``target`` microseconds. The order of ``pieces`` does not matter to what they hold."""
+    """Make shares of about ``target`` microseconds; the result does not depend on the order of ``pieces``."""
     order = sorted(range(len(pieces)), key=lambda number: pieces[number][:3])
     groups: dict[tuple[int, str], list[int]] = {}
     shares: list[list[int]] = []

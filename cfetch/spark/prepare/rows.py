@@ -1,4 +1,4 @@
-"""The tasks of ``prepare``: parts of manifests become rows in files that other tasks read. No Spark in it.
+"""The tasks of ``prepare``: parts of manifests become rows in files that other tasks read. Uses no Spark.
 
 Rows are checked by the code that reads a manifest on one machine. Files appear when they are whole
 (``table_writer``), so a task may be repeated, run twice, or die.
@@ -33,7 +33,7 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.spark.table_writer import WRITE_ROWS, TableWriter
 from cfetch.storage.files import local_fault
 
-REMEMBERED = 4096  # directories; one that is forgotten costs a row when it comes again
+REMEMBERED = 4096  # directories; a forgotten one costs one more row when it comes again
 BLOCK_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -43,7 +43,7 @@ _decode = msgspec.msgpack.Decoder(Entry).decode
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a manifest that one task reads: bytes, row groups, or all of it.
 
-    ``first`` is the number of its first row and ``line`` of its first line, where that is known.
+    ``first`` is the number of its first row, and ``line`` that of its first line, if it is known.
     """
 
     number: int = 0
@@ -62,7 +62,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 class UnitReport(msgspec.Struct, kw_only=True):
     """The report of a task on one unit.
 
-    ``broken``: it could not be read to its end. ``usage`` and ``fault`` are why it could not be read at all.
+    ``broken``: it could not be read to its end. ``usage`` and ``fault`` say why it could not be read at all.
     """
 
     number: int
@@ -79,7 +79,7 @@ class UnitReport(msgspec.Struct, kw_only=True):
 
 
 class Rejects(Faults):
-    """All faults, in a table that is there if there is one."""
+    """Writes all faults to a table, which exists only if there is a fault."""
 
     def __init__(self, path: Path, source: str, tables: ExitStack) -> None:
         """``tables`` closes the table that this opens."""
@@ -103,7 +103,7 @@ class Rejects(Faults):
 
 @contextmanager
 def open_rejects(path: Path, source: str = "") -> Iterator[Rejects]:
-    """Faults for as long as the ``with`` lasts."""
+    """Collect faults for as long as the ``with`` lasts."""
     with ExitStack() as tables:
         yield Rejects(path, source, tables)
 
@@ -111,7 +111,7 @@ def open_rejects(path: Path, source: str = "") -> Iterator[Rejects]:
 def cut_units(
     source: int, path: Path, base_url: str | None, unit_bytes: int, options: ReadingOptions = STANDARD
 ) -> list[Unit]:
-    """The parts of one manifest. Only JSON Lines and Parquet are cut; what is compressed is not.
+    """The parts of one manifest. Only JSON Lines and Parquet are cut; compressed files are not.
 
     Raises:
         UsageError: it cannot be read, or its format needs a library.
@@ -141,7 +141,7 @@ def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: in
     document = Document(given_base_url=base_url)
     next(
         read_json_lines(source, document, Faults()), None
-    )  # the header, if there is one, holds for all parts
+    )  # the header, if there is one, is valid for all parts
     units, begin = [], 0
     while begin < whole.size_bytes:
         end = _find_line_end(source.file, begin + unit_bytes, whole.size_bytes)
@@ -155,7 +155,7 @@ def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: in
 
 
 def _find_line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
-    """Find where the line ends that has the byte before ``position``."""
+    """Find the end of the line that has the byte before ``position``."""
     if position >= size_bytes:
         return size_bytes
     file.seek(position - 1)
@@ -167,7 +167,7 @@ def _find_line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
 def _cut_groups(whole: Unit, source: Source, options: ReadingOptions, unit_bytes: int) -> list[Unit]:
     faults = Faults()
     next(read_parquet(source, Document(options=options), faults), None)
-    if faults.total:  # of the columns: reported once
+    if faults.total:  # faults of the columns are reported once
         return [whole]
     units: list[Unit] = []
     begin, first, rows, size_bytes = 0, 0, 0, 0
@@ -183,7 +183,7 @@ def _cut_groups(whole: Unit, source: Source, options: ReadingOptions, unit_bytes
 
 
 def count_lines(unit: Unit) -> int:
-    """The line ends in it. Raises LocalFault."""
+    """Count the line ends in a unit. Raises LocalFault."""
     lines, left = 0, unit.size_bytes
     try:
         with Path(unit.path).open("rb") as file:
@@ -220,7 +220,7 @@ def read_unit(
             except BrokenDocumentError as error:
                 report.broken = True
                 faults.note_break(error)
-            except ManifestError as error:  # of what is compressed
+            except ManifestError as error:  # the compressed data is broken
                 report.broken = True
                 for problem in error.problems:
                     faults.add(problem.line, problem.message)
@@ -263,7 +263,7 @@ def find_earliest(*times: float | None) -> float | None:
 
 
 class _EntryStage:
-    """Entries on their way into a unit's tables."""
+    """Collects entries for a unit's tables."""
 
     def __init__(self, report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
         self._report = report
@@ -322,7 +322,7 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
 
 
 def read_identities(path: Path) -> Iterator[memoryview]:
-    """The statements of the staged entries of a file, end to end, in pieces."""
+    """The encoded identities of a file's staged entries, joined, in pieces."""
     import pyarrow.parquet as pq
 
     with path.open("rb") as file:

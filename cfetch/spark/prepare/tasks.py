@@ -1,6 +1,6 @@
-"""The later tasks of ``prepare``: entries that want one place are compared, repeats go, shares are written.
+"""The later tasks of ``prepare``: compare entries that may want one place, drop repeats, write shares.
 
-Rows come from Spark sorted, as Arrow batches, and memory does not grow with their number. No Spark in it.
+Rows come from Spark sorted, as Arrow batches, and memory does not grow with their number. Uses no Spark.
 """
 
 from array import array
@@ -22,7 +22,7 @@ from cfetch.spark.table_writer import WRITE_ROWS, TableWriter, table_schemas
 
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
-    """An entry, and where it was staged."""
+    """An entry, and the place where it was staged."""
 
     unit: int = 0
     source: int = 0
@@ -31,9 +31,9 @@ class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
 class Numbering(msgspec.Struct, frozen=True):
     """The numbers of each unit.
 
-    ``first``, the id of its first entry, and ``own_headers``, its headers' number.
+    ``first``: the id of its first entry; ``own_headers``: the number of its headers.
 
-    ``shares_per_file``: of the plan.
+    ``shares_per_file``: the plan's.
     """
 
     first: list[int]
@@ -51,8 +51,8 @@ def judge_places(
 ) -> Iterator[Any]:
     """Compare entries that may want one place: rows (key, here, unit, row, entry), sorted so.
 
-    ``here`` is 0 for what lies beneath a place. Yields (unit, row) of each that only repeats another, and
-    (-1, ``partition``) for each fault, which is left in ``path``.
+    ``here`` is 0 for an entry beneath a place. Yields (unit, row) of each entry that only repeats another,
+    and (-1, ``partition``) for each fault, which is written to ``path``.
     """
     decode = msgspec.msgpack.Decoder(_PlacedEntry).decode
     pairs: list[tuple[int, int]] = []
@@ -111,7 +111,7 @@ def _make_pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a Re
 
 
 def rewrite_units(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
-    """Leave units without their repeats: rows (unit, row), sorted so. Yields a ``UnitReport`` for each."""
+    """Write units without their repeats: rows (unit, row), sorted so. Yields a ``UnitReport`` for each."""
     import pyarrow as pa
 
     for unit, rows in groupby(_iterate_rows(batches), itemgetter(0)):
@@ -148,7 +148,7 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
 
 
 def _split_by_share(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-    """Rows cut where their first column, the share, changes; nothing is copied."""
+    """Cut rows where their first column, the share, changes; nothing is copied."""
     import pyarrow.compute as pc
 
     for rows in batches:

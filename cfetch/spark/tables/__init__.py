@@ -1,8 +1,8 @@
-"""The metrics of many runs as Parquet tables: ``cfetch metrics load`` writes them, any reader will do.
+"""The metrics of many runs as Parquet tables: ``cfetch metrics load`` writes them for any Parquet reader.
 
 ::
 
-    load:   take the lock, remove what dead loads have left                         store.py
+    load:   take the lock, remove the files of dead loads                           store.py
             cut metrics files into chunks at line ends                              chunks.py
             a task for some chunks: write their rows as new files                   writing.py
             for each run: one rename makes its new rows the current ones            store.py
@@ -11,7 +11,7 @@ Read in this order: ``columns.py`` (the tables, as docs/metrics-tables.md has th
 ``writing.py``, ``store.py``, ``load.py`` (the driver), ``tables.py`` (the tables as data frames, and common
 questions).
 
-When it fails: rows count only if the row of their run names the load that wrote them, so a run is there as
-it was or as it is now. A task may be repeated, run twice, or die; the next load removes the files that no
-run names.
+When it fails: rows count only if the row of their run names the load that wrote them, so the tables have
+either the old or the new version of a run. A task may be repeated, run twice, or die; the next load removes
+the files that no run names.
 """

@@ -1,7 +1,7 @@
-"""Metrics files cut into chunks for tasks, and a chunk's lines read back.
+"""Cuts metrics files into chunks for tasks, and reads a chunk's lines.
 
-A plain file is cut at line ends, and each chunk has the run header that is in force where it begins. A file
-that is compressed, or is an array that another tool wrote on one line, is one chunk, read from its start.
+A plain file is cut at line ends, and each chunk has the run header that is valid where it begins. A file that
+is compressed, or is an array that another tool wrote on one line, is one chunk, read from its start.
 """
 
 import gzip
@@ -22,7 +22,7 @@ from cfetch.records import NOT_DECODED
 from cfetch.report.metrics import MAX_LINE_BYTES, Document, RunHeader, decode_document
 from cfetch.secret import printable
 
-CHUNK_BYTES = 64 << 20  # some 100,000 files and a few seconds of a task, which itself costs 50 ms
+CHUNK_BYTES = 64 << 20  # some 100,000 files: a few seconds for a task, which itself costs 50 ms
 _GZIP = b"\x1f\x8b"
 _RUN_MARK = b"cfetch.run/1"
 
@@ -30,7 +30,7 @@ _RUN_MARK = b"cfetch.run/1"
 class Chunk(msgspec.Struct, frozen=True):
     """Bytes [``begin``, ``end``) of ``source``; ``end`` None: to its end, decompressed or as one array.
 
-    ``line`` is the number of its first line. ``header`` is in force there and stands on ``header_line``.
+    ``line`` is the number of its first line. ``header`` is valid there, and is on ``header_line``.
     """
 
     source: str
@@ -42,7 +42,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class MetricsLine(NamedTuple):
-    """One line: its content, or why it is no metrics. ``torn``: it ends the file without a line break."""
+    """One line: its content, or its fault. ``torn``: it ends the file without a line break."""
 
     number: int
     content: Document | str
@@ -50,7 +50,7 @@ class MetricsLine(NamedTuple):
 
 
 def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """The chunks of a metrics file as long as it is now, at least one.
+    """The chunks of a metrics file at its present length, at least one.
 
     Raises:
         UsageError: it cannot be read.
@@ -85,7 +85,7 @@ def _cut_at_lines(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chu
 
 
 def _find_last_header(text: bytes, line: int) -> tuple[RunHeader, int] | None:
-    """The run header that is in force after ``text``, and the line it stands on."""
+    """The run header that is valid after ``text``, and its line."""
     position = text.rfind(_RUN_MARK)
     while position >= 0:
         begin = text.rfind(b"\n", 0, position) + 1
@@ -97,7 +97,7 @@ def _find_last_header(text: bytes, line: int) -> tuple[RunHeader, int] | None:
 
 
 def read_lines(chunk: Chunk) -> Iterator[MetricsLine]:
-    """The lines of ``chunk``; blank ones and the brackets of an array are passed over.
+    """The lines of ``chunk``; blank ones and the brackets of an array are skipped.
 
     A compressed file that is cut short or broken ends with a line that says so.
 
@@ -170,7 +170,7 @@ def parse_start(header: RunHeader) -> datetime:
     """Parse when the run started, in UTC.
 
     Raises:
-        ValueError: the header does not say it, or has numbers that no table takes.
+        ValueError: the header does not state it, or has numbers that do not fit the tables.
     """
     if header.concurrency >= 1 << 31:
         raise ValueError("the concurrency in the run header is out of range")
@@ -178,6 +178,6 @@ def parse_start(header: RunHeader) -> datetime:
         start = datetime.fromisoformat(header.wall_start)
         if start.tzinfo is not None:
             return start.astimezone(UTC)
-    except (ValueError, OverflowError):  # the last: in the year 1, east of Greenwich
+    except (ValueError, OverflowError):  # OverflowError: in the year 1, east of Greenwich
         pass
     raise ValueError("wall_start is no time with a time zone, such as 2026-01-01T00:00:00Z")

@@ -1,4 +1,4 @@
-"""The metrics tables' columns: one list that writers, readers and docs/metrics-tables.md go by. Pure.
+"""The metrics tables' columns: one list for writers, readers and docs/metrics-tables.md. Pure.
 
 Types are Spark's names. Seconds ``…_s`` count from the run's start; sizes are bytes, rates bytes per second.
 """

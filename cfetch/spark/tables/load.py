@@ -1,4 +1,4 @@
-"""``cfetch metrics load``: metrics files as Parquet tables, which all programs that know Parquet can read.
+"""``cfetch metrics load``: turns metrics files into Parquet tables, which many programs can read.
 
 Spark's tasks read chunks of the files and write their rows (``writing.py``); they report to the driver, which
 makes each run's new rows current by one rename (``store.py``).
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
-MOST_WORKS = 256  # of one task: opening so many files takes a second on a network disk
-SHOWN_REJECTED = 20  # the table has more
-POLL_S = 0.5  # a task takes some seconds
+MOST_WORKS = 256  # of one task: on a network disk it takes a second to open so many files
+SHOWN_REJECTED = 20  # in the document; the table has more
+POLL_S = 0.5  # between looks at the tasks' marks; a task takes some seconds
 _MOST = (1 << 63) - 1
 
 Advance = Callable[[int, int], None]
@@ -50,7 +50,7 @@ Run = Callable[[Sequence[Sequence[ChunkWork]], Path, Path], list[ChunkReport]]
 
 
 class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run that is in the tables now; ``replaced``: it was there before."""
+    """One run that was loaded into the tables; ``replaced``: it was there before."""
 
     instant: str
     wall_start: str
@@ -65,8 +65,8 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """The document of ``cfetch metrics load --json`` (``cfetch.metrics_load/1``).
 
-    ``rejected`` counts lines that are no metrics; ``first_rejected`` are some of them. ``doubles``: runs of
-    which there were several copies, and the one with most records was taken.
+    ``rejected`` counts lines that are no metrics; ``first_rejected`` are some of them. ``doubles``: runs with
+    several copies, of which the one with most records was taken.
     """
 
     class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,10 +86,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_sources(names: Sequence[str]) -> list[Path]:
-    """The metrics files that ``names`` stand for: files, directories (what lies directly in them), patterns.
+    """The metrics files for ``names``: files, directories (with the files directly in them), patterns.
 
     Raises:
-        UsageError: a name stands for none.
+        UsageError: there is no file for a name.
     """
     sources: dict[Path, None] = {}
     for name in names:
@@ -128,14 +128,14 @@ def load(
     advance: Advance | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Loaded:
-    """Put the runs of ``sources`` into the tables below ``to``; a run that is there already is replaced.
+    """Put the runs of ``sources`` into the tables below ``to``; a run that is already there is replaced.
 
-    All executors must see ``sources`` and ``to`` under these names. ``advance`` gets the sources and
-    the bytes that were done since its last call.
+    All executors must see ``sources`` and ``to`` under these names. ``advance`` gets the numbers of sources
+    and bytes that were done since its last call.
 
     Raises:
         UsageError: a source cannot be read, or ``to`` holds something else.
-        LocalFault: the tables cannot be written; a run is there as it was, or as it is now.
+        LocalFault: the tables cannot be written; they have the old or the new version of each run.
         Held: another load writes there.
     """
     return load_by(partial(_run_on_spark, spark), sources, to, advance=advance, chunk_bytes=chunk_bytes)
@@ -144,7 +144,7 @@ def load(
 def load_by(
     run: Run, sources: Sequence[Path], to: Path, *, advance: Advance | None, chunk_bytes: int
 ) -> Loaded:
-    """``load``, with the tasks run by ``run``."""
+    """Do the work of ``load``; ``run`` runs the tasks."""
     to, command = to.absolute(), uuid4().hex[:12]
     chunks = [
         (source, chunk) for source, path in enumerate(sources) for chunk in cut_chunks(path, chunk_bytes)
@@ -162,7 +162,7 @@ def load_by(
 
 
 def _group_into_tasks(works: Sequence[ChunkWork], chunk_bytes: int) -> Iterator[list[ChunkWork]]:
-    """Small files share a task, which costs 50 ms however little it does."""
+    """Group work into tasks; small files share one, as a task costs 50 ms however little it does."""
     task: list[ChunkWork] = []
     size_bytes = 0
     for work in works:
@@ -211,7 +211,7 @@ def _run_on_spark(
 
 @contextmanager
 def _watch_marks(folder: Path, works: Sequence[ChunkWork], advance: Advance | None) -> Iterator[None]:
-    """Report each chunk whose mark appears in ``folder`` to ``advance``: Spark itself reports tasks only."""
+    """Report each chunk whose mark appears in ``folder`` to ``advance``, as Spark reports only tasks."""
     if advance is None:
         yield
         return
@@ -236,7 +236,7 @@ def _watch_marks(folder: Path, works: Sequence[ChunkWork], advance: Advance | No
 
 
 class _RunCopy(NamedTuple):
-    """A run as one source has it: from one header to the next."""
+    """The copy of a run in one source: from one header to the next."""
 
     source: Path
     segment: Segment
@@ -246,7 +246,7 @@ class _RunCopy(NamedTuple):
 
 
 class _Findings:
-    """The reports of all tasks, put together."""
+    """Joins the reports of all tasks."""
 
     def __init__(
         self, sources: Sequence[Path], works: Sequence[ChunkWork], reports: Sequence[ChunkReport]

@@ -1,4 +1,4 @@
-"""The directory of the metrics tables: who may write to it, which load of a run is current, what is debris.
+"""The directory of the metrics tables: its lock, the current load of each run, and the removal of debris.
 
 A run's files are named ``<run>-<command>-<source>-<line>-<chunk>.parquet``: the run's key, then the load that
 wrote them, then the chunk. The run's row, ``runs/day=…/<run>.parquet``, names the load that counts.
@@ -23,7 +23,7 @@ _LOCK = "_lock"
 
 
 class Store:
-    """The tables below ``root``, for their only writer: see ``open_exclusively``."""
+    """The tables below ``root``, for their only writer (``open_exclusively``)."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -31,12 +31,12 @@ class Store:
     @classmethod
     @contextmanager
     def open_exclusively(cls, root: Path) -> Iterator["Store"]:
-        """Make the tables where there are none, and keep other writers out of them.
+        """Make the tables if there are none, and keep other writers out of them.
 
-        What a load that died has left is removed first.
+        The files of a load that died are removed first.
 
         Raises:
-            UsageError: something else stands there.
+            UsageError: something else is there.
             Held: another load writes there.
             LocalFault: the directory cannot be written, now or within the ``with``.
         """
@@ -58,7 +58,7 @@ class Store:
 
     @contextmanager
     def begin_load(self, command: str) -> Iterator[Path]:
-        """A folder for a load's tasks to show how far they are; it is also the mark of a load that died."""
+        """A folder in which a load's tasks mark their progress; if the load dies, it is the load's mark."""
         folder = self._root / _LOADING / command
         folder.mkdir(parents=True)
         try:
@@ -83,7 +83,7 @@ class Store:
             path.unlink(missing_ok=True)
 
     def sweep(self, keys: Iterable[str], commands: Iterable[str] = ()) -> None:
-        """Remove what loads have written for runs ``keys``, or in ``commands``, and is not current."""
+        """Remove the files that loads wrote for runs ``keys``, or in ``commands``, unless current."""
         wanted, written = set(keys), set(commands)
         current: dict[str, str | None] = {}
         for table in ("files", "attempts", "events"):
@@ -112,7 +112,7 @@ class Store:
         if not dead:
             return
         self.sweep((), dead)
-        for pattern in ("runs/day=*/.*", "rejected/.*"):  # written under the lock, which is ours now
+        for pattern in ("runs/day=*/.*", "rejected/.*"):  # temporary files, written only under the lock
             for path in self._root.glob(pattern):
                 path.unlink(missing_ok=True)
         for name in dead:

@@ -1,7 +1,7 @@
-"""The metrics tables as Spark's DataFrames, and what is asked of them most: percentiles, errors, verdicts.
+"""The metrics tables as Spark's DataFrames, and their common questions: percentiles, errors, verdicts.
 
-Frames of the tables show each run as one load left it: rows that a load under way, or one that died, has
-written are in none of them. All works on Spark Connect too. Columns: docs/metrics-tables.md.
+Frames of the tables show each run as one load left it, without rows of a load that is under way or has died.
+All functions work on Spark Connect too. docs/metrics-tables.md describes the columns.
 """
 
 from collections.abc import Iterator
@@ -51,9 +51,9 @@ def read_attempts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
 
 
 def read_events(spark: "SparkSession", directory: str | Path) -> "DataFrame":
-    """One row for each event that bore on the speed of a run; none of runs before there were events.
+    """One row for each event that affected the speed of a run; runs of early versions have none.
 
-    Raises as ``read_files``; also where the last load was of a version that had no events.
+    Raises as ``read_files``; also if the last load was by a version without events.
     """
     return _read_current(spark, directory, "events")
 
@@ -89,12 +89,12 @@ def _read(spark: "SparkSession", directory: str | Path, table: str) -> "DataFram
 
 
 def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
-    """Compute the duration and the speed of what is done.
+    """Compute duration and speed of the rows that are done.
 
     ``frame`` has the rows of ``read_files`` or of ``read_attempts``.
 
-    Columns: ``by``; ``count``, ``done``, ``failed``, ``error_rate`` (of what is done or failed), ``bytes`` of
-    what is done; ``elapsed_s_p50``, ``…_p90``, ``…_p99``, ``…_max``, and ``rate_bps_p50`` and so on. A
+    Columns: ``by``; ``count``, ``done``, ``failed``, ``error_rate`` (of those done or failed), ``bytes`` (of
+    those done); ``elapsed_s_p50``, ``…_p90``, ``…_p99``, ``…_max``, and ``rate_bps_p50`` and so on. A
     percentile is a value that occurs; its rank is off by a thousandth at most (``percentile_approx``).
 
     Raises:
@@ -148,7 +148,7 @@ def _classify_size() -> "Column":
 
 
 def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
-    """Why entries failed, the most frequent first: ``error_kind``, ``host``, and how many ``files``.
+    """The reasons of failed entries, the most frequent first: ``error_kind``, ``host``, number of ``files``.
 
     Also ``first_day``, ``last_day``, and as an example the first ``path`` with its ``error``. Raises as
     ``read_files``.
@@ -172,15 +172,15 @@ def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
 def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     """The seconds that cancelling each straggler saved (``saved_s``, below 0: cost), and its wasted bytes.
 
-    Attempts that lost to a helper have a row too. The rules are those of ``cfetch report``; columns:
-    ``VERDICTS`` in ``columns.py``. Raises as ``read_files``.
+    Attempts that lost to a helper have a row too. The rules are those of ``cfetch report``; ``VERDICTS`` in
+    ``columns.py`` lists the columns. Raises as ``read_files``.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     key = ["load", "id"]
     fields = [
         F.col(name) for name in AttemptRecord.__struct_fields__
-    ]  # n is the first: the order of the tries
+    ]  # ``n``, the order of the tries, is the first field
     tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
     rescued = read_files(spark, directory).where(F.col("attempts") > 1)
     joined = rescued.join(read_attempts(spark, directory).groupBy(*key).agg(tries), key)

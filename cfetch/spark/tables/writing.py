@@ -1,7 +1,7 @@
-"""A task of ``cfetch metrics load``: one chunk of a metrics file becomes Parquet files. No Spark in it.
+"""A task of ``cfetch metrics load``: one chunk of a metrics file becomes Parquet files. Uses no Spark.
 
-A file gets its name, which has run, load and chunk, when it is whole and on disk. No reader counts it before
-its run's own row names the load (``store.py``); so a task may be repeated, run twice, or die.
+A file gets its name, which contains run, load and chunk, when it is whole and on disk. No reader uses it
+before its run's own row names the load (``store.py``); so a task may be repeated, run twice, or die.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from cfetch.spark.tables.columns import TABLES, arrow_schema
 from cfetch.storage.files import USERS, open_replacement
 
 FLUSH_FILES = 8192  # in memory at a time; with samples some 20 MB
-MOST_REJECTED = 1000  # of a source that are kept with their reasons; a wrong file has a million, all alike
+MOST_REJECTED = 1000  # rejected lines of a source that are kept; a wrong file has a million similar ones
 
 
 class ChunkWork(msgspec.Struct, frozen=True):
-    """The work on one chunk. ``load``: the command's own name, with the source's number."""
+    """The work on one chunk. ``load``: the command's unique name, with the source's number."""
 
     number: int
     chunk: Chunk
@@ -66,7 +66,7 @@ class ChunkReport(msgspec.Struct):
 
 
 def make_run_key(header: RunHeader) -> str:
-    """The name of a run's files: a plan may have several runs, each with a start of its own."""
+    """The key in the names of a run's files: a plan may have several runs, with different starts."""
     return hashlib.sha256(f"{header.instant}\n{parse_start(header).isoformat()}".encode()).hexdigest()[:20]
 
 
@@ -89,10 +89,10 @@ def _write(work: ChunkWork, to: Path, report: ChunkReport) -> None:
         for line in read_lines(work.chunk):
             content = line.content
             if isinstance(content, RunHeader):
-                files.close()  # the run before is whole
+                files.close()  # the run before has ended
                 rows = files.enter_context(_Rows(work, to, content, line.number, report))
             elif isinstance(content, str):
-                if rows is None or not line.torn:  # the torn last line of a run that was killed is no fault
+                if rows is None or not line.torn:  # the torn last line of a killed run is no fault
                     _note_rejected(report, None if rows is None else rows.segment, line.number, content)
             elif rows is None:
                 _note_rejected(
@@ -123,7 +123,7 @@ _OUT_OF_RANGE = "a number or a text in it is out of range"
 
 
 class _Rows:
-    """The rows of one segment of a chunk, on their way into a file for each table that has some."""
+    """Collects the rows of one segment of a chunk, and writes a file for each table that has rows."""
 
     def __init__(self, work: ChunkWork, to: Path, header: RunHeader, line: int, report: ChunkReport) -> None:
         self.segment = Segment(load=f"{work.load}-{line}", header=header, line=line)
@@ -181,7 +181,7 @@ class _Rows:
             self._open_writer("events").write_batch(_make_batch("events", rows))
 
     def _write_rows(self, waiting: list[tuple[int, FileRecord]]) -> None:
-        """Write ``waiting``; records that no column takes are found by halving."""
+        """Write ``waiting``; records that do not fit a column are found by bisection."""
         import pyarrow as pa
 
         run = (self.segment.header.instant, self._at, self.segment.load)
@@ -260,5 +260,5 @@ def _make_attempt_rows(record: FileRecord) -> Iterator[tuple[object, ...]]:
 def open_table(path: Path) -> Iterator[BinaryIO]:
     """Write a file of a table, and make its directory. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open_replacement(path, mode=USERS) as file:  # Spark passes over its temporary name, which has a dot
+    with open_replacement(path, mode=USERS) as file:  # Spark skips the temporary name, which has a dot
         yield file

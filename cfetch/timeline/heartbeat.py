@@ -12,7 +12,9 @@ The owner measures the same time from before its last write, so it knows first, 
 """
 
 import signal
+import sys
 import threading
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -55,12 +57,37 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(files: Files, instant: str, now_s: float) -> tuple[Beat | None, float | None]:
-    """The beat of an instant and its age in seconds; ``now_s`` is by the file system's clock."""
+    """The beat of an instant and its age in seconds; ``now_s`` is by the file system's clock.
+
+    A file that cannot be read may belong to a newer version, or a power cut has torn it. Nobody knows whether
+    its owner lives. So it counts as a beat of an unknown owner, and is watched like any other.
+    """
     path = f"{HEARTBEATS}/{instant}.json"
     try:
-        return read_beat(files.read(path)), now_s - files.modified_s(path)
+        data = files.read(path)
+        return read_beat(data) or _make_unknown_beat(instant, data), now_s - files.modified_s(path)
     except FileNotFoundError:
         return None, None
+
+
+def _make_unknown_beat(instant: str, data: bytes) -> Beat:
+    owner = Owner(
+        host="a machine whose heartbeat cannot be read",
+        machine="",
+        boot_id="",
+        pid_space=0,
+        pid=0,
+        started=0,
+        token="",
+    )
+    return Beat(
+        instant=instant,
+        epoch=sys.maxsize,
+        owner=owner,
+        expiry_s=Heartbeats().expiry_s,
+        is_released=False,
+        counter=zlib.crc32(data),
+    )
 
 
 class Pulse:
@@ -248,5 +275,6 @@ class Observer:
         self._seen[instant] = count, since_s, changed
         if now_s - since_s > beat.expiry_s:
             return Verdict(False, False, True, beat, age_s)
-        is_young = age_s is not None and 0 <= age_s <= beat.expiry_s
+        is_known = bool(beat.owner.token)  # a torn file may be young though its owner is dead
+        is_young = is_known and age_s is not None and 0 <= age_s <= beat.expiry_s
         return Verdict(True, False, changed or is_young, beat, age_s)

@@ -85,14 +85,28 @@ def test_H1_expiry_is_strict(files, clock, misses, beyond_ms, is_live):  # noqa:
 
 
 def test_H2_no_beat_is_expired(files, clock):  # noqa: N802
-    """So is one of an earlier epoch, and one that a power cut has torn."""
+    """So is one of an earlier epoch."""
     observer = an_observer(clock)
     assert look(files, INSTANT, 0.0) == (None, None)
     assert not observer.judge(INSTANT, 0, None, None).is_live
     a_pulse(files, clock, epoch=1).first()
     assert not observer.judge(INSTANT, 2, *look(files, INSTANT, 0.0)).is_live
-    path_of(files).write_bytes(path_of(files).read_bytes()[:40])
-    assert look(files, INSTANT, 0.0)[0] is None
+
+
+@pytest.mark.parametrize("data", [b"", b"{torn", b"\0" * 300, b'{"schema": "cfetch.beat/9"}', b"\xff"])
+def test_a_beat_that_cannot_be_read_is_watched(files, clock, data):
+    """It may be a newer version's: its owner is dead when it has stood still for the usual time."""
+    a_pulse(files, clock).first()
+    observer = an_observer(clock)
+    path_of(files).write_bytes(data)
+    verdict = observer.judge(INSTANT, 1, *look(files, INSTANT, 1e12))
+    assert (verdict.is_live, verdict.is_gone, verdict.is_certain) == (True, False, False)
+    clock.now_s += 180.0
+    path_of(files).write_bytes(data + b" ")
+    verdict = observer.judge(INSTANT, 1, *look(files, INSTANT, 1e12))
+    assert (verdict.is_live, verdict.is_certain) == (True, True)
+    clock.now_s += 180.001
+    assert not observer.judge(INSTANT, 1, *look(files, INSTANT, 1e12)).is_live
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ class _Walk:
     def _sweep(self) -> None:
         """Publish deletes of known files that have gone; called if the walk found fewer files than known.
 
-        A first look counts them, a second one publishes. Raises UsageError: they are more than may be deleted.
+        A first look counts them, and a second one publishes. Raises UsageError: too many files have gone.
         """
         unmounted = self._publisher.source_root.find_unmounted(self._tree)
         for mount in unmounted:

@@ -167,6 +167,7 @@ class Fetcher:
         now_s = self._clock.now()
         transfer.note_progress(now_s)
         transfer.count(error)
+        transfer.save_own_try(self._limits.max_attempts)
         sources, tries, access = transfer.sources, transfer.tries, transfer.access
         elapsed_s = now_s - tries.progress_s
         step = next_step(

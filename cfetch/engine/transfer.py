@@ -110,6 +110,13 @@ class Sources:
         """Stop using the present source for good."""
         self._failures[self.number] = LEFT
 
+    def leave_mirrors(self) -> bool:
+        """Ask only the entry's own URL from now on; whether that has not failed yet."""
+        if self._failures[0]:
+            return False
+        self._failures[1:] = [LEFT] * len(self._mirrors)
+        return True
+
     def count(self, error: SourceError, *, has_joined: bool, has_digest: bool) -> None:
         """Count a failed try at the present source; ``has_joined``: it continued bytes from before."""
         is_corrupt = isinstance(error, Corrupt)
@@ -396,6 +403,11 @@ class Transfer:
         self.tries.errors += not isinstance(error, Straggling | Expired)
         has_digest = self.entry.digest is not None
         self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
+
+    def save_own_try(self, max_attempts: int) -> None:
+        """Give the entry's own URL a try if mirrors, which may hold another version, have used up all tries."""
+        if self.tries.errors >= max_attempts and self.sources.number and self.sources.leave_mirrors():
+            self.tries.errors = max_attempts - 1
 
     def may_resume(self) -> bool:
         """Whether bytes of another reply may follow the part's: a strong validator, or a hash to prove it."""

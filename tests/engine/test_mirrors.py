@@ -133,6 +133,19 @@ def test_the_own_url_is_asked_first_where_one_try_is_left(tmp_path):
     assert [attempt.mirror for attempt in outcome.records["2"].attempts] == ["m1.test", None]
 
 
+@pytest.mark.parametrize("tries", [1, 2])
+def test_the_own_url_has_a_try_though_mirrors_have_used_them_up(tmp_path, tries):
+    """They were asked first, as the own host was busy; and they have another version for good."""
+    slow, wrong = Reply(body=BODY, rate_bps=1e5), Reply(body=BODY, cut=1000, framing="chunked")
+    scripts = {"0": slow, "1": slow, "m1/1": wrong}
+    entries = [entry_of(0, "0", BODY), mirrored(1, "1", digest=False)]
+    outcome = drive(
+        tmp_path, scripts, entries, max_attempts=tries, concurrency=2, per_host=1, mitigation=False
+    )
+    assert outcome.tree == {"0": BODY, "1": BODY}
+    assert [attempt.mirror for attempt in outcome.records["1"].attempts] == ["m1.test"] * tries + [None]
+
+
 def test_c57_headers_of_the_manifest_do_not_go_to_a_mirror_of_another_origin(tmp_path):
     """Nor those of the entry; a mirror of the same origin gets them."""
     entry = mirrored(0, "a", headers={"X-Key": "own"})

@@ -405,7 +405,7 @@ class Transfer:
         self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
 
     def save_own_try(self, max_attempts: int) -> None:
-        """Give the entry's own URL a try if mirrors, which may hold another version, have used up all tries."""
+        """Give the own URL a try if mirrors, which may hold another version, have used up all tries."""
         if self.tries.errors >= max_attempts and self.sources.number and self.sources.leave_mirrors():
             self.tries.errors = max_attempts - 1
 

@@ -12,8 +12,9 @@ other places were idle, or brought segments of those entries. A tail is reported
 ``large file``   the last entry was simply larger than the others
 ===============  ====================================================================================
 
-A run without such a tail was limited as a whole: by a ``rate limit``, by the ``disk`` (downloads waited for
-it), by the ``pause`` of a host, by a ``host limit``, or by its ``places``; ``nothing``: by none of these.
+A run without such a tail was limited as a whole: by a ``rate limit``, by the stated ``request rate``, by the
+``disk`` (downloads waited for it), by the ``pause`` of a host, by a ``host limit``, or by its ``places``;
+``nothing``: by none of these.
 ``stopped``: the run was ended early.
 
 Memory is bounded: the latest ``KEPT`` entries are kept, and only sums of the others.
@@ -32,7 +33,7 @@ from cfetch.records import AttemptRecord, EventRecord, FileRecord, Tail
 
 BOUNDS = (
     *("nothing", "stopped", "flush", "retry", "pause", "slow file", "large file", "host limit"),
-    *("rate limit", "disk", "places"),
+    *("rate limit", "request rate", "disk", "places"),
 )
 KEPT = 1024  # the most attempts that may be under way at the same time
 LEAST_S = 1.0
@@ -54,6 +55,7 @@ class Limits(NamedTuple):
     rate_bps: int | None
     host_rate_bps: int | None
     most: int = 0  # the run might search for more places up to this; 0: it did not search
+    requests_per_s: float | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, object], places: int) -> "Limits":
@@ -66,6 +68,7 @@ class Limits(NamedTuple):
             value = settings.get(name)
             return value if isinstance(value, int) and value > 0 else None
 
+        requests_per_s = settings.get("rate")
         most = number("max_concurrency") or (GROWN if places == PLACES else places)
         return cls(
             policy=policy if isinstance(policy, str) else "",
@@ -73,6 +76,7 @@ class Limits(NamedTuple):
             per_host=number("per_host"),
             rate_bps=number("limit_rate"),
             host_rate_bps=number("limit_rate_per_host"),
+            requests_per_s=requests_per_s if isinstance(requests_per_s, int | float) else None,
             most=most if policy == "adaptive" and most > places else 0,
         )
 
@@ -86,6 +90,7 @@ class Ending:
         self._entries = 0
         self._busy_s: defaultdict[str, float] = defaultdict(float)  # by host
         self._bytes: Counter[str] = Counter()
+        self._requests: Counter[str] = Counter()
         self._paused_s: defaultdict[str, float] = defaultdict(float)
         self._held_s = 0.0
         self._last_byte_s = 0.0
@@ -97,6 +102,7 @@ class Ending:
             host = attempt.mirror or record.host
             self._busy_s[host] += attempt.end_s - attempt.start_s
             self._bytes[host] += attempt.bytes
+            self._requests[host] += 1
             self._held_s += attempt.held_s or 0.0
             self._last_byte_s = max(self._last_byte_s, attempt.end_s)
         if record.attempts:
@@ -200,6 +206,9 @@ class Ending:
         host, received = max(self._bytes.items(), key=lambda item: item[1])
         if limits.host_rate_bps and received >= FULL * limits.host_rate_bps * span_s:
             return Tail(bound="rate limit", limit=limits.host_rate_bps, host=host)
+        host, requests = max(self._requests.items(), key=lambda item: item[1])
+        if limits.requests_per_s and requests - 1 >= FULL * limits.requests_per_s * span_s:
+            return Tail(bound="request rate", host=host)
         return None
 
     def _explain_run(self, limits: Limits, elapsed_s: float) -> Tail:

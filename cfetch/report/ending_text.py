@@ -108,6 +108,13 @@ def _of_rate_limit(tail: Tail, _setup: Setup) -> _Words:
     )
 
 
+def _of_request_rate(tail: Tail, _setup: Setup) -> _Words:
+    return _Words(
+        f"{_name(tail.host)} was asked as often as --rate allows",
+        advice="a higher --rate, if the host bears it",
+    )
+
+
 def _of_disk(tail: Tail, _setup: Setup) -> _Words:
     return _Words(
         f"downloads waited for the disk for {duration(tail.seconds)}",
@@ -146,6 +153,7 @@ _MAKERS: dict[str, Callable[[Tail, Setup], _Words]] = {
     "large file": _of_large_file,
     "host limit": _of_host_limit,
     "rate limit": _of_rate_limit,
+    "request rate": _of_request_rate,
     "disk": _of_disk,
     "places": _of_places,
 }

@@ -761,6 +761,12 @@ NO_LISTS = [
         b"d8:announce20:http://t.example/ann4:infod6:lengthi5eee",
         refusal="it is a torrent",
     ),
+    Sample(
+        "the file itself (a text)",
+        "README",
+        _text("Some data of a station", "Second line of the text"),
+        refusal="no list of links",
+    ),
     Sample("magnet: links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="aria2 downloads"),
     Sample("doi: links", "urls.txt", _text("doi:10.5281/zenodo.1"), refusal="list of files of the record"),
     Sample(

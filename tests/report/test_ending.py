@@ -239,3 +239,16 @@ def test_every_bound_has_words(bound):
 def test_limits_of_a_run_header(settings, limits):
     """Other versions may have other settings."""
     assert Limits.of(settings, 16) == limits
+
+
+@pytest.mark.parametrize(("per_s", "bound"), [(1.0, "request rate"), (2.0, "nothing"), (None, "nothing")])
+def test_requests_as_often_as_the_rate_allows(per_s, bound):
+    """The files between them waited for nothing but that."""
+    files = [record(n, MIB, attempt(1, float(n), n + 0.1, size=MIB)) for n in range(12)]
+    tail = tail_of(*files, limits=LIMITS._replace(places=1, requests_per_s=per_s))
+    assert tail.bound == bound
+    if bound == "request rate":
+        assert explain_tail(tail, Setup("adaptive", {})) == [
+            "h was asked as often as --rate allows",
+            "to change that: a higher --rate, if the host bears it",
+        ]

@@ -5,7 +5,7 @@ two readings are possible, none is chosen: the user has to name the format.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from cfetch.config.reading import ReadingOptions
@@ -196,8 +196,15 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         or _kind_of_table(first, ending, options)
         or (AMBIGUOUS if content and all(map(is_annex_line, content)) and ending != "csv" else "")
         or ending
-        or "urls"
+        or ("text" if _is_prose(content) else "urls")
     )
+
+
+def _is_prose(lines: Sequence[str]) -> bool:
+    """Whether no line is an absolute link, and one line has a space or none has a dot or a slash."""
+    if not lines or any("://" in line for line in lines):
+        return False
+    return any(" " in line.strip() for line in lines) or not any(set(line) & set("./") for line in lines)
 
 
 def _markup_kind(head: str) -> str:

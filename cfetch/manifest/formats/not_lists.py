@@ -33,6 +33,10 @@ MESSAGES = {
         "it is an HTML page and no list: perhaps a login, an error, or the page about a file; save the links "
         "that you want one a line"
     ),
+    "text": (
+        "it is some text and no list of links; to fetch a file by its URL, say `cfetch get URL`. If its "
+        "lines are relative links, say --from-format urls"
+    ),
     "binary": "it is some file and no list of files; to fetch a file by its URL, say `cfetch get URL`",
 }
 

@@ -17,7 +17,7 @@ from cfetch.engine.links import Links
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import Corrupt, LocalFault, SourceError, Straggling, Transient
+from cfetch.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
 from cfetch.events import RetryScheduled, StragglerCancelled
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
@@ -130,7 +130,8 @@ class Fetcher:
             fault = met
         finally:
             is_excused = isinstance(error, Straggling) and not helper.has_little
-            self._segments.end_helper(helper, fault, failed=error is not None and not is_excused)
+            failed, is_refusal = error is not None and not is_excused, isinstance(error, RangeRefused)
+            self._segments.end_helper(helper, fault, failed=failed, is_refusal=is_refusal)
 
     def place(self, transfer: Transfer, now_s: float) -> bool:
         """Take a place at the best of the transfer's sources that bears one more. Returns False if none does.
@@ -221,6 +222,7 @@ class Fetcher:
             if helper is None and part.ranges is None and not part.has_rest:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
             elif helper is not None and helper.second is not None:
+                self._segments.refuse_contradiction(helper, attempt)
                 transfer.verified = helper.second.verify(entry.size_bytes, entry.digest)
                 self._segments.win(helper)
             self._flights.end(attempt, "done", None, self._clock.now())

@@ -125,6 +125,7 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Stan
         validator=part.validator,
         unless=NO_CONDITION if standing is None else standing.unless,
         etag_hash=None if standing is None else standing.etag_hash,
+        standing_bytes=None if standing is None else standing.size_bytes,
         refuses_pages=attempt.assignment.refuses_pages,
         base=attempt.assignment.entry.range_start,
         has_hash=attempt.assignment.entry.digest is not None,

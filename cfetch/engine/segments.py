@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cfetch.clock import RunClock
-from cfetch.engine.attempt import BreakOff
+from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
 from cfetch.engine.transfer import NOT_NEEDED, Transfer
-from cfetch.errors import LocalFault
+from cfetch.errors import LocalFault, Transient
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
@@ -122,11 +122,12 @@ class Segments:
         for attempt, transfer in list(self._flights):
             if len(begun) >= idle or not self._free_places(transfer.host):
                 break
-            can_split = attempt.resumable and attempt.size_bytes is not None
+            is_alone = transfer.helpers.has_refusal and transfer.helpers.failures >= MOST_FAILURES
+            can_split = attempt.resumable and attempt.size_bytes is not None and not is_alone
             is_open = not (attempt.is_helper or can_split or attempt.reason or attempt.is_held)
             if not (is_open and attempt.received) or transfer.helpers.second:
                 continue
-            if not self._may_help(transfer, now_s):
+            if not self._is_open(transfer, now_s):
                 continue
             is_trial = attempt.resumable or not seconds.is_sure(attempt.key)
             if is_trial and (transfer.host in tried or not seconds.is_trial(attempt.key)):
@@ -144,6 +145,21 @@ class Segments:
         for helper in [helper for helper in self._helpers.values() if helper.is_trial]:
             if seconds is not None and not seconds.is_worth(helper.transfer.entry.id, helper.key):
                 self._end(self._flights.get(helper.key), BreakOff.DISMISSED, has_lost=True)
+
+    def refuse_contradiction(self, helper: Helper, second: Attempt) -> None:
+        """Raise Transient if a second reply, which is whole, is not of the version that the first one brings.
+
+        Without a hash nobody knows which of the two is right, and the first one is under way.
+        """
+        flight = self._flights.get(helper.transfer.entry.id)
+        if flight is None or helper.transfer.entry.digest is not None:
+            return
+        first = flight.attempt
+        stated = [attempt.reply.verdict for attempt in (first, second)]
+        etags = {verdict.validator for verdict in stated if verdict is not None and verdict.validator}
+        is_other_size = first.size_bytes is not None and first.size_bytes != second.received
+        if is_other_size or second.received < first.from_byte + first.received or len(etags) > 1:
+            raise Transient("the second reply is of another version than the first one, which is under way")
 
     def win(self, helper: Helper) -> None:
         """Use the part of a second request, which has brought the verified file, instead of the first."""
@@ -171,8 +187,11 @@ class Segments:
 
     def _may_help(self, transfer: Transfer, now_s: float) -> bool:
         """Whether the transfer's server may be asked for one more range at the same time."""
+        return self._is_open(transfer, now_s) and transfer.helpers.failures < MOST_FAILURES
+
+    def _is_open(self, transfer: Transfer, now_s: float) -> bool:
         is_open = self._hosts.opens_s(transfer.host, now_s, helps=True) <= now_s
-        return is_open and not transfer.moved and transfer.helpers.failures < MOST_FAILURES
+        return is_open and not transfer.moved
 
     async def take_missing(self, transfer: Transfer) -> bool:
         """Give the owner a missing range of its file; wait for the helpers if no range is free.
@@ -191,7 +210,9 @@ class Segments:
             await transfer.helpers.wait_for_change()
         return False
 
-    def end_helper(self, helper: Helper, fault: LocalFault | None, *, failed: bool) -> None:
+    def end_helper(
+        self, helper: Helper, fault: LocalFault | None, *, failed: bool, is_refusal: bool = False
+    ) -> None:
         """Note that a helper has ended: the entry's owner may take the bytes that it has left."""
         transfer = helper.transfer
         self._helpers.pop(helper.key, None)
@@ -202,7 +223,7 @@ class Segments:
             helper.second.discard()
             if helper.is_trial and transfer.helpers.second == helper.key:
                 transfer.helpers.second = 0
-        transfer.helpers.remove(helper.key, fault, has_failed=failed)
+        transfer.helpers.remove(helper.key, fault, has_failed=failed, is_refusal=is_refusal)
 
     def dismiss(self, transfer: Transfer) -> None:
         """End the helpers of an entry that its owner leaves, for now or for good; they write no more."""

@@ -228,17 +228,20 @@ class Waits:
 class Helpers:
     """The helpers of one entry, by their keys; ``failures`` of them have brought nothing.
 
+    ``has_refusal``: the server has refused one of them the range that it asked for.
+
     ``fault``: a volume's fault that one of them has met. ``second``: the key of the second request for the
     whole file, 0 before there is one, ``NOT_NEEDED`` once the file is there; ``has_won``: that request has
     brought the file.
     """
 
-    __slots__ = ("_changed", "failures", "fault", "has_won", "keys", "second")
+    __slots__ = ("_changed", "failures", "fault", "has_refusal", "has_won", "keys", "second")
 
     def __init__(self) -> None:
         self.keys: frozenset[int] = frozenset()
         self.failures = 0
         self.second = 0
+        self.has_refusal = False
         self.has_won = False
         self.fault: LocalFault | None = None
         self._changed: asyncio.Future[None] | None = None
@@ -252,11 +255,14 @@ class Helpers:
         """Add one more helper."""
         self.keys |= {key}
 
-    def remove(self, key: int, fault: LocalFault | None, *, has_failed: bool) -> None:
+    def remove(
+        self, key: int, fault: LocalFault | None, *, has_failed: bool, is_refusal: bool = False
+    ) -> None:
         """Remove a helper that has ended, and wake the entry's owner."""
         self.keys -= {key}
         self.fault = self.fault or fault
         self.failures += has_failed
+        self.has_refusal = self.has_refusal or is_refusal
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 

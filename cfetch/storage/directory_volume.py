@@ -81,7 +81,7 @@ class DirectoryVolume:
                 return None if verified is None else Standing(verified)
             etag = None if source is None else source.etag
             changed_s = await self._disk.call(lambda: self._volume.sources.changed_s(entry.path))
-            return unless_changed(verified, etag, changed_s)
+            return unless_changed(verified, etag, changed_s, size_bytes)
         algorithm = entry.digest.algorithm
         descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
         if descriptor is None:

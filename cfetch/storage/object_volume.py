@@ -186,7 +186,8 @@ class ObjectStoreVolume:
         verified = vouch(source, entry, object_.size_bytes)
         if verified is None or self._existing == "trust":
             return None if verified is None else Standing(verified)
-        return unless_changed(verified, None if source is None else source.etag, object_.changed_s)
+        etag = None if source is None else source.etag
+        return unless_changed(verified, etag, object_.changed_s, object_.size_bytes)
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Do nothing: an upload belongs to the process that began it."""

@@ -72,23 +72,25 @@ class Standing(NamedTuple):
     """A file that is in place; ``verified`` is its proof.
 
     ``unless``: the headers by which the server tells whether it has another version now; empty: it need not
-    be asked. ``etag_hash``: the hash of the ETag that the answer must have, if it has one.
+    be asked. ``etag_hash``: the hash of the ETag that the answer must have, if it has one. ``size_bytes``: of
+    the file, if the server is asked.
     """
 
     verified: str
     unless: Mapping[str, str] = {}
     etag_hash: str | None = None
+    size_bytes: int | None = None
 
 
-def unless_changed(verified: str, etag: str | None, changed_s: float) -> Standing:
+def unless_changed(verified: str, etag: str | None, changed_s: float, size_bytes: int) -> Standing:
     """A file that is in place unless the server has another version now.
 
     ``etag`` is its ETag, in the form of a record, and ``changed_s`` the time of its last change. The server
     answers 304 without a body as long as its file is the same (RFC 9110, 13.1).
     """
     if etag is not None and not is_hash(etag):
-        return Standing(verified, {"If-None-Match": etag})
-    return Standing(verified, {"If-Modified-Since": formatdate(changed_s, usegmt=True)}, etag)
+        return Standing(verified, {"If-None-Match": etag}, None, size_bytes)
+    return Standing(verified, {"If-Modified-Since": formatdate(changed_s, usegmt=True)}, etag, size_bytes)
 
 
 class Sink(Protocol):

@@ -24,7 +24,8 @@ The rules (sections of RFC 9110 in brackets):
    login page, a page of a captive portal, or an error with status 200.
 10. 304 to a request with a condition [13.1]: UNCHANGED. If a record has only the hash of the ETag, and the
    reply names another ETag, the server compares only dates: REFUSE_RANGE, and the file is requested anew. A
-   200 that names the ETag of the file in place is UNCHANGED too: the server knows no conditions.
+   200 that names the ETag of the file in place, and no other length, is UNCHANGED too: the server knows no
+   conditions.
 
 Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two replies.
 """
@@ -73,6 +74,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     refuses_pages: bool = False  # by its name, the file is no web page
     unless: Mapping[str, str] = {}  # the headers by which the server can say that the file has not changed
     etag_hash: str | None = None  # the hash of the ETag of the file in place, if the ETag is too long
+    standing_bytes: int | None = None  # the size of the file in place
     base: int | None = None
     has_hash: bool = False
 
@@ -187,15 +189,17 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         return _refuse_range("the server sends the whole file where a part of it was asked for")
     if length is not None and asked.size_bytes is not None and length != asked.size_bytes:
         return _refuse(f"the server has {length} bytes where the manifest says {asked.size_bytes}")
-    action = Action.UNCHANGED if _is_standing(asked, _strong(etag)) else Action.ACCEPT
+    action = Action.UNCHANGED if _is_standing(asked, _strong(etag), length) else Action.ACCEPT
     return Verdict(
         action=action, body_bytes=length, total_bytes=length, validator=_strong(etag), framed=framed
     )
 
 
-def _is_standing(asked: Asked, etag: str | None) -> bool:
-    """Whether a 200 has the ETag of the file in place: then the server ignores conditions."""
+def _is_standing(asked: Asked, etag: str | None, length: int | None) -> bool:
+    """Whether a 200 has the ETag and the length of the file in place: then the server ignores conditions."""
     kept = asked.etag_hash or asked.unless.get("If-None-Match")
+    if None not in (length, asked.standing_bytes) and length != asked.standing_bytes:
+        return False
     return etag is not None and kept is not None and is_same(kept, etag)
 
 

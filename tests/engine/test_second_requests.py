@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.engine.drive import drive, entries_for
+from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import Reply
 
 KIB = 1 << 10
@@ -123,3 +123,38 @@ def test_files_that_come_soon_are_not_tried(tmp_path):
     assert len(drive(tmp_path, scripts, policy="adaptive").transport.opens) == 1
     scripts = {"unsized": Reply(BODY, rate_bps=128 * KIB, **PLAIN)}
     assert len(drive(tmp_path, scripts, unsized(scripts), policy="adaptive").transport.opens) == 1
+
+
+OTHERS: list[tuple[str, dict[str, Any]]] = [
+    ("length", {"body": BODY[:39]}),
+    ("length", {"body": b""}),
+    ("length", {"body": BODY[:1000], "framing": "chunked"}),
+    ("length", {"body": BODY + b"x"}),
+    ("chunked", {"body": BODY[:39]}),
+    ("chunked", {"body": b""}),
+    ("chunked", {"body": BODY, "etag": '"v2"'}),
+]
+
+
+@pytest.mark.parametrize(("framing", "other"), OTHERS)
+def test_a_second_reply_of_another_version_does_not_win(tmp_path, framing, other):
+    """Too many connections, says a server in 39 bytes. Nobody knows which reply is right; the first flows."""
+    etag = '"v1"' if "etag" in other else None
+    first = Reply(BODY, rate_bps=8 * KIB, ranges=False, framing=framing, etag=etag)
+    second = Reply(**({"ranges": False, "etag": None} | other))
+    entry = msgspec.structs.replace(entry_of(0, "f", BODY, digest=False), size_bytes=None)
+    outcome = drive(tmp_path, {"f": [first, second]}, [entry], policy="adaptive")
+    assert outcome.tree == {"f": BODY}
+    assert any("another version" in (attempt.error or "") for attempt in outcome.records["f"].attempts)
+    assert (outcome.parts, outcome.transport.left_open()) == ([], [])
+
+
+@pytest.mark.parametrize("digest", [True, False])
+def test_a_server_that_refuses_all_ranges_is_asked_a_second_time(tmp_path, digest):
+    """Its strong ETag, or the hash, promised that the file can be split."""
+    how: dict[str, Any] = {"ranges": False, "etag": '"v1"'}
+    scripts = {"f": [Reply(BODY, rate_bps=8 * KIB, **how), *[Reply(BODY, rate_bps=256 * KIB, **how)] * 9]}
+    outcome = drive(tmp_path, scripts, entries_for(scripts, digest=digest), policy="adaptive")
+    assert outcome.tree == {"f": BODY}
+    assert outcome.elapsed_s < 12
+    assert (outcome.parts, outcome.transport.left_open()) == ([], [])

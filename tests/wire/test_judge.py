@@ -30,6 +30,7 @@ RANGED_HASHED = Asked(base=400, size_bytes=600, has_hash=True)
 RANGED_FAR = Asked(base=MAX_SKIPPED_BYTES + 1, size_bytes=1, has_hash=True)
 LONG = '"' + "x" * 65 + '"'
 UNLESS = Asked(unless={"If-None-Match": '"a"'})
+SIZED = Asked(unless={"If-None-Match": '"a"'}, standing_bytes=1000)
 UNLESS_HASH = Asked(unless={"If-Modified-Since": "…"}, etag_hash=keep_etag(LONG))
 LEN = ("Content-Length", "1000")
 TAG = ("ETag", '"a"')
@@ -42,6 +43,9 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("plain", WHOLE, 200, [LEN, TAG], A),
     ("the ETag of what is in place", UNLESS, 200, [LEN, TAG], Action.UNCHANGED),
     ("the long ETag of what is in place", UNLESS_HASH, 200, [LEN, ("ETag", LONG)], Action.UNCHANGED),
+    ("the ETag and the length of what is in place", SIZED, 200, [LEN, TAG], Action.UNCHANGED),
+    ("the ETag of what is in place, whose length is another", SIZED, 200, [TAIL, TAG], A),
+    ("the ETag of what is in place, without a length", SIZED, 200, [CHUNKED, TAG], Action.UNCHANGED),
     ("another ETag than that of what is in place", UNLESS, 200, [LEN, ("ETag", '"b"')], A),
     ("a weak ETag like that of what is in place", UNLESS, 200, [LEN, ("ETag", 'W/"a"')], A),
     ("2 length is not the manifest's", WHOLE, 200, [("Content-Length", "999")], R),

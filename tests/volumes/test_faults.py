@@ -139,7 +139,7 @@ async def test_a_volume_that_has_taken_files_is_not_there_at_the_end(tmp_path, v
     """All files were in place, and some are not any more: exit 3, and the same command brings them."""
     files = named(6, 2, 20 * KIB)
     async with Origin(files, pace_bps=200.0 * KIB) as origin:
-        scene = Scene(tmp_path, origin.url, files, volumes=volumes)
+        scene = Scene(tmp_path, origin.url, files, volumes=volumes, names=volumes > 1)
         victim, away = scene.to[-1], tmp_path / "away"
 
         def listener(event):

@@ -9,6 +9,7 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
+from cfetch.report.metrics import expand_metrics
 from cfetch.report.tuning_document import Tuning
 from cfetch.secret import printable
 from cfetch.spark.replay_job import replay_on_spark
@@ -44,18 +45,19 @@ def tune(
         UsageError: metrics cannot be read, there are too few, or nothing in them was slow (it says which).
         LocalFault: Spark failed.
     """
-    policy = options.policy or _find_recorded_policy(options.metrics)
+    metrics = expand_metrics(options.metrics)
+    policy = options.policy or _find_recorded_policy(metrics)
     usual = ADAPTIVE_GRID if policy == "adaptive" else DEFAULT_GRID
     grid = read_grid(options.grid, policy) if options.grid else usual
     if options.engine == "spark":
-        items = [(str(path.absolute()), _read_size(path)) for path in options.metrics]
+        items = [(str(path.absolute()), _read_size(path)) for path in metrics]
         say(f"replaying {len(items):,} metrics files on Spark")
         with spark_session(options.spark_master) as session:
             read: Load = partial(read_recorded_runs, policy=policy)
             results = replay_on_spark(session, items, read, list_columns(grid))
     else:
         load: Load = partial(read_recorded_runs, on_records=_Progress(clock, say), policy=policy)
-        results = list(replay_runs(map(str, options.metrics), load, list_columns(grid)))
+        results = list(replay_runs(map(str, metrics), load, list_columns(grid)))
     return recommend(results, grid, options.engine, policy)
 
 

@@ -37,7 +37,7 @@ Exit codes:
     2  usage, configuration or manifest is wrong; nothing was downloaded
     3  this machine: disk full, no permission, nowhere to write the result
     4  another live run has this plan; stderr names it
-  130  interrupted (143: terminated); the same command goes on
+  130  interrupted (143: terminated); run it again to continue
    70  a bug in cfetch"""
 
 app = typer.Typer(

@@ -172,9 +172,9 @@ def _find_remedy(kinds: set[str]) -> str:
 
 
 def _pointer_lines(summary: Summary, *, refetches: bool) -> list[str]:
-    again = "the same command goes on: files in place are skipped"
+    again = "run the same command again: files in place are skipped"
     if refetches:
-        again = "the same command without --existing refetch goes on: files in place are skipped"
+        again = "run the same command without --existing refetch: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
         then = f"once the cause is gone, {again}"
     elif summary.exit_code and (remedy := _find_remedy({failure.kind for failure in summary.failures})):

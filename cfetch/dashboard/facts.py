@@ -44,6 +44,7 @@ from cfetch.events import (
     VolumeView,
     WidthChanged,
 )
+from cfetch.report.ending import Limits, describe_setup
 from cfetch.report.format import duration, percent, plural, rate, size, sizes
 from cfetch.secret import printable
 
@@ -196,13 +197,16 @@ def _count_active(event: Progress) -> int:
 def _start_fact(event: RunStarted) -> Fact:
     destination = printable(event.destination)
     known = sizes(event.bytes_known, event.sizes_unknown, event.files)
-    text = f"{plural(event.files, 'file')} ({known}) to {destination}, {event.concurrency} at a time"
+    limits = Limits.of(event.settings, event.concurrency)
+    setup = describe_setup(limits, event.concurrency)
+    text = f"{plural(event.files, 'file')} ({known}) to {destination}, {setup}"
     data: dict[str, object] = {
         "instant": event.instant,
         "files": event.files,
         "bytes_known": event.bytes_known,
         "sizes_unknown": event.sizes_unknown,
         "concurrency": event.concurrency,
+        "policy": limits.policy,
         "destination": destination,
     }
     if len(event.destinations) > 1:

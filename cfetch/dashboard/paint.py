@@ -13,7 +13,7 @@ from cfetch.dashboard.host_rows import hosts_panel
 from cfetch.dashboard.rows import bar, header, row
 from cfetch.dashboard.view import Note, View, by_risk
 from cfetch.dashboard.volumes import volumes_line, volumes_panel
-from cfetch.report.ending import Limits
+from cfetch.report.ending import Limits, describe_setup
 from cfetch.report.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.secret import printable
 
@@ -117,9 +117,7 @@ def _setup_text(view: View) -> str:
     assert view.run is not None
     assert view.progress is not None
     limits = Limits.of(view.run.settings, view.run.concurrency)
-    places = f"{view.hosts.count_places(view.progress.active)} at a time"
-    policy = "no mitigation" if limits.policy == "none" else limits.policy
-    return f"{policy}, {places}" if policy else places
+    return describe_setup(limits, view.hosts.count_places(view.progress.active))
 
 
 def _draw_overall(view: View, width: int) -> Text:

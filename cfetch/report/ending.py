@@ -81,6 +81,12 @@ class Limits(NamedTuple):
         )
 
 
+def describe_setup(limits: Limits, places: int) -> str:
+    """The policy, and how many downloads there are at a time, as views show them."""
+    policy = "no mitigation" if limits.policy == "none" else limits.policy
+    return ", ".join(filter(None, (policy, f"{places} at a time")))
+
+
 class Ending:
     """The data about a run's end: ``add`` its records and ``note`` its events, in any order."""
 

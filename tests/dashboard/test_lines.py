@@ -329,7 +329,11 @@ def test_a_stream_that_is_no_terminal_gets_plain_lines():
     stream_ = io.StringIO()
     with open_dashboard(stream=stream_, environ={"TERM": "xterm"}) as emit:
         emit(started())
-    assert stream_.getvalue() == "[   0.0s] 1 file (100 B) to /data, 4 at a time\n"
+        emit(replace(started(), settings={"policy": "adaptive"}))
+    assert stream_.getvalue().splitlines() == [
+        "[   0.0s] 1 file (100 B) to /data, 4 at a time",
+        "[   0.0s] 1 file (100 B) to /data, adaptive, 4 at a time",
+    ]
 
 
 def test_closing_words_of_a_good_run():
@@ -431,7 +435,7 @@ def test_closing_words_of_an_interrupted_run(number, name):
         "interrupted: 0 of 3 files in place, nothing received in 5.0s",
         f"  stopped by {name}",
         "  metrics: m m.jsonl",
-        "  next: the same command goes on: files in place are skipped",
+        "  next: run the same command again: files in place are skipped",
     ]
 
 
@@ -439,7 +443,9 @@ def test_closing_words_after_a_local_fault():
     """The cause, and that it must go before the same command can go on."""
     lines = closing_lines(finish_run(started(3), error=LocalFault("x")).summary, "disk full")
     assert lines[1] == "  stopped: disk full"
-    assert lines[-1] == "  next: once the cause is gone, the same command goes on: files in place are skipped"
+    assert (
+        lines[-1] == "  next: once the cause is gone, run the same command again: files in place are skipped"
+    )
 
 
 @pytest.mark.parametrize("metrics", ["m.jsonl", None])
@@ -454,13 +460,13 @@ def test_closing_words_after_a_local_fault():
 def test_the_way_on_names_no_option(metrics, kind, first):
     """After failures the same command is all it takes, once what no repetition mends has been corrected."""
     lines = closing_lines(finish_run(started(1), *failures(1, kind), metrics=metrics).summary)
-    assert lines[-1] == f"  next: {first}the same command goes on: files in place are skipped"
+    assert lines[-1] == f"  next: {first}run the same command again: files in place are skipped"
 
 
 def test_the_way_on_after_a_run_that_fetched_all_again():
     """The same command would fetch it all once more."""
     summary = finish_run(started(1), *failures(1)).summary
-    assert "without --existing refetch goes on" in closing_lines(summary, refetches=True)[-1]
+    assert "run the same command without --existing refetch:" in closing_lines(summary, refetches=True)[-1]
 
 
 def test_closing_words_of_an_empty_plan():

@@ -158,17 +158,12 @@ def long_string():
     return b'{"junk":"' + b"x" * (15 << 20) + b'","files":[]}'
 
 
-def nested_json():
-    """Embedded in a string of a row that is shorter than a row may be."""
-    return b'{"url":"http://h/a","meta":"' + b'\\"k\\": 1, ' * 90_000 + b'"}\n{"url":"http://h/b"}\n'
-
-
 def brackets():
     return b'{"junk":' + b"[" * (16 << 20)
 
 
 FORMATS = {
-    DETECTED: [unclosed_string, long_string, nested_json, brackets],
+    DETECTED: [unclosed_string, long_string, brackets],
     "parquet": [
         nulls, one_value_for_all_rows, long_texts, long_value_for_many_rows, values_of_a_list,
         long_value_for_a_list, one_page, prefixes, wide_values, columns,

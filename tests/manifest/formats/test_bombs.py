@@ -35,7 +35,6 @@ WORDS = {
     "csv_quotes": "the line is longer than",
     "unclosed_string": "it is not JSON: Unterminated string",
     "long_string": "it is not JSON: Unterminated string",
-    "nested_json": "",
     "brackets": "it is nested too deeply",
     "zeros": "times its own size; decompress it yourself",
 }

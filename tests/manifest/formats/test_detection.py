@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 
 import pytest
 
@@ -238,6 +239,15 @@ def test_how_much_is_read(content, wanted_bytes):
     file = Counting(content.encode())
     assert detect_format(Source(file, "m.json")) in ("json", "zenodo", "jsonl")
     assert sum(counted) == min(wanted_bytes, 2 * HEAD_BYTES + len(content))
+
+
+@pytest.mark.parametrize("name", ["-", "m.jsonl"])
+def test_json_within_a_row_that_the_beginning_cuts(name):
+    """Takes a millisecond; half a minute, if each escaped quote were tried as the begin of a string."""
+    row = json.dumps({"url": "http://h/a", "meta": '"' * 200_000})
+    before_s = time.process_time()
+    assert detect_format(Source(io.BytesIO(f"{row}\n{row}\n".encode()), name)) == "jsonl"
+    assert time.process_time() - before_s < 5
 
 
 def test_format_by_name(frozen):

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError
 from cfetch.manifest import freeze
 from cfetch.manifest.writing import TARGETS, survey
@@ -79,6 +80,18 @@ def test_what_does_not_fit_is_refused(tmp_path, rows, message):
     with pytest.raises(ManifestError) as caught:
         freeze_rows(tmp_path, rows)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_assemble_behind_the_files_is_told(tmp_path, skips):
+    """The files have been read as files by then; forgiving bad rows does not forgive it."""
+    document = json.dumps({"files": [piece(0), piece(1)], "assemble": True}).encode()
+    options = ReadingOptions(bad_rows="skip" if skips else "error")
+    with pytest.raises(ManifestError, match="assemble: it has to stand before 'files'"):
+        freeze(io.BytesIO(document), name="m.json", directory=tmp_path, options=options)
+    harmless = json.dumps({"files": [piece(0)], "assemble": False}).encode()
+    with freeze(io.BytesIO(harmless), name="m.json", directory=tmp_path) as plan:
+        assert places(plan) == [("0", None)]
 
 
 def test_pieces_that_are_byte_ranges(tmp_path):

@@ -7,6 +7,7 @@ two readings are possible, none is chosen: the user has to name the format.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import UsageError
@@ -48,7 +49,7 @@ from cfetch.manifest.formats.tsv_http_data import FIRST_LINE, read_tsv_http_data
 from cfetch.manifest.formats.url_list import read_url_list
 from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.formats.zenodo import read_zenodo
-from cfetch.manifest.rows import HEADER_KEYS, Document, Row
+from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 Reader = Callable[[Source, Document, Faults], Iterator[Row]]
@@ -104,10 +105,14 @@ _ENDINGS = {
     ".txt": "urls",
 }
 
-_LEXEME = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:]')
+_LEXEME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(?:\s*+(:))?)?|([\[{])|([\]}])', re.DOTALL)
+"""A string or a bracket; ``lastindex`` tells which. A string without an end is one too, and repetitions give
+nothing back: so no byte is looked at again and again, and no place is remembered for each."""
+
+_KEY, _OPENING, _CLOSING = 2, 3, 4  # groups of it; a string that is no key is 1
+_NO_SPACE = re.compile(rb"\S")
 _SQL_KEYS = {"external_links", "statement_id", "result"}
 _TELLING_KEYS = {*_SQL_KEYS, "url"}
-_NATIVE_KEYS = {*HEADER_KEYS, "files"}
 _KNOWN_OBJECTS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = tuple(
     (name, tuple(frozenset(keys.split()) for keys in signs))
     for name, signs in (
@@ -132,7 +137,16 @@ _KNOWN_ARRAYS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
 )
 """The same for the first object of an array."""
 
-_INDEXED = frozenset({"filename", "hashes"})  # keys of a file in a package index, not in a native manifest
+_KNOWN_FILES: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
+    ("package-index", (frozenset({"filename", "hashes"}),)),
+    ("zenodo", (frozenset({"key", "links"}), frozenset({"checksum", "links"}))),
+    ("figshare", (frozenset({"computed_md5", "download_url"}),)),
+)
+"""The same for the first file in ``files``. That of a native manifest has ``url``, and none of these sets."""
+
+_WATCHED = {"files", *_TELLING_KEYS}.union(
+    *(sign for known in (_KNOWN_OBJECTS, _KNOWN_ARRAYS, _KNOWN_FILES) for _, signs in known for sign in signs)
+)
 
 _HTML = re.compile(
     r"(?:<\?xml[^>]{0,200}>|<!--[^>]{0,1000}-->|\s){0,4}<(?:!doctype\s+html|html|head|body|h1|pre)\b",
@@ -181,9 +195,9 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     head = source.head().lstrip("\ufeff \t\r\n")
     ending = _ENDINGS.get(_suffix(source.name), "")
     if head.startswith("{"):
-        return _json_kind(head, ending, source)
+        return _json_kind(start, ending, source, options)
     if head.startswith("["):
-        return _find_known(_first_object(head)[0], _KNOWN_ARRAYS) or "json"
+        return _find_known(_first_object(start.partition(b"[")[2]).keys, _KNOWN_ARRAYS) or "json"
     if head.startswith("<"):
         return _markup_kind(head)
     if head.startswith(FIRST_LINE):
@@ -257,20 +271,26 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
     return ""
 
 
-def _json_kind(head: str, ending: str, source: Source) -> str:
-    """The format of a document that is an object; the key that decides may come after all its files."""
-    keys, end, listed = _first_object(head)
-    is_told = keys <= _NATIVE_KEYS or keys & _TELLING_KEYS or _find_known(keys, _KNOWN_OBJECTS)
-    if end is None and not is_told and ending != "jsonl":
-        head = source.read(0, MAX_DOCUMENT_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-        keys, end, listed = _first_object(head)
+def _json_kind(data: bytes, ending: str, source: Source, options: ReadingOptions | None) -> str:
+    """The format of a document that is an object; the key that decides may come after all its files.
+
+    So more than the beginning ``data`` is read, unless that tells. A native manifest, which may be of any
+    size, is told by ``url`` in its first file. The readers of the others take no more than is read here.
+    """
+    first = _first_object(data)
+    is_told = "url" in first.listed or first.keys & _TELLING_KEYS or _find_known(first.keys, _KNOWN_OBJECTS)
+    if first.end is None and not is_told and ending != "jsonl":
+        data = source.read(0, MAX_DOCUMENT_BYTES)
+        first = _first_object(data)
+    keys = first.keys
     if keys & _SQL_KEYS and "files" not in keys:
         return "databricks-sql"
-    is_alone = end is None or not head[end:].strip()
+    is_alone = first.end is None or not _NO_SPACE.search(data, first.end)
     if is_alone and ending != "jsonl" and (known := _find_known(keys, _KNOWN_OBJECTS)):
         return known
     if "files" in keys:
-        return "package-index" if listed >= _INDEXED else "json"
+        names_columns = options is not None and options.names_columns
+        return ("" if names_columns else _find_known(first.listed, _KNOWN_FILES)) or "json"
     is_lines = "url" in keys or ending == "jsonl" or not is_alone
     return "jsonl" if is_lines else "json"
 
@@ -279,26 +299,36 @@ def _find_known(keys: set[str], known: tuple[tuple[str, tuple[frozenset[str], ..
     return next((name for name, signs in known if any(sign <= keys for sign in signs)), "")
 
 
-def _first_object(head: str) -> tuple[set[str], int | None, set[str]]:
-    """The keys of the first object in ``head``, its end if it is there, and the keys of its first file.
+class _First(NamedTuple):
+    """The first object of a document: where it ends, if it does, and its keys; of both, those that may tell.
 
-    Its first file is the first object within an array.
+    ``listed``: the keys of the first object in its array ``files``.
     """
+
+    keys: set[str]
+    end: int | None
+    listed: set[str]
+
+
+def _first_object(data: bytes) -> _First:
+    """Look at each byte once, and keep no more than the keys that may tell."""
     keys: set[str] = set()
     listed: set[str] = set()
-    depth, last, is_listed = 0, "", True
-    for match in _LEXEME.finditer(head, 1 if head.startswith("[") else 0):
-        lexeme = match.group()
-        if lexeme in "{[":
+    is_listed = False
+    depth, top_key = 0, ""
+    for match in _LEXEME.finditer(data):
+        kind = match.lastindex
+        if kind == _OPENING:
             depth += 1
-        elif lexeme in "}]":
-            is_listed = is_listed and not (depth == 3 and listed)
+        elif kind == _CLOSING:
             depth -= 1
             if depth == 0:
-                return keys, match.end(), listed
-        elif lexeme == ":" and depth == 1:
-            keys.add(last.strip('"'))
-        elif lexeme == ":" and depth == 3 and is_listed:
-            listed.add(last.strip('"'))
-        last = lexeme
-    return keys, None, listed
+                return _First(keys, match.end(), listed)
+            is_listed = is_listed or (depth == 2 and bool(listed))
+        elif kind == _KEY and (depth == 1 or (depth == 3 and top_key == "files" and not is_listed)):
+            key = match[1].decode("utf-8", "replace")
+            if depth == 1:
+                top_key = key
+            if key in _WATCHED:
+                (keys if depth == 1 else listed).add(key)
+    return _First(keys, None, listed)

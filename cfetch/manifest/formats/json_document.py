@@ -45,7 +45,7 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
             yield from rows if own_keys else _rename_rows(rows, document, faults)
         else:
             window.peek()
-            _take(key, window.value(), line, document, faults)
+            _take(key, window.value(), line, document, faults, is_behind="files" in seen)
         if window.peek() != ",":
             break
         window.expect(",")
@@ -56,9 +56,13 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         faults.add(0, "the key 'files' is missing; it holds the entries")
 
 
-def _take(key: str, value: object, line: int, document: Document, faults: Faults) -> None:
+def _take(key: str, value: object, line: int, document: Document, faults: Faults, *, is_behind: bool) -> None:
+    """Take a key of the document; ``is_behind``: it stands behind the files."""
     if key == "files":
         faults.add(line, "files: it must be an array")
+    elif key == "assemble" and value is True and is_behind:
+        faults.add(line, "assemble: it has to stand before 'files', as it says what the entries are")
+        document.is_faulty = True
     else:
         document.take(key, value, line, faults, _TOP_KEYS)
 

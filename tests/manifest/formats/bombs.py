@@ -1,7 +1,7 @@
 """Manifests of a few bytes that claim to be enormous, each as a function; run as a program to read one.
 
-As a program it reads the manifest that it is named, in the format named, with ``LIMIT_BYTES`` of memory more
-than the process had when it began, and prints the last fault.
+As a program it reads the manifest that it is named, in the format named or, for ``DETECTED``, in the one that
+is found, with ``LIMIT_BYTES`` of memory more than the process had when it began, and prints the last fault.
 """
 
 import gzip
@@ -18,6 +18,7 @@ from cfetch.errors import ManifestError
 from cfetch.manifest import read_entries
 
 LIMIT_BYTES = 500 << 20
+DETECTED = "detected"
 TEXT = "http://h/" + "a" * ((1 << 20) - 20)
 """As long as a row may be."""
 
@@ -149,7 +150,20 @@ def zeros():
     return _gzip(b"\0", 1 << 27)
 
 
+def unclosed_string():
+    return b'{"junk":"' + b'\\"' * (8 << 20)
+
+
+def long_string():
+    return b'{"junk":"' + b"x" * (15 << 20) + b'","files":[]}'
+
+
+def brackets():
+    return b'{"junk":' + b"[" * (16 << 20)
+
+
 FORMATS = {
+    DETECTED: [unclosed_string, long_string, brackets],
     "parquet": [
         nulls, one_value_for_all_rows, long_texts, long_value_for_many_rows, values_of_a_list,
         long_value_for_a_list, one_page, prefixes, wide_values, columns,
@@ -173,7 +187,7 @@ def _read(path, name):
     resource.setrlimit(resource.RLIMIT_AS, (own_bytes + LIMIT_BYTES,) * 2)
     try:
         with open(path, "rb") as file:
-            list(read_entries(file, name="m", format=name))
+            list(read_entries(file, name="m", format=None if name == DETECTED else name))
     except ManifestError as error:
         print(error.problems[-1].message)
 

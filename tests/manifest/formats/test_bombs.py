@@ -33,6 +33,9 @@ WORDS = {
     "unclosed_links": "",
     "unclosed_locations": "",
     "csv_quotes": "the line is longer than",
+    "unclosed_string": "it is not JSON: Unterminated string",
+    "long_string": "it is not JSON: Unterminated string",
+    "brackets": "it is nested too deeply",
     "zeros": "times its own size; decompress it yourself",
 }
 

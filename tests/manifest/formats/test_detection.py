@@ -2,15 +2,18 @@
 
 import io
 import json
+import time
 
 import pytest
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest import read_entries
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.detection import READERS, detect_format
+from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.rows import Document
-from cfetch.manifest.source import Source
+from cfetch.manifest.source import HEAD_BYTES, Source
 
 FULL = {
     "url": "https://h.example/d/part-0.arrow?sig=1",
@@ -165,6 +168,10 @@ def test_detection(name, content, kind):
 
 LONG = {"text": "x" * (1 << 17)}
 FILES = [{"filename": f"{n}.whl", "url": f"http://h/{n}.whl", "hashes": {}} for n in range(2000)]
+NATIVE = [{"url": f"http://h/{n}.bin", "path": f"{n}.bin"} for n in range(2000)]
+RECORDED = [{"key": f"{n}.bin", "size": 1, "links": {"self": f"http://h/{n}"}} for n in range(2000)]
+DEPOSITED = [{"filename": "a", "checksum": "0", "links": {"download": "http://h/a"}}]
+ARTICLE = [{"name": "a", "download_url": "http://h/a", "computed_md5": "0"}]
 
 
 @pytest.mark.parametrize(
@@ -177,11 +184,70 @@ FILES = [{"filename": f"{n}.whl", "url": f"http://h/{n}.whl", "hashes": {}} for 
         ({"@context": {}, "recordSet": [LONG], "distribution": []}, "croissant"),
         ({"version": 1, "headers": LONG, "files": []}, "json"),
         ({"odd": LONG, "even": 1}, "json"),
+        ({"files": RECORDED, "conceptrecid": "1", "recid": "2"}, "zenodo"),
+        ({"files": [{"id": n} for n in range(9000)], "recid": "2"}, "zenodo"),
+        ({"files": [{"id": n} for n in range(9000)], "custom_fields": [], "figshare_url": "x"}, "figshare"),
+        ({"authors": [{"url": "x"}], "files": RECORDED, "recid": "2"}, "zenodo"),
+        ({"files": [], "metadata": LONG, "recid": "2"}, "zenodo"),
+        ({"files": NATIVE, "version": 1}, "json"),
     ],
 )
 def test_what_tells_a_kind_may_stand_far_behind(value, kind):
     """Beyond the beginning that is looked at first."""
     assert detect_format(Source(io.BytesIO(json.dumps(value).encode()), "m.json")) == kind
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        (RECORDED, "zenodo"),
+        (DEPOSITED, "zenodo"),
+        (ARTICLE, "figshare"),
+        (FILES, "package-index"),
+        ([{"url": "u", "path": "p"}, *FILES], "json"),
+        ([{}, *ARTICLE], "figshare"),
+        ([{"links": {"url": "u", "hashes": 1, "filename": 1}}], "json"),
+        (["u"], "json"),
+    ],
+)
+def test_what_its_first_file_tells(files, kind):
+    """Where the document has no other keys; unless the user names the columns of its files."""
+    source = Source(io.BytesIO(json.dumps({"files": files}).encode()), "m.json")
+    assert detect_format(source) == kind
+    assert detect_format(source, ReadingOptions(url_column="download_url")) == "json"
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted_bytes"),
+    [
+        (json.dumps({"files": NATIVE * 100, "recid": "2"}), 2 * HEAD_BYTES),
+        (json.dumps({"files": RECORDED * 200, "recid": "2"}), 2 * HEAD_BYTES + MAX_DOCUMENT_BYTES),
+        ("\n".join(map(json.dumps, NATIVE * 100)), 2 * HEAD_BYTES),
+    ],
+    ids=["native", "zenodo", "lines"],
+)
+def test_how_much_is_read(content, wanted_bytes):
+    """Of a native manifest the beginning, whatever its size; of another one as much as its reader takes."""
+    counted = []
+
+    class Counting(io.BytesIO):
+        def read(self, size=-1):
+            data = super().read(size)
+            counted.append(len(data))
+            return data
+
+    file = Counting(content.encode())
+    assert detect_format(Source(file, "m.json")) in ("json", "zenodo", "jsonl")
+    assert sum(counted) == min(wanted_bytes, 2 * HEAD_BYTES + len(content))
+
+
+@pytest.mark.parametrize("name", ["-", "m.jsonl"])
+def test_json_within_a_row_that_the_beginning_cuts(name):
+    """Takes a millisecond; half a minute, if each escaped quote were tried as the begin of a string."""
+    row = json.dumps({"url": "http://h/a", "meta": '"' * 200_000})
+    before_s = time.process_time()
+    assert detect_format(Source(io.BytesIO(f"{row}\n{row}\n".encode()), name)) == "jsonl"
+    assert time.process_time() - before_s < 5
 
 
 def test_format_by_name(frozen):

@@ -48,10 +48,6 @@ class BatchState:
     refused: frozenset[int] = frozenset()
     retry_s: float = inf
 
-    def is_over(self, now_s: float, deadline_s: float) -> bool:
-        """Whether the batch has been without a place for longer than the deadline."""
-        return now_s > self.since_s + deadline_s
-
 
 @dataclass(slots=True, eq=False)
 class VolumeBooks:

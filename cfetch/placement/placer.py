@@ -20,6 +20,7 @@ import msgspec
 
 from cfetch.breaker import CLOSED, Position
 from cfetch.placement.chooser import Mode, VolumeState, choose
+from cfetch.placement.deadlines import Deadlines
 from cfetch.placement.ledger import (
     BatchState,
     Placed,
@@ -71,14 +72,15 @@ class Placer:
     The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
     while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
     while the batch lacks only the room that other batches take. The first failure after ``note_progress``
-    restarts it. A batch whose deadline is over is never a probe: with the pauses of several volumes it would
-    never end.
+    restarts it. While no volume can store anything, all batches share one deadline (``deadlines.py``). A
+    batch whose deadline is over is never a probe: with the pauses of several volumes it would never end.
     """
 
     def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
         self._volumes = [VolumeBooks() for _ in range(volumes)]
         self._mode = mode
         self._deadline_s = deadline_s
+        self._deadlines = Deadlines(self._volumes, deadline_s)
         self._batches: dict[int, BatchState] = {}
         self._waiting: list[BatchState] = []  # in the order of arrival
         self._arrivals = 0
@@ -189,6 +191,8 @@ class Placer:
             self._queue(batch, chosen, now_s)
             known[chosen.volume] = self._volumes[chosen.volume].to_state()
             placed.append(chosen)
+        if self._waiting:
+            self._deadlines.look(now_s)
         return placed
 
     def _choose(self, batch: BatchState, known: list[VolumeState]) -> Placed | None:
@@ -229,6 +233,7 @@ class Placer:
         known = self._batches.get(batch)
         if known is not None and known.volume is not None:
             known.taken = True
+            self._deadlines.note_stored()
 
     def finish(self, batch: int, now_s: float, *, of: int) -> bool:  # noqa: ARG002
         """Note that volume ``of`` wrote the batch. False: the batch has moved, so discard these files."""
@@ -240,6 +245,7 @@ class Placer:
             volume.evidence = 0
         self._unload(volume.running[batch])
         del self._batches[batch]
+        self._deadlines.note_stored()
         return True
 
     def fail(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
@@ -296,7 +302,7 @@ class Placer:
 
     def overdue(self, now_s: float) -> list[Overdue]:
         """Give up the waiting batches whose deadline is over. Call it after ``assign``."""
-        over = [batch for batch in self._waiting if batch.is_over(now_s, self._deadline_s)]
+        over = [batch for batch in self._waiting if now_s > self._deadlines.of(batch)]
         for batch in over:
             self._waiting.remove(batch)
             del self._batches[batch.number]
@@ -312,7 +318,7 @@ class Placer:
             if volume.breaker.position is Position.OPEN and self._candidate(index, now_s) is not None:
                 soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
-            over_s = nextafter(batch.since_s + self._deadline_s, inf)  # it is over only after the deadline
+            over_s = nextafter(self._deadlines.of(batch), inf)  # it is over only after the deadline
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
         return soonest
 
@@ -368,7 +374,7 @@ class Placer:
         return placed
 
     def _candidate(self, index: int, now_s: float) -> BatchState | None:
-        free = (batch for batch in self._waiting if not batch.is_over(now_s, self._deadline_s))
+        free = (batch for batch in self._waiting if now_s <= self._deadlines.of(batch))
         return find_probe(self._volumes, free, index, self._mode)
 
     def _leave_queue(self, batch: BatchState, now_s: float) -> int | None:

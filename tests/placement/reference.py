@@ -14,7 +14,7 @@ class Model:
     """Events are methods; what they return is what the placer has to return."""
 
     def __init__(self, rooms, mode, deadline_s):
-        self.mode, self.deadline_s, self.turn, self.moves = mode, deadline_s, 0, 0
+        self.mode, self.deadline_s, self.turn, self.moves, self.dry = mode, deadline_s, 0, 0, inf
         self.batches = {}
         self.volumes = [
             SimpleNamespace(room=room, speed=0.0, evidence=0, until=None, pauses=0, trying=False)
@@ -82,8 +82,19 @@ class Model:
         others = [q for q in self.numbers() if q != p and self.usable(q)]
         return [one for q in others for one in self.queued(q) if one.home != q and self.takes(p, one)]
 
+    def none_works(self):
+        return not any(
+            batch.at is not None and (batch.started or self.usable(batch.at))
+            for batch in self.batches.values()
+        )
+
+    def end_of(self, batch):
+        """Its own deadline, or that of the drought."""
+        since = min(batch.since, self.dry) if self.none_works() else batch.since
+        return inf if batch.roomless else since + self.deadline_s
+
     def over(self, batch, now_s):
-        return not batch.roomless and now_s > batch.since + self.deadline_s
+        return now_s > self.end_of(batch)
 
     def probe_for(self, p, now_s):
         if self.usable(p) or any(batch.probe for batch in self.at(p)):
@@ -94,7 +105,7 @@ class Model:
 
     def next_s(self, now_s):
         times = [self.volumes[p].until for p in self.numbers() if self.probe_for(p, now_s)]
-        times += [nextafter(one.since + self.deadline_s, inf) for one in self.waiting() if not one.roomless]
+        times += [nextafter(self.end_of(one), inf) for one in self.waiting()]
         times += [batch.retry for batch in self.waiting()]
         return max(now_s, min(times, default=inf))
 
@@ -133,6 +144,8 @@ class Model:
                 room = self.volumes[q].room
                 if self.usable(q) and q not in batch.refused and (room is None or batch.size <= room):
                     batch.roomless = True
+        if self.waiting() and self.none_works():
+            self.dry = min(self.dry, now_s)
         return answer
 
     def begin(self, p, now_s):
@@ -164,6 +177,7 @@ class Model:
             volume = self.volumes[of]
             volume.until, volume.pauses, volume.trying, volume.evidence = None, 0, False, 0
         del self.batches[number]
+        self.dry = inf
         return True
 
     def failed(self, number, now_s, of, no_room):
@@ -217,7 +231,7 @@ class Model:
 
     def taken(self, number):
         if number in self.batches and self.batches[number].at is not None:
-            self.batches[number].taken = True
+            self.batches[number].taken, self.dry = True, inf
 
     def cancel(self, number):
         batch = self.batches.pop(number, None)

@@ -34,10 +34,16 @@ class Deadlines:
 
     def of(self, batch: BatchState) -> float:
         """The time after which a waiting batch is given up; inf: it lacks only the room that others take."""
+        if self.is_barred(batch):
+            return -inf
         since_s = batch.since_s
         if since_s < inf and self._none_works():
             since_s = min(since_s, self._dry_since_s)
         return since_s + self._deadline_s
+
+    def is_barred(self, batch: BatchState) -> bool:
+        """Whether each volume has refused the batch for good."""
+        return len(batch.barred) == len(self._volumes)
 
     def _none_works(self) -> bool:
         """Whether nothing is started, nor queued at a usable volume."""

@@ -33,7 +33,10 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class BatchState:
-    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index."""
+    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index.
+
+    ``refused``: volumes that have no room for it now, those among them that never will (``barred``) included.
+    """
 
     number: int
     size_bytes: int
@@ -46,6 +49,7 @@ class BatchState:
     volume: int | None = None
     placed: Placed | None = None
     refused: frozenset[int] = frozenset()
+    barred: frozenset[int] = frozenset()
     retry_s: float = inf
 
 

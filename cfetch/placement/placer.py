@@ -36,6 +36,7 @@ EVIDENCE = 3  # stragglers in a row: the source may be to blame for one or two
 RETRY_S = 5.0  # disk space does not become free within a second
 SMOOTHING = 0.3  # weight of the newest speed: the last two measurements have half of the weight
 
+NEVER_ROOM = "no destination had room for all of it"
 WHY = {Mode.FINISH: "done first there", Mode.COUNT: "fewest files there", Mode.ROUND_ROBIN: "its turn"}
 ARRIVAL = attrgetter("arrival")
 
@@ -178,12 +179,12 @@ class Placer:
         waiting, self._waiting = self._waiting, []
         for batch in waiting:
             if now_s >= batch.retry_s:
-                batch.refused = frozenset()
+                batch.refused = batch.barred
                 batch.retry_s = inf
             chosen = self._choose(batch, known)
             if chosen is None:
                 self._waiting.append(batch)
-                if batch.refused:
+                if batch.refused != batch.barred:
                     batch.retry_s = min(batch.retry_s, now_s + RETRY_S)
                 if lacks_only_room(self._volumes, batch):
                     batch.since_s = inf
@@ -248,12 +249,14 @@ class Placer:
         self._deadlines.note_stored()
         return True
 
-    def fail(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
+    def fail(
+        self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False, for_good: bool = False
+    ) -> list[int]:
         """Note that volume ``of`` could not write the batch, which waits again.
 
         Returns the queued batches that wait again because ``of`` is now out of use. ``no_room`` is no fault
-        of the volume: only this batch avoids it, until the batch has had no other place for ``RETRY_S``. The
-        failure of a batch that has left ``of`` before changes nothing.
+        of the volume: only this batch avoids it, until the batch has had no other place for ``RETRY_S``, or
+        ``for_good``. The failure of a batch that has left ``of`` before changes nothing.
         """
         volume = self._volumes[of]
         known = volume.running.get(batch) or volume.queued.get(batch)
@@ -264,6 +267,8 @@ class Placer:
         self._wait(known, now_s)
         if no_room:
             known.refused |= {of}
+            if for_good:
+                known.barred |= {of}
             if was_probe:
                 volume.breaker = volume.breaker.end_probe(now_s)
             return []
@@ -301,14 +306,22 @@ class Placer:
         self._unload(known)
 
     def overdue(self, now_s: float) -> list[Overdue]:
-        """Give up the waiting batches whose deadline is over. Call it after ``assign``."""
+        """Give up the waiting batches whose deadline is over or that each volume refuses for good.
+
+        Call it after ``assign``.
+        """
         over = [batch for batch in self._waiting if now_s > self._deadlines.of(batch)]
         for batch in over:
             self._waiting.remove(batch)
             del self._batches[batch.number]
-        why = f"no destination took it within {self._deadline_s:g} s"
+        late = f"no destination took it within {self._deadline_s:g} s"
         return [
-            Overdue(batch.number, why, explain_refusals(self._volumes, batch, self._mode)) for batch in over
+            Overdue(
+                batch.number,
+                NEVER_ROOM if self._deadlines.is_barred(batch) else late,
+                explain_refusals(self._volumes, batch, self._mode),
+            )
+            for batch in over
         ]
 
     def next_s(self, now_s: float) -> float:

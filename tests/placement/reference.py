@@ -90,6 +90,8 @@ class Model:
 
     def end_of(self, batch):
         """Its own deadline, or that of the drought."""
+        if len(batch.barred) == len(self.volumes):
+            return -inf
         since = min(batch.since, self.dry) if self.none_works() else batch.since
         return inf if batch.roomless else since + self.deadline_s
 
@@ -114,7 +116,8 @@ class Model:
     def submit(self, number, size, files, now_s, home):
         self.batches[number] = SimpleNamespace(
             number=number, size=size, files=files, home=home, since=now_s, queued_s=now_s, at=None, moved=0,
-            victim=None, started=False, probe=False, taken=False, roomless=False, refused=set(), retry=inf,
+            victim=None, started=False, probe=False, taken=False, roomless=False, refused=set(), barred=set(),
+            retry=inf,
         )  # fmt: skip
 
     def assign(self, now_s):
@@ -130,7 +133,7 @@ class Model:
                 answer.append((batch.number, p, batch.victim, True))
         for batch in self.waiting():
             if now_s >= batch.retry:
-                batch.refused, batch.retry = set(), inf
+                batch.refused, batch.retry = set(batch.barred), inf
             p, at_home = self.chosen(batch)
             if p is not None:
                 self.move(batch, p, now_s)
@@ -138,7 +141,7 @@ class Model:
                 if not at_home:
                     self.turn = (p + 1) % len(self.volumes)
                 continue
-            if batch.refused and batch.retry == inf:
+            if batch.refused - batch.barred and batch.retry == inf:
                 batch.retry = now_s + 5.0
             for q in self.numbers():
                 room = self.volumes[q].room
@@ -180,7 +183,7 @@ class Model:
         self.dry = inf
         return True
 
-    def failed(self, number, now_s, of, no_room):
+    def failed(self, number, now_s, of, no_room, for_good):
         batch = self.batches.get(number)
         if batch is None or batch.at != of:
             return []
@@ -188,6 +191,7 @@ class Model:
         self.back(batch, now_s)
         if no_room:
             batch.refused |= {of}
+            batch.barred |= {of} if for_good else set()
             if probe and volume.trying:
                 volume.until, volume.trying = now_s, False
             return []

@@ -306,6 +306,29 @@ def test_a_refusal_is_remembered_from_the_last_place_on():
     assert [one.volume for one in story.placer.assign(1.0 + RETRY_S)] == [1]
 
 
+def test_who_was_refused_for_good_is_not_tried_there_again():
+    """However long it waits; the other volume may come back until the deadline."""
+    story = Story(Mode.FINISH, 0, 0, deadline_s=60.0)
+    batch = story.start(10, 0)
+    story.placer.volume_failed(1, 0.0, "gone")
+    story.placer.fail(batch, 0.0, of=0, reason="full", no_room=True, for_good=True)
+    assert [one.volume for one in story.placer.assign(RETRY_S)] == [1]
+    story.fail(batch, RETRY_S)
+    assert story.placer.assign(RETRY_S) == []
+    assert story.placer.next_s(RETRY_S) == RETRY_S + 2 * LATER_S
+    assert [one.volume for one in story.placer.assign(4 * RETRY_S)] == [1]
+
+
+def test_who_is_refused_for_good_everywhere_is_given_up_at_once():
+    """There is nothing to wait for, and the words say what was the matter."""
+    story = Story(Mode.FINISH, 0, deadline_s=60.0)
+    batch = story.start(10, 0)
+    story.placer.fail(batch, 1.0, of=0, reason="full", no_room=True, for_good=True)
+    assert story.placer.assign(1.0) == []
+    assert story.placer.next_s(1.0) == 1.0
+    assert story.placer.overdue(1.0) == [(batch, "no destination had room for all of it", ("full",))]
+
+
 def test_who_fails_waits_in_the_order_of_arrival():
     """Not in that of the failures."""
     story = Story(Mode.FINISH, 0, 0)

@@ -91,12 +91,13 @@ class Placements(RuleBasedStateMachine):
             if written:
                 self.answer(batch, p)
 
-    @rule(pick=PICK, no_room=st.booleans())
-    def fail(self, pick, no_room):
+    @rule(pick=PICK, no_room=st.booleans(), for_good=st.booleans())
+    def fail(self, pick, no_room, for_good):
         if self.begun:
             batch, p = self.begun[pick % len(self.begun)]
-            back = self.placer.fail(batch, self.now_s, of=p, reason="broken", no_room=no_room)
-            assert back == self.expect("failed", batch, self.now_s, p, no_room)
+            why = {"no_room": no_room, "for_good": for_good}
+            back = self.placer.fail(batch, self.now_s, of=p, reason="broken", **why)
+            assert back == self.expect("failed", batch, self.now_s, p, no_room, for_good)
 
     @rule(pick=PICK)
     def fail_partition(self, pick):

@@ -185,12 +185,12 @@ def _size_on(volume: Directory, path: SafePath) -> int | None:
 
 def _disk_bytes(directory: Path) -> int:
     """The room that the files below a directory take, as far as it can be read."""
-    found = 0
+    disk_bytes = 0
     for beneath, _, names in os.walk(directory):
         for name in names:
             with suppress(OSError):
-                found += (Path(beneath) / name).lstat().st_blocks * 512
-    return found
+                disk_bytes += (Path(beneath) / name).lstat().st_blocks * 512
+    return disk_bytes
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
@@ -265,18 +266,27 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
 
 
 def _check_room(plan: Frozen, volumes: Volumes) -> None:
-    """Raise LocalFault unless the missing files fit; look at the files in place only if that can matter."""
+    """Raise LocalFault unless the missing files fit; look at the files in place only if that can matter.
+
+    A file that comes in pieces is copied while they are there. How many files are at that at a time depends
+    on the run, so the smallest alone is counted twice, less what dead runs have left; a batch that does not
+    fit is refused when it arrives.
+    """
     free = volumes.free_bytes()
-    if free is None or plan.total_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
+    most_bytes = plan.total_bytes * (2 if plan.names_batches else 1)  # pieces of a file are a batch
+    if free is None or most_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
         return
-    missing_bytes = sum(
-        entry.size_bytes or 0
-        for entry in plan.entries()
-        if volumes.existing(entry.path) != (entry.file_bytes or 0)
-    )
-    if missing_bytes > free_bytes:
+    missing_bytes, joined_bytes = 0, inf
+    for entry in plan.entries():
+        if volumes.existing(entry.path) != (entry.file_bytes or 0):
+            missing_bytes += entry.size_bytes or 0
+            if entry.piece is not None:
+                joined_bytes = min(joined_bytes, entry.piece.file_bytes)
+    more_bytes = 0 if joined_bytes == inf else max(0, int(joined_bytes) - volumes.kept_bytes())
+    if missing_bytes + more_bytes > free_bytes:
+        joined = f", and {more_bytes:,} more while the pieces of a file are joined" if more_bytes else ""
         raise LocalFault(
-            f"the plan needs {missing_bytes:,} more bytes, and {join_roots(volumes.roots)} has room for "
-            f"{free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose "
+            f"the plan needs {missing_bytes:,} more bytes{joined}, and {join_roots(volumes.roots)} has room "
+            f"for {free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose "
             "another --to. Nothing was downloaded"
         )

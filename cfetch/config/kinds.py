@@ -131,8 +131,13 @@ def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
     """A whole number (int), or a share (float), which is written in per cent."""
 
     def read(raw: str) -> float:
-        share = raw.strip().removesuffix("%")
-        return _read_int(raw) if share == raw.strip() else min(_read_float(share) / 100, 1.0)
+        percent = raw.strip().removesuffix("%")
+        if percent == raw.strip():
+            return _read_int(raw)
+        share = _read_float(percent) / 100
+        if not 0 <= share <= 1:
+            raise ValueError(f"must be a number from {low} to {high}, or a share from 0% to 100%")
+        return share
 
     def show(value: float) -> str:
         return f"{_show_float(value * 100)}%" if isinstance(value, float) else str(value)

@@ -8,6 +8,7 @@ Read in this order::
     batches.py    cuts entries into batches: the manifest's own, or by a share of the bytes
     chooser.py    one choice: a cost for each volume, or the reason why it is no candidate
     ledger.py     the books: each batch, each volume's load, which volume may take which batch
+    deadlines.py  when a batch without a volume is given up
     placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
     places.py     how many downloads write to each volume at a time
 
@@ -23,7 +24,7 @@ Read in this order::
 When it fails: one failure opens a volume's breaker, its batches go to other volumes, and after a pause one
 small batch is tried there. A volume's load is always the sum of its unfinished batches, since every batch
 that leaves it is subtracted again. A batch without a place until ``--placement-deadline`` is given up with
-each volume's reason.
+each volume's reason. While no volume can store anything, that time runs for all batches together.
 
 Where to change: the comparison of volumes is ``choose`` in ``chooser.py``; the size of a batch is ``cut`` in
 ``batches.py``; the failures after which a volume is not used are in ``placer.py`` and ``cfetch/breaker.py``.

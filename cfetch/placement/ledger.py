@@ -33,7 +33,10 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class BatchState:
-    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index."""
+    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index.
+
+    ``refused``: volumes that have no room for it now, those among them that never will (``barred``) included.
+    """
 
     number: int
     size_bytes: int
@@ -46,11 +49,8 @@ class BatchState:
     volume: int | None = None
     placed: Placed | None = None
     refused: frozenset[int] = frozenset()
+    barred: frozenset[int] = frozenset()
     retry_s: float = inf
-
-    def is_over(self, now_s: float, deadline_s: float) -> bool:
-        """Whether the batch has been without a place for longer than the deadline."""
-        return now_s > self.since_s + deadline_s
 
 
 @dataclass(slots=True, eq=False)

@@ -20,6 +20,7 @@ import msgspec
 
 from cfetch.breaker import CLOSED, Position
 from cfetch.placement.chooser import Mode, VolumeState, choose
+from cfetch.placement.deadlines import Deadlines
 from cfetch.placement.ledger import (
     BatchState,
     Placed,
@@ -35,6 +36,7 @@ EVIDENCE = 3  # stragglers in a row: the source may be to blame for one or two
 RETRY_S = 5.0  # disk space does not become free within a second
 SMOOTHING = 0.3  # weight of the newest speed: the last two measurements have half of the weight
 
+NEVER_ROOM = "no destination had room for all of it"
 WHY = {Mode.FINISH: "done first there", Mode.COUNT: "fewest files there", Mode.ROUND_ROBIN: "its turn"}
 ARRIVAL = attrgetter("arrival")
 
@@ -71,14 +73,15 @@ class Placer:
     The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
     while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
     while the batch lacks only the room that other batches take. The first failure after ``note_progress``
-    restarts it. A batch whose deadline is over is never a probe: with the pauses of several volumes it would
-    never end.
+    restarts it. While no volume can store anything, all batches share one deadline (``deadlines.py``). A
+    batch whose deadline is over is never a probe: with the pauses of several volumes it would never end.
     """
 
     def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
         self._volumes = [VolumeBooks() for _ in range(volumes)]
         self._mode = mode
         self._deadline_s = deadline_s
+        self._deadlines = Deadlines(self._volumes, deadline_s)
         self._batches: dict[int, BatchState] = {}
         self._waiting: list[BatchState] = []  # in the order of arrival
         self._arrivals = 0
@@ -176,12 +179,12 @@ class Placer:
         waiting, self._waiting = self._waiting, []
         for batch in waiting:
             if now_s >= batch.retry_s:
-                batch.refused = frozenset()
+                batch.refused = batch.barred
                 batch.retry_s = inf
             chosen = self._choose(batch, known)
             if chosen is None:
                 self._waiting.append(batch)
-                if batch.refused:
+                if batch.refused != batch.barred:
                     batch.retry_s = min(batch.retry_s, now_s + RETRY_S)
                 if lacks_only_room(self._volumes, batch):
                     batch.since_s = inf
@@ -189,6 +192,8 @@ class Placer:
             self._queue(batch, chosen, now_s)
             known[chosen.volume] = self._volumes[chosen.volume].to_state()
             placed.append(chosen)
+        if self._waiting:
+            self._deadlines.look(now_s)
         return placed
 
     def _choose(self, batch: BatchState, known: list[VolumeState]) -> Placed | None:
@@ -229,6 +234,7 @@ class Placer:
         known = self._batches.get(batch)
         if known is not None and known.volume is not None:
             known.taken = True
+            self._deadlines.note_stored()
 
     def finish(self, batch: int, now_s: float, *, of: int) -> bool:  # noqa: ARG002
         """Note that volume ``of`` wrote the batch. False: the batch has moved, so discard these files."""
@@ -240,14 +246,17 @@ class Placer:
             volume.evidence = 0
         self._unload(volume.running[batch])
         del self._batches[batch]
+        self._deadlines.note_stored()
         return True
 
-    def fail(self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False) -> list[int]:
+    def fail(
+        self, batch: int, now_s: float, *, of: int, reason: str, no_room: bool = False, for_good: bool = False
+    ) -> list[int]:
         """Note that volume ``of`` could not write the batch, which waits again.
 
         Returns the queued batches that wait again because ``of`` is now out of use. ``no_room`` is no fault
-        of the volume: only this batch avoids it, until the batch has had no other place for ``RETRY_S``. The
-        failure of a batch that has left ``of`` before changes nothing.
+        of the volume: only this batch avoids it, until the batch has had no other place for ``RETRY_S``, or
+        ``for_good``. The failure of a batch that has left ``of`` before changes nothing.
         """
         volume = self._volumes[of]
         known = volume.running.get(batch) or volume.queued.get(batch)
@@ -258,6 +267,8 @@ class Placer:
         self._wait(known, now_s)
         if no_room:
             known.refused |= {of}
+            if for_good:
+                known.barred |= {of}
             if was_probe:
                 volume.breaker = volume.breaker.end_probe(now_s)
             return []
@@ -295,14 +306,22 @@ class Placer:
         self._unload(known)
 
     def overdue(self, now_s: float) -> list[Overdue]:
-        """Give up the waiting batches whose deadline is over. Call it after ``assign``."""
-        over = [batch for batch in self._waiting if batch.is_over(now_s, self._deadline_s)]
+        """Give up the waiting batches whose deadline is over or that each volume refuses for good.
+
+        Call it after ``assign``.
+        """
+        over = [batch for batch in self._waiting if now_s > self._deadlines.of(batch)]
         for batch in over:
             self._waiting.remove(batch)
             del self._batches[batch.number]
-        why = f"no destination took it within {self._deadline_s:g} s"
+        late = f"no destination took it within {self._deadline_s:g} s"
         return [
-            Overdue(batch.number, why, explain_refusals(self._volumes, batch, self._mode)) for batch in over
+            Overdue(
+                batch.number,
+                NEVER_ROOM if self._deadlines.is_barred(batch) else late,
+                explain_refusals(self._volumes, batch, self._mode),
+            )
+            for batch in over
         ]
 
     def next_s(self, now_s: float) -> float:
@@ -312,7 +331,7 @@ class Placer:
             if volume.breaker.position is Position.OPEN and self._candidate(index, now_s) is not None:
                 soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
-            over_s = nextafter(batch.since_s + self._deadline_s, inf)  # it is over only after the deadline
+            over_s = nextafter(self._deadlines.of(batch), inf)  # it is over only after the deadline
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
         return soonest
 
@@ -368,7 +387,7 @@ class Placer:
         return placed
 
     def _candidate(self, index: int, now_s: float) -> BatchState | None:
-        free = (batch for batch in self._waiting if not batch.is_over(now_s, self._deadline_s))
+        free = (batch for batch in self._waiting if now_s <= self._deadlines.of(batch))
         return find_probe(self._volumes, free, index, self._mode)
 
     def _leave_queue(self, batch: BatchState, now_s: float) -> int | None:

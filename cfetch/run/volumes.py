@@ -1,5 +1,6 @@
 """Opens the destinations of a run, stages parts in them, and makes the volumes that the pool writes to."""
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -80,6 +81,10 @@ class Volumes:
     def free_bytes(self) -> int | None:
         """The free space of all of them together; None: one of them has no known limit."""
         return None if self.stores else sum(volume.free_bytes() for volume in self.local)
+
+    def kept_bytes(self) -> int:
+        """The room that parts take, most of which dead runs of the same plan have left."""
+        return sum(_disk_bytes(state / ATTEMPTS) for state in self.states)
 
     def rooms(self) -> dict[str, int | None]:
         """The free space by volume; None: no known limit."""
@@ -176,6 +181,16 @@ def _size_on(volume: Directory, path: SafePath) -> int | None:
     with suppress(Blocked):  # the run reports that, file by file
         return volume.existing(path)
     return None
+
+
+def _disk_bytes(directory: Path) -> int:
+    """The room that the files below a directory take, as far as it can be read."""
+    disk_bytes = 0
+    for beneath, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                disk_bytes += (Path(beneath) / name).lstat().st_blocks * 512
+    return disk_bytes
 
 
 @contextmanager

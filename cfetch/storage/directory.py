@@ -31,6 +31,16 @@ _OBSTACLES = {
 }
 
 
+def _make(root: Path) -> None:
+    """Make a destination unless it is there. Raises OSError, VolumeFault."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:  # the file system makes no directories, as /proc does
+        raise VolumeFault(
+            f"cannot use {root} as a destination: no directory can be made there; name another one"
+        ) from None
+
+
 def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
     """The obstacle at this path; None if the fault is a fault of the machine."""
     what = _OBSTACLES.get(error.errno or 0)
@@ -68,7 +78,7 @@ class Directory:
         self.staging = Staging(root)
         try:
             self._made_root = not root.exists()  # if a mount is dead, even this fails
-            root.mkdir(parents=True, exist_ok=True)
+            _make(root)
             self._held = HeldDirectories(root, share=share)
             self.sources = Sources(root, self._held)
             self.records = BatchRecords(root, self._held, self.staging)

@@ -157,8 +157,9 @@ class DirectoryVolume:
         await self._publisher.wait_for_room()
 
     async def free_bytes(self) -> int | None:
-        """The free bytes as the file system states them."""
-        return await self._disk.look(self._volume.free_bytes)
+        """The free bytes as the file system states them, and those that parts of dead runs hold."""
+        free_bytes = await self._disk.look(self._volume.free_bytes)
+        return free_bytes + (0 if self._salvage is None else self._salvage.kept_bytes)
 
     @property
     def written_bytes(self) -> int | None:
@@ -244,6 +245,11 @@ class Salvage:
     def has_parts(self) -> bool:
         """Whether any part waits for its entry."""
         return bool(self._candidates)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of all parts that wait for their entries, which go on with them."""
+        return sum(_held_bytes(each) for candidates in self._candidates.values() for each in candidates)
 
     @property
     def begun_batches(self) -> Collection[str]:

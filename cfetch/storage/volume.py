@@ -265,7 +265,7 @@ class Volume(Protocol):
         """Wait while ``is_full``."""
 
     async def free_bytes(self) -> int | None:
-        """Bytes that may still be written; None: no limit is known."""
+        """Bytes that may still be written, or are held by parts of dead runs; None: no limit is known."""
 
     @property
     def written_bytes(self) -> int | None:

@@ -73,11 +73,12 @@ class Site:
 
 
 class Runner:
-    """Downloads the list; ``in_place``: what a dry run says; ``exit_code`` of the last run."""
+    """Downloads the list; ``in_place``: what a dry run says; ``exit_code`` and ``errors`` of the last run."""
 
     def __init__(self, site, folder):
         self.in_place = self.exit_code = 0
         self.summary: Any = None
+        self.errors: dict[str, str | None] = {}
         self.urls, self.to = folder / "urls.txt", folder / "to"
         self.urls.write_text("".join(f"{site.url}{name}\n" for name in NAMES))
 
@@ -88,6 +89,7 @@ class Runner:
         def note(event):
             if isinstance(event, EntryFinished):
                 ended[event.record.path] = event.record.status
+                self.errors[event.record.path] = event.record.error
 
         chosen = Settings(**{"to": (str(self.to),), "name_by": "url-path", **settings})
         with prepare(str(self.urls), chosen, env={}) as prepared:

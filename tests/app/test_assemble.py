@@ -11,7 +11,11 @@ import time
 
 import pytest
 
+from cfetch.app import download
+from cfetch.app.download import DISK_RESERVE_BYTES
 from cfetch.app.verify import open_verification
+from cfetch.errors import LocalFault
+from cfetch.storage.directory import Directory
 from tests.app.site import Runner
 
 PIECES = {"p/0": b"a" * 70_000, "p/1": b"b" * 1000, "p/2": b"a" * 70_000, "p/3": b""}
@@ -129,9 +133,45 @@ def test_a_disk_without_room_for_the_copy_keeps_the_pieces(site, fetch, monkeypa
     assert fetch.exit_code == 3
     assert not (fetch.to / "d/whole").exists()
     site.take_asked()
+    monkeypatch.setattr(Directory, "free_bytes", lambda _: DISK_RESERVE_BYTES + len(WHOLE))
     fetch()
     assert (fetch.to / "d/whole").read_bytes() == WHOLE
     assert "p/0" not in site.take_asked()
+
+
+def test_a_single_disk_that_cannot_hold_the_copy_is_told_of_before_the_first_byte(site, fetch, monkeypatch):
+    """The bytes of the file need their room twice while it is joined."""
+    monkeypatch.setattr(Directory, "free_bytes", lambda _: DISK_RESERVE_BYTES + 2 * len(WHOLE) - 1)
+    with pytest.raises(LocalFault, match=r"141,000 more bytes, and 141,000 more while the pieces of a file"):
+        fetch()
+    assert site.asked == []
+    monkeypatch.setattr(Directory, "free_bytes", lambda _: DISK_RESERVE_BYTES + 2 * len(WHOLE))
+    assert set(fetch().values()) == {"done"}
+    monkeypatch.setattr(Directory, "free_bytes", lambda _: 0)
+    assert set(fetch().values()) == {"skipped"}
+
+
+def test_volumes_that_cannot_hold_the_copy_are_not_begun_with(site, fetch, tmp_path, monkeypatch):
+    """Its batch is refused with the reason, and no piece is asked for; the other file is had."""
+    monkeypatch.setattr(download, "DISK_RESERVE_BYTES", 0)
+    monkeypatch.setattr(Directory, "free_bytes", lambda _: 2 * len(WHOLE))  # one percent is kept free
+    ended = fetch(to=(str(tmp_path / "v0"), str(tmp_path / "v1")))
+    assert (ended["d/whole"], ended["other"], fetch.exit_code) == ("failed", "done", 3)
+    assert site.take_asked() == {"d/0.bin": 200}
+    assert "141,000 bytes, and 141,000 more while its pieces are joined" in fetch.errors["d/whole"]
+
+
+def test_volumes_without_room_for_the_copy_are_each_tried_once(site, fetch, tmp_path, monkeypatch):
+    """Their disks state more room than there is, as with a quota: the pieces do not come again and again."""
+
+    def refuse(*_):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(shutil, "copyfileobj", refuse)
+    ended = fetch(to=(str(tmp_path / "v0"), str(tmp_path / "v1")))
+    assert (ended["d/whole"], ended["other"], fetch.exit_code) == ("failed", "done", 3)
+    assert [name for _, name, _ in site.asked].count("p/0") == 2
+    assert "no destination had room for all of it" in fetch.errors["d/whole"]
 
 
 def test_on_several_volumes_it_is_on_one(site, fetch, tmp_path):

@@ -93,6 +93,16 @@ def test_text_that_is_no_value_is_refused(key, text):
         KINDS[key].parse(text)
 
 
+@pytest.mark.parametrize("text", ["200%", "100.1%", "inf%"])
+def test_a_share_of_more_than_all_is_refused_by_its_range(text):
+    """It is a mistake, which would be taken for all of them; the whole is allowed."""
+    with pytest.raises(
+        ValueError, match=r"^must be a number from 0 to 1000000000, or a share from 0% to 100%$"
+    ):
+        KINDS["max_failures"].parse(text)
+    assert KINDS["max_failures"].parse("100%") == 1.0
+
+
 @pytest.mark.parametrize("text", ["true", "TRUE", "yes", "on", "1", " True "])
 def test_flag_is_read_from_the_usual_words(text):
     """The words of YAML, shells and people mean true; their opposites mean false."""

@@ -14,7 +14,7 @@ class Model:
     """Events are methods; what they return is what the placer has to return."""
 
     def __init__(self, rooms, mode, deadline_s):
-        self.mode, self.deadline_s, self.turn, self.moves = mode, deadline_s, 0, 0
+        self.mode, self.deadline_s, self.turn, self.moves, self.dry = mode, deadline_s, 0, 0, inf
         self.batches = {}
         self.volumes = [
             SimpleNamespace(room=room, speed=0.0, evidence=0, until=None, pauses=0, trying=False)
@@ -82,8 +82,21 @@ class Model:
         others = [q for q in self.numbers() if q != p and self.usable(q)]
         return [one for q in others for one in self.queued(q) if one.home != q and self.takes(p, one)]
 
+    def none_works(self):
+        return not any(
+            batch.at is not None and (batch.started or self.usable(batch.at))
+            for batch in self.batches.values()
+        )
+
+    def end_of(self, batch):
+        """Its own deadline, or that of the drought."""
+        if len(batch.barred) == len(self.volumes):
+            return -inf
+        since = min(batch.since, self.dry) if self.none_works() else batch.since
+        return inf if batch.roomless else since + self.deadline_s
+
     def over(self, batch, now_s):
-        return not batch.roomless and now_s > batch.since + self.deadline_s
+        return now_s > self.end_of(batch)
 
     def probe_for(self, p, now_s):
         if self.usable(p) or any(batch.probe for batch in self.at(p)):
@@ -94,7 +107,7 @@ class Model:
 
     def next_s(self, now_s):
         times = [self.volumes[p].until for p in self.numbers() if self.probe_for(p, now_s)]
-        times += [nextafter(one.since + self.deadline_s, inf) for one in self.waiting() if not one.roomless]
+        times += [nextafter(self.end_of(one), inf) for one in self.waiting()]
         times += [batch.retry for batch in self.waiting()]
         return max(now_s, min(times, default=inf))
 
@@ -103,7 +116,8 @@ class Model:
     def submit(self, number, size, files, now_s, home):
         self.batches[number] = SimpleNamespace(
             number=number, size=size, files=files, home=home, since=now_s, queued_s=now_s, at=None, moved=0,
-            victim=None, started=False, probe=False, taken=False, roomless=False, refused=set(), retry=inf,
+            victim=None, started=False, probe=False, taken=False, roomless=False, refused=set(), barred=set(),
+            retry=inf,
         )  # fmt: skip
 
     def assign(self, now_s):
@@ -119,7 +133,7 @@ class Model:
                 answer.append((batch.number, p, batch.victim, True))
         for batch in self.waiting():
             if now_s >= batch.retry:
-                batch.refused, batch.retry = set(), inf
+                batch.refused, batch.retry = set(batch.barred), inf
             p, at_home = self.chosen(batch)
             if p is not None:
                 self.move(batch, p, now_s)
@@ -127,12 +141,14 @@ class Model:
                 if not at_home:
                     self.turn = (p + 1) % len(self.volumes)
                 continue
-            if batch.refused and batch.retry == inf:
+            if batch.refused - batch.barred and batch.retry == inf:
                 batch.retry = now_s + 5.0
             for q in self.numbers():
                 room = self.volumes[q].room
                 if self.usable(q) and q not in batch.refused and (room is None or batch.size <= room):
                     batch.roomless = True
+        if self.waiting() and self.none_works():
+            self.dry = min(self.dry, now_s)
         return answer
 
     def begin(self, p, now_s):
@@ -164,9 +180,10 @@ class Model:
             volume = self.volumes[of]
             volume.until, volume.pauses, volume.trying, volume.evidence = None, 0, False, 0
         del self.batches[number]
+        self.dry = inf
         return True
 
-    def failed(self, number, now_s, of, no_room):
+    def failed(self, number, now_s, of, no_room, for_good):
         batch = self.batches.get(number)
         if batch is None or batch.at != of:
             return []
@@ -174,6 +191,7 @@ class Model:
         self.back(batch, now_s)
         if no_room:
             batch.refused |= {of}
+            batch.barred |= {of} if for_good else set()
             if probe and volume.trying:
                 volume.until, volume.trying = now_s, False
             return []
@@ -217,7 +235,7 @@ class Model:
 
     def taken(self, number):
         if number in self.batches and self.batches[number].at is not None:
-            self.batches[number].taken = True
+            self.batches[number].taken, self.dry = True, inf
 
     def cancel(self, number):
         batch = self.batches.pop(number, None)

@@ -306,6 +306,29 @@ def test_a_refusal_is_remembered_from_the_last_place_on():
     assert [one.volume for one in story.placer.assign(1.0 + RETRY_S)] == [1]
 
 
+def test_who_was_refused_for_good_is_not_tried_there_again():
+    """However long it waits; the other volume may come back until the deadline."""
+    story = Story(Mode.FINISH, 0, 0, deadline_s=60.0)
+    batch = story.start(10, 0)
+    story.placer.volume_failed(1, 0.0, "gone")
+    story.placer.fail(batch, 0.0, of=0, reason="full", no_room=True, for_good=True)
+    assert [one.volume for one in story.placer.assign(RETRY_S)] == [1]
+    story.fail(batch, RETRY_S)
+    assert story.placer.assign(RETRY_S) == []
+    assert story.placer.next_s(RETRY_S) == RETRY_S + 2 * LATER_S
+    assert [one.volume for one in story.placer.assign(4 * RETRY_S)] == [1]
+
+
+def test_who_is_refused_for_good_everywhere_is_given_up_at_once():
+    """There is nothing to wait for, and the words say what was the matter."""
+    story = Story(Mode.FINISH, 0, deadline_s=60.0)
+    batch = story.start(10, 0)
+    story.placer.fail(batch, 1.0, of=0, reason="full", no_room=True, for_good=True)
+    assert story.placer.assign(1.0) == []
+    assert story.placer.next_s(1.0) == 1.0
+    assert story.placer.overdue(1.0) == [(batch, "no destination had room for all of it", ("full",))]
+
+
 def test_who_fails_waits_in_the_order_of_arrival():
     """Not in that of the failures."""
     story = Story(Mode.FINISH, 0, 0)
@@ -452,6 +475,92 @@ def test_who_waited_long_for_room_takes_it():
     assert story.produce(50) == [None]
     assert story.placer.finish(0, 9.0, of=0)
     assert [one.batch for one in story.placer.assign(9.0)] == [1]
+
+
+# droughts
+
+
+def dry(*loads, deadline_s=5.0):
+    """A story in which all volumes failed at 0.0, and one batch waits since then."""
+    story = Story(Mode.FINISH, *loads, deadline_s=deadline_s)
+    for p in range(len(loads)):
+        story.placer.volume_failed(p, 0.0, f"P{p} is gone")
+    batch = story.tell(10, 0.0)
+    assert story.placer.assign(0.0) == []
+    return story, batch
+
+
+def test_who_arrives_in_a_drought_shares_its_deadline():
+    """Else each batch would wait for its own, one after the other: hours, of many batches."""
+    story, first = dry(0, 0)
+    second = story.tell(10, 4.0)
+    assert story.placer.overdue(5.0) == []
+    over = story.placer.overdue(nextafter(5.0, inf))
+    assert [one.batch for one in over] == [first, second]
+    third = story.tell(10, 6.0)
+    assert story.placer.assign(6.0) == []
+    assert story.placer.next_s(6.0) == 6.0
+    (gone,) = story.placer.overdue(6.0)
+    assert gone == (third, "no destination took it within 5 s", ("P0 is gone", "P1 is gone"))
+
+
+def test_volumes_without_room_are_a_drought_too():
+    """One is out of use, the other is full; a smaller batch that fits is placed all the same."""
+    story = Story(Mode.FINISH, 0, 0, deadline_s=5.0)
+    story.placer.set_room(0, 9)
+    story.placer.volume_failed(1, 0.0, "P1 is gone")
+    first = story.tell(10, 0.0)
+    assert story.placer.assign(0.0) == []
+    assert [one.batch for one in story.placer.overdue(5.1)] == [first]
+    large, small = story.tell(10, 6.0), story.tell(9, 6.0)
+    assert [(one.batch, one.volume) for one in story.placer.assign(6.0)] == [(small, 0)]
+    assert story.begin(0, 6.0).batch == small
+    assert story.placer.overdue(6.0) == []
+    assert story.placer.finish(small, 7.0, of=0)
+    story.placer.set_room(0, 0)
+    assert story.placer.assign(7.0)[0].probe
+    story.fail(large, 7.0)
+    assert story.placer.overdue(11.0) == []
+    assert [one.batch for one in story.placer.overdue(11.1)] == [large]
+
+
+def test_a_volume_that_comes_back_ends_the_drought():
+    """Later batches have all of their deadline, should it fail again."""
+    story, first = dry(0)
+    assert story.placer.assign(LATER_S)[0].probe
+    story.begin(0, LATER_S)
+    assert story.placer.finish(first, 4.0, of=0)
+    story.placer.volume_failed(0, 4.5, "gone again")
+    second = story.tell(10, 4.5)
+    assert story.placer.assign(4.5) == []
+    assert story.placer.overdue(9.5) == []
+    assert [one.batch for one in story.placer.overdue(9.6)] == [second]
+
+
+def test_a_part_that_is_durable_ends_the_drought():
+    """The volume takes bytes again, and a large batch needs long."""
+    story, first = dry(0)
+    story.placer.assign(LATER_S)
+    story.begin(0, LATER_S)
+    story.placer.note_progress(first)
+    second = story.tell(10, 5.0)
+    assert story.placer.assign(5.0) == []
+    story.fail(first, 5.5)
+    assert story.placer.overdue(10.0) == []
+    assert [one.batch for one in story.placer.overdue(10.1)] == [second]
+
+
+def test_while_a_volume_is_tried_each_batch_has_its_own_deadline():
+    """The one that arrives just then is not given up before it is known how the probe ends."""
+    story, _ = dry(0)
+    story.placer.assign(LATER_S)
+    story.begin(0, LATER_S)
+    second = story.tell(10, 4.0)
+    assert story.placer.assign(6.0) == []
+    assert story.placer.overdue(6.0) == []
+    assert story.placer.next_s(6.0) == nextafter(9.0, inf)
+    story.placer.volume_failed(0, 6.0, "gone again")
+    assert second in [one.batch for one in story.placer.overdue(6.0)]
 
 
 # evidence

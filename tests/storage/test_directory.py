@@ -4,10 +4,11 @@ import base64
 import errno
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import Blocked, LocalFault, VolumeFault
 from cfetch.manifest.entry import safe_path
 from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import Directory
@@ -44,6 +45,13 @@ def test_only_the_very_file_is_deleted(volume, root, tmp_path):
     assert volume.delete_exactly(path, volume.identify(path))
     assert not volume.delete_exactly(path, identity)
     assert not (root / "d").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc")
+def test_a_destination_where_no_directory_can_be_made_says_so():
+    """It was never there, so nothing has removed it."""
+    with pytest.raises(VolumeFault, match=r"/proc/nope/a as a destination: no directory can be made there;"):
+        Directory(Path("/proc/nope/a"))
 
 
 @pytest.mark.parametrize("act", [shutil.rmtree, lambda path: path.rename(path.with_name("moved"))])

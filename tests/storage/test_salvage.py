@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
-from cfetch.storage.directory_volume import Salvage
+from cfetch.storage.directory_volume import DirectoryVolume, Salvage
 from cfetch.storage.part import Part
 from cfetch.storage.resume import encode_note, note_for, part_name
 from cfetch.storage.staging import boot_id
@@ -103,3 +103,22 @@ def test_c92_a_small_part_is_gone_on_with_where_a_hash_will_prove_it(tmp_path, e
     assert outcome.tree == {"a": BODY}
     assert [request.range for request in outcome.transport.opens] == asked
     assert [p for p in (outcome.root / ".cfetch").rglob("*") if p.is_file()] == []
+
+
+def test_what_dead_runs_have_left_counts_as_free_until_it_is_gone_on_with(tmp_path):
+    """It takes the room already that its entry asks for once more."""
+    leave(tmp_path, 1, HASHED, 100)
+    volume = Directory(tmp_path, "attempts/i/0")
+    vars(volume)["free_bytes"] = lambda: 1000
+
+    async def main():
+        directory = DirectoryVolume(volume, durable=False)
+        before = await directory.free_bytes()
+        await directory.open()
+        opened = await directory.free_bytes()
+        part = directory.new_part(HASHED)
+        await directory.adopt_leftover(HASHED, part)
+        return before, opened, await directory.free_bytes()
+
+    assert asyncio.run(main()) == (1000, 1100, 1000)
+    volume.close()

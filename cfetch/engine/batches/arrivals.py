@@ -82,6 +82,8 @@ class Arrivals:
         batch.missing_bytes = sum(
             guess if entry.size_bytes is None else entry.size_bytes for entry in missing
         )
+        joined = {entry.path: entry.piece.file_bytes for entry in missing if entry.piece is not None}
+        batch.joined_bytes = sum(joined.values())
         self._next += 1  # only now: until the batch has arrived, the loop has something to wait for
         return batch
 

@@ -122,7 +122,8 @@ class Completion:
                 volume.withdraw_batch(staging.batch.id, parts)
             return
         if isinstance(error, VolumeFault) and self._watch.can_move(error):
-            self._watch.leave(staging, error)
+            # the bytes are copied to join pieces: without room for that, another download would be in vain
+            self._watch.leave(staging, error, for_good=staging.batch.joined_bytes > 0)
             return
         for transfer in staging.staged:
             if error is None:

@@ -145,7 +145,7 @@ class Rounds:
     async def _arrive(self) -> None:
         batch = await self._arrivals.next(self._watch.leave_all)
         self._stagings.batches[batch.number] = batch
-        size_bytes, files = batch.missing_bytes, len(batch.entries)
+        size_bytes, files = batch.missing_bytes + batch.joined_bytes, len(batch.entries)
         try:
             self._placer.submit(batch.number, size_bytes, files, self._clock.now(), home=batch.home)
         except Unplaceable as reason:

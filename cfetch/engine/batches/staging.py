@@ -13,7 +13,8 @@ class Batch:
 
     ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume,
     entries in whose place something else stands. ``settled`` entries need nothing more: they are in place, or
-    have failed; ``failed`` counts the latter.
+    have failed; ``failed`` counts the latter. ``joined_bytes``: the bytes of ``missing_bytes`` that come in
+    pieces, which are copied to make their files, so they need their room a second time.
     """
 
     __slots__ = (
@@ -24,6 +25,7 @@ class Batch:
         "failed",
         "home",
         "id",
+        "joined_bytes",
         "missing_bytes",
         "moves",
         "name",
@@ -47,6 +49,7 @@ class Batch:
         self.bytes = size_bytes
         self.home: int | None = None
         self.missing_bytes = 0
+        self.joined_bytes = 0
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []

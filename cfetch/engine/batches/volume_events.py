@@ -49,8 +49,9 @@ def volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
 def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
     """No volume takes a batch; the fault names the last reason of each volume."""
     said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
+    joined = f", and {batch.joined_bytes:,} more while its pieces are joined" if batch.joined_bytes else ""
     return VolumeFault(
-        f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes "
+        f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes{joined} "
         f"({'; '.join([why, *said])}); repair one of them and run the same command again"
     )
 

@@ -76,14 +76,15 @@ class VolumeWatch:
         for volume_index, path in staging.copies_elsewhere():
             self._volumes[volume_index].remove_older(path)
 
-    def leave(self, staging: Staging, fault: VolumeFault) -> None:
-        """Move a batch that the volume cannot take to another one."""
+    def leave(self, staging: Staging, fault: VolumeFault, *, for_good: bool = False) -> None:
+        """Move a batch that the volume cannot take to another one; ``for_good``: its room will not do."""
         if not self._blames_volume(fault):
             return
         volume_index, number = staging.volume_index, staging.batch.number
         before = self._placer.view(volume_index).breaker
         now_s = self._clock.now()
-        self._placer.fail(number, now_s, of=volume_index, reason=str(fault), no_room=fault.no_room)
+        reason, no_room = str(fault), fault.no_room
+        self._placer.fail(number, now_s, of=volume_index, reason=reason, no_room=no_room, for_good=for_good)
         self._stagings.withdraw(staging)
         if fault.no_room:
             self.health.note_full(volume_index)

@@ -358,6 +358,43 @@ def test_no_volume_at_all_ends_the_run_at_the_deadline_and_names_each(world):
     assert world.debris == []
 
 
+def test_many_batches_share_one_deadline_where_no_volume_takes_any(tmp_path):
+    """One is full, the other fails in mid-run: the rest of 30 batches is given up after one deadline."""
+    world = World(tmp_path, volumes=2)
+
+    def fill(world):
+        world.volumes[0].free_bytes = lambda: 0
+
+    def die(event):
+        if world.volumes[1].made == 10:
+            world.volumes[1].dead = True
+
+    world.run(*named(30, 1), before=fill, on=die, placement_deadline=20.0)
+    assert world.pool.fault is not None
+    assert world.pool.fault.exit_code == 3
+    assert all(f"{root}: " in str(world.pool.fault) for root in world.roots)
+    assert sorted(set(world.statuses.values())) == ["done", "failed"]
+    assert len(world.statuses) == 30
+    assert 20 < world.events[-1].t_s < 25
+
+
+def test_a_volume_that_comes_back_before_the_deadline_takes_the_rest(tmp_path):
+    """The same with one that fails for 15 of the 20 s: nothing is given up."""
+    world = World(tmp_path, volumes=2)
+
+    def fill(world):
+        world.volumes[0].free_bytes = lambda: 0
+
+    def come_and_go(event):
+        if world.volumes[1].made == 10 and event.t_s < 15:
+            world.volumes[1].dead = True
+        elif event.t_s > 15:
+            world.volumes[1].dead = False
+
+    world.run(*named(30, 1), before=fill, on=come_and_go, placement_deadline=20.0)
+    assert set(world.statuses.values()) == {"done"}
+
+
 def test_a_batch_that_no_volume_brings_to_an_end_is_given_up(world):
     """Each takes its bytes, so that the deadline begins anew, and gives it no name."""
 

@@ -267,6 +267,24 @@ async def test_the_root_of_a_server_without_a_slash(tmp_path):
         assert (ran.code, tree(tmp_path)) == (0, server.files)
 
 
+async def test_a_directory_whose_slash_is_lost_is_no_file(tmp_path):
+    """Its page would take the place of its files. Who removes the directory here says that it is a file."""
+    to = tmp_path / "to"
+    async with Index({"a": b"1", "d/1": b"1", "d/e/2": b"2"}) as server:
+        await sync(server.url, to)
+        server.files = {"a": b"1!", "d": b"the page of d"}
+        for words in ((), ("--dry-run",)):
+            ran, told = await sync(server.url, to, "--delete", "--max-delete", "9", *words)
+            assert ran.code == 2
+            assert "d is a file without a hash in the list, and a directory here" in (
+                told["refusal"] if words else ran.err
+            )
+        assert tree(to) == {"a": b"1", "d/1": b"1", "d/e/2": b"2"}
+        shutil.rmtree(to / "d")
+        ran, _ = await sync(server.url, to, "--delete", "--max-delete", "9")
+        assert (ran.code, tree(to)) == (0, {"a": b"1!", "d": b"the page of d"})
+
+
 async def test_a_mirror_that_cfetch_made(tmp_path):
     """Its own directory there is passed over, at the root only, and that is told."""
     async with Index({"a": b"1", ".cfetch/x": b"2", "d/.cfetch/y": b"3"}) as server:

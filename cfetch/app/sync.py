@@ -270,7 +270,16 @@ class PreparedSync:
     def _find_refusal(self) -> str | None:
         most = self._options.max_delete
         allowed = take_share(most, self._catalogue.count_own()) if isinstance(most, float) else most
-        if not self._deletes or self._gone <= allowed:
+        if not self._deletes:
+            return None
+        for file, own in self._catalogue.find_below_unproven():
+            directory = self._directories.get(own.volume)
+            if directory is not None and directory.identify(own.path) is not None:
+                return (
+                    f"{printable(file)} is a file without a hash in the list, and a directory here: it may "
+                    "be the page of that directory; if the source has made a file of it, remove what is here"
+                )
+        if self._gone <= allowed:
             return None
         return (
             f"{self._gone} files here are no longer in the source's list, and --max-delete allows {allowed}; "

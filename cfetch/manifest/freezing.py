@@ -44,6 +44,7 @@ def freeze(
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
     partial: str | None = None,
+    notes: Sequence[str] = (),
 ) -> Plan:
     """Validate a manifest and seal it in ``directory``.
 
@@ -60,6 +61,7 @@ def freeze(
         report: gets the line and the reason of each fault, if such rows are skipped.
         only: the paths of the entries that the plan is to have; they keep their ids. None is all.
         partial: as in ``Document``, if the way in which the manifest was fetched gives a reason.
+        notes: for the user, about the way in which it was fetched.
 
     Raises:
         ManifestError: the manifest has faults (all are named); nothing is left in ``directory``.
@@ -70,6 +72,7 @@ def freeze(
         manifest = Source(plain, name, fetch_chunk, own_url=own_url)
         reading = Reading(manifest, format, base_url, options=options, report=report)
         reading.document.partial = partial
+        reading.document.notes += notes
         return _freeze(
             reading,
             reading.faults,
@@ -84,12 +87,13 @@ def freeze(
 class Opened(NamedTuple):
     """A manifest as a seekable binary file; ``own_url`` is its address, if it comes from a server.
 
-    ``partial`` is as in ``Document``.
+    ``partial`` and ``notes`` are as in ``Document``.
     """
 
     file: BinaryIO
     own_url: str | None = None
     partial: str | None = None
+    notes: Sequence[str] = ()
 
 
 class Part(NamedTuple):
@@ -130,6 +134,7 @@ def freeze_parts(
                 report=report,
                 only=only,
                 partial=opened.partial,
+                notes=opened.notes,
             )
     several = _Several(parts, base_url, options, report)
     return _freeze(
@@ -176,7 +181,7 @@ class _Several:
             if first and reading.document.headers != document.headers:
                 self.faults.add(0, "its headers are not those of the manifests before it; give it by itself")
             document.headers = reading.document.headers
-            document.notes += [f"{part.name}: {note}" for note in reading.document.notes]
+            document.notes += [f"{part.name}: {note}" for note in (*opened.notes, *reading.document.notes)]
             document.partial = document.partial or opened.partial or reading.document.partial
             first = reading.rows
         self.faults.source = None

@@ -170,6 +170,17 @@ class Catalogue:
         parents = [str(parent) for parent in PurePosixPath(path).parents]
         return any(next(self._ask("SELECT 1 FROM listed WHERE path = ?", name), None) for name in parents)
 
+    def find_below_unproven(self) -> Iterator[tuple[str, Own]]:
+        """The files of ``find_gone`` above which a file without a version is listed, each after that file.
+
+        It may be their directory, whose name was listed without its slash.
+        """
+        query = "SELECT 1 FROM listed WHERE path = ? AND version IS NULL"
+        for own in self.find_gone():
+            for parent in map(str, PurePosixPath(own.path).parents):
+                if next(self._ask(query, parent), None) is not None:
+                    yield parent, own
+
     def find_own(self, path: SafePath) -> Own | None:
         """The file at a path, if it is the sync's own; this does not check that it is still there."""
         row = next(self._ask(f"{_OWN} AND path = ?", path), None)

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.errors import SourceError, UsageError
-from cfetch.manifest.formats.html_index import CUT, Page, is_directory_index, read_page
+from cfetch.manifest.formats.html_index import Page, is_directory_index, read_page
 from cfetch.manifest.source import HEAD_BYTES
 from cfetch.manifest.urls import UrlError, decode_last_segment
-from cfetch.run.listings import leads_away, make_transport
+from cfetch.run.listings import find_further_page, leads_away, make_transport
 from cfetch.secret import SecretUrl, printable
-from cfetch.wire.document import MAX_REPLY_BYTES, ask
+from cfetch.storage.files import STATE_NAME
+from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
 from cfetch.wire.http import Transport
 from cfetch.wire.network import Network
 
@@ -36,7 +37,7 @@ class _Directory(NamedTuple):
 
 
 class IndexTree:
-    """The files below ``place``, whose own page is ``page``."""
+    """The files below ``place``, whose own page is ``page``. ``notes`` are for the user."""
 
     def __init__(self, place: str, page: Page) -> None:
         self._place = place
@@ -44,6 +45,7 @@ class IndexTree:
         self._found = 0
         self._waiting: deque[_Directory] = deque()
         self._doubts: list[str] = []
+        self.notes: list[str] = []
 
     def list_files(self, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
         """Ask for all pages, and yield the ``url`` and the ``path`` of each file.
@@ -57,8 +59,9 @@ class IndexTree:
             try:
                 while self._waiting:
                     block = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
-                    pages = runner.run(self._ask_pages(block, transport, clock))
-                    for directory, page in zip(block, pages, strict=True):
+                    answers = runner.run(self._ask_all(block, transport, clock))
+                    for directory, answer in zip(block, answers, strict=True):
+                        page = self._read(directory, answer)  # not in the loop: a long page takes seconds
                         if isinstance(page, str):
                             self._doubts.append(f"the directory {printable(directory.path)}: {page}")
                         else:
@@ -74,8 +77,8 @@ class IndexTree:
 
     def _take(self, directory: _Directory, page: Page) -> Iterator[dict[str, object]]:
         """Yield the files of a page, and queue its directories. Raises UsageError."""
-        if page.is_cut:
-            self._doubts.append(f"{printable(directory.path) or 'the directory'}: {CUT}")
+        for doubt in page.doubts:
+            self._doubts.append(f"{printable(directory.path) or 'the directory'}: {doubt}")
         for _, name in page.files:
             row: dict[str, object] = {"url": f"{self._place}{directory.link}{name.removeprefix('./')}"}
             with suppress(UrlError):  # then the row has a fault, which says why
@@ -87,6 +90,11 @@ class IndexTree:
             except UrlError as error:
                 self._doubts.append(f"the directory {printable(directory.path + link)}: {error}")
                 continue
+            if path.casefold() == f"{STATE_NAME}/":
+                self.notes.append(
+                    f"{printable(path)} is left out: it is cfetch's own, as the source is a mirror"
+                )
+                continue
             self._found += 1
             if self._found > MOST_DIRECTORIES or path.count("/") > MOST_LEVELS:
                 raise UsageError(
@@ -96,18 +104,15 @@ class IndexTree:
                 )
             self._waiting.append(_Directory(directory.link + link, path))
 
-    async def _ask_pages(
-        self, block: Sequence[_Directory], transport: Transport, clock: Clock
-    ) -> list[Page | str]:
-        asked = (self._ask_page(directory, transport, clock) for directory in block)
+    async def _ask_all(self, block: Sequence[_Directory], transport: Transport, clock: Clock) -> list[Answer]:
+        asked = (self._ask(directory, transport, clock) for directory in block)
         return list(await asyncio.gather(*asked))
 
-    async def _ask_page(self, directory: _Directory, transport: Transport, clock: Clock) -> Page | str:
-        """Return the page of a directory, or why there is none. Raises UsageError: the server fails."""
-        url = SecretUrl(self._place + directory.link)
+    async def _ask(self, directory: _Directory, transport: Transport, clock: Clock) -> Answer:
+        """Ask for the page of a directory. Raises UsageError: the server fails."""
         try:
-            answer = await ask(
-                url,
+            return await ask(
+                SecretUrl(self._place + directory.link),
                 transport=transport,
                 clock=clock,
                 jitter=random.random,
@@ -115,12 +120,21 @@ class IndexTree:
                 max_bytes=MAX_REPLY_BYTES,
             )
         except SourceError as error:
-            raise UsageError(f"cannot list {url}: {error}") from None
+            raise UsageError(
+                f"cannot list the directory {printable(directory.path)} of {SecretUrl(self._place)}: {error}"
+            ) from None
+
+    def _read(self, directory: _Directory, answer: Answer) -> Page | str:
+        """Return the page of a directory, or why there is none."""
+        url = self._place + directory.link
         if answer.status in _REFUSALS:
             return f"its page is refused with HTTP {answer.status}"
-        if leads_away(url, answer.source):
+        if leads_away(SecretUrl(url), answer.source):
             return f"its server redirects to {answer.source}"
         text = answer.body.decode("utf-8", "replace")
         if not is_directory_index(text[:HEAD_BYTES]):
             return "it has a page of its own instead of a list of its files"
-        return read_page(text, url.reveal())
+        page = read_page(text, url)
+        if (doubt := find_further_page(answer.headers)) is not None:
+            page.doubts.append(doubt)
+        return page

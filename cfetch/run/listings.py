@@ -27,6 +27,7 @@ from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
 from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.judge import Headers
 from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
 
@@ -152,6 +153,16 @@ def leads_away(asked: SecretUrl, source: SecretUrl) -> bool:
     first, last = urlsplit(asked.reveal()), urlsplit(source.reveal())
     places = ((parts.hostname, parts.port, parts.path.rstrip("/")) for parts in (first, last))
     return len(set(places)) > 1 or first.query != last.query
+
+
+def find_further_page(headers: Headers) -> str | None:
+    """The reason why a document may go on elsewhere, by its header ``Link``; None: there is none."""
+    try:
+        if find_next_link(headers.getall("Link", [])) is not None:
+            return "the answer goes on: its header Link leads to a further page, which is left out"
+    except Refused as error:
+        return str(error)
+    return None
 
 
 def _read_page(listing: Listing, body: bytes) -> list[_Listed]:

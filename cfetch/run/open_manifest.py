@@ -29,12 +29,11 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.manifest.source import Source
 from cfetch.run.index_tree import IndexTree
-from cfetch.run.listings import find_listing, leads_away, list_files, make_transport
+from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files, make_transport
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
-from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import DIRECT, Network
 
 
@@ -70,6 +69,7 @@ def open_manifest(
             yield Opened(file)
         return
     own_url = partial = None
+    notes: list[str] = []
     with tempfile.TemporaryFile() as spool:
         try:
             clock, listing = clock or SystemClock(), None
@@ -84,6 +84,7 @@ def open_manifest(
                 if whole_tree and (tree := _find_tree(spool, own_url)) is not None:
                     _write_rows(spool, tree.list_files(clock, network))
                     partial = partial or tree.doubt
+                    notes = tree.notes
             else:
                 _write_rows(spool, (file.row for file in list_files(listing, clock, network)))
             spool.seek(0)
@@ -93,7 +94,7 @@ def open_manifest(
             raise LocalFault(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
-        yield Opened(spool, own_url, partial)
+        yield Opened(spool, own_url, partial, notes)
 
 
 def _find_tree(spool: BinaryIO, own_url: str) -> IndexTree | None:
@@ -135,11 +136,8 @@ def _find_document(manifest: str) -> SecretUrl:
 
 def _find_doubt(manifest: str, fetched: Fetched) -> str | None:
     """The reason why the document may lack files of its source; None: there is no such reason."""
-    try:
-        if find_next_link(fetched.headers.getall("Link", [])) is not None:
-            return "the answer goes on: its header Link leads to a further page, which is left out"
-    except SourceError as error:
-        return str(error)
+    if (doubt := find_further_page(fetched.headers)) is not None:
+        return doubt
     if is_url(manifest) and leads_away(SecretUrl(manifest), fetched.source):
         return f"its server redirects it to {fetched.source}, which may be another list; give the URL of that"
     return None

@@ -21,7 +21,7 @@ class Index(RecordingServer):
         super().__init__()
         self.files = files
         self.end = "</html>"
-        self.fields = ()
+        self.fields: tuple[str, ...] = ()
         self.place = ""
         self.refused = ()
 
@@ -165,6 +165,159 @@ async def test_a_directory_that_cannot_be_listed_deletes_nothing(tmp_path, page,
         assert (ran.code, tree(to)) == (0, {"a": b"1", "b": b"3", "d/x": b"2"})
         assert "files may be missing from the list: " in ran.err
         assert why in ran.err
+
+
+def page(links, before=""):
+    """A page of a directory as nginx makes it."""
+    return f"<html><title>Index of /</title>{before}<a href=../>../</a>{links}</html>".encode()
+
+
+def linked(form):
+    """The links of two files, of which only the first has an ordinary one."""
+    return f'<a href="/d/1">1</a> {form}'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '<a title="a>b" href="2">2</a>',
+        '<a data-href="#x" href="2">2</a>',
+        f'<a class="{"c " * 300}" href="2">2</a>',
+        '<a href  =  "2">2</a>',
+        '<a/href="2">2</a>',
+        "<a href=/d/%32>2</a>",
+        "<a href=/%64/2>2</a>",
+        "<base href=/><a href=d/2>2</a>",
+        "<!-- </html> --><a\nhref=2>2</a>",
+    ],
+)
+async def test_a_link_counts_however_it_is_written(tmp_path, form):
+    """What HTML and URLs allow: nothing is deleted that is still listed, and no doubt is raised."""
+    to = tmp_path / "to"
+    async with Index({"d/1": b"1", "d/2": b"2", "gone": b"3"}) as server:
+        await sync(server.url, to)
+        server.files = {"d/1": b"1", "d/2": b"2"}
+        server.files["d/"] = page(linked(form))
+        ran, document = await sync(server.url, to, "--delete", "--max-delete", "9")
+        assert (ran.code, document["sync"]["deleted"], "missing" in ran.err) == (0, 1, False), ran.err
+        assert tree(to) == {"d/1": b"1", "d/2": b"2"}
+
+
+@pytest.mark.parametrize(
+    ("links", "why"),
+    [
+        ("<a href=2?download=1>2</a>", "d/: the page links to http://127.0.0.1:{port}/…/2?<redacted 1 key>"),
+        ("<a href=2#x>2</a>", "/…/2, which may be a file or a part of the list"),
+        ("<a href=2?a=secret>2</a><a href=e/f>f</a>", "(and 1 more like it)"),
+        ("<a href=http://localhost:{port}/d/2>2</a>", "the page links to http://localhost:{port}/…/2,"),
+        ("<a href=https://cdn.example/d/2>2</a>", "the page links to https://cdn.example/…/2,"),
+        ("<a href=file2:x>2</a>", "the page links to file2:"),
+        ("<a href=//[x/2>2</a>", "which may be a file"),
+        ("<a href=?page=2>next</a>", "the page links to http://127.0.0.1:{port}/…/?<redacted 1 key>,"),
+        ("<a rel=next href=?q=2>next</a>", "says that a further page follows"),
+        ("<base href=/other/><a href=2>2</a>", "{port}/…/2, which may be a file"),
+        (f"<a title='{'x' * (1 << 20)}", "too long to read"),
+        ("<a href=2", "d/: the page is cut off"),
+        ("</html><a href=2>2</a><!-- </html> --", "d/: the page is cut off"),
+    ],
+)
+async def test_a_link_that_may_be_a_file_deletes_nothing(tmp_path, links, why):
+    """A file that is listed in a way that cfetch cannot use has not gone; the others are brought."""
+    to = tmp_path / "to"
+    async with Index({"d/1": b"1", "d/2": b"2", "gone": b"3"}) as server:
+        port = server.url.rsplit(":", 1)[1].strip("/")
+        await sync(server.url, to)
+        server.files = {"d/1": b"1!", "d/2": b"2", "d/": page(linked(links.replace("{port}", port)))}
+        refused, _ = await sync(server.url, to, "--delete", "--max-delete", "9")
+        assert (refused.code, why.replace("{port}", port) in refused.err) == (2, True), refused.err
+        assert "secret" not in refused.err
+        ran, _ = await sync(server.url, to)
+        assert (ran.code, tree(to)) == (0, {"d/1": b"1!", "d/2": b"2", "gone": b"3"})
+
+
+async def test_a_page_without_html_may_be_cut_off(tmp_path):
+    """Nobody can tell where it ends."""
+    async with Index({"d/1": b"1", "d/2": b"2"}) as server:
+        await sync(server.url, tmp_path)
+        server.files = {"d/1": b"1", "d/": b"<title>Index of /d/</title><pre><a href=1>1</a>\n"}
+        ran, _ = await sync(server.url, tmp_path, "--delete", "--max-delete", "9")
+        assert (ran.code, "d/: the page is cut off" in ran.err) == (2, True)
+
+
+async def test_a_directory_may_go_on_by_its_header(tmp_path):
+    """Of each page, not of the first only."""
+
+    class Paged(Index):
+        async def read_head(self, reader):
+            head = await super().read_head(reader)
+            self.fields = ("Link: </d/?2>; rel=next",) if head.startswith("GET /d/ ") else ()
+            return head
+
+    async with Paged({"a": b"1", "d/1": b"1"}) as server:
+        ran, _ = await sync(server.url, tmp_path)
+        assert (ran.code, tree(tmp_path)) == (0, {"a": b"1", "d/1": b"1"})
+        ran, _ = await sync(server.url, tmp_path, "--delete")
+        assert (ran.code, "d/: the answer goes on: its header Link" in ran.err) == (2, True)
+
+
+async def test_the_root_of_a_server_without_a_slash(tmp_path):
+    """Its files are found, with names that go on like its port."""
+    async with Index({"a": b"1", "8": b"2", "d/x": b"3"}) as server:
+        ran, _ = await sync(server.url.rstrip("/"), tmp_path, "--delete")
+        assert (ran.code, tree(tmp_path)) == (0, server.files)
+
+
+async def test_a_directory_whose_slash_is_lost_is_no_file(tmp_path):
+    """Its page would take the place of its files. Who removes the directory here says that it is a file."""
+    to = tmp_path / "to"
+    async with Index({"a": b"1", "d/1": b"1", "d/e/2": b"2"}) as server:
+        await sync(server.url, to)
+        server.files = {"a": b"1!", "d": b"the page of d"}
+        for words in ((), ("--dry-run",)):
+            ran, told = await sync(server.url, to, "--delete", "--max-delete", "9", *words)
+            assert ran.code == 2
+            assert "d is a file without a hash in the list, and a directory here" in (
+                told["refusal"] if words else ran.err
+            )
+        assert tree(to) == {"a": b"1", "d/1": b"1", "d/e/2": b"2"}
+        shutil.rmtree(to / "d")
+        ran, _ = await sync(server.url, to, "--delete", "--max-delete", "9")
+        assert (ran.code, tree(to)) == (0, {"a": b"1!", "d": b"the page of d"})
+
+
+async def test_a_mirror_that_cfetch_made(tmp_path):
+    """Its own directory there is passed over, at the root only, and that is told."""
+    async with Index({"a": b"1", ".cfetch/x": b"2", "d/.cfetch/y": b"3"}) as server:
+        ran, _ = await sync(server.url, tmp_path / "to", "--delete")
+        assert (ran.code, tree(tmp_path / "to").keys()) == (0, {"a"}), ran.err
+        assert (tmp_path / "to/d/.cfetch/y").read_bytes() == b"3"
+        assert ".cfetch/ is left out" in ran.err
+        assert not any("GET /.cfetch/" in head for head in server.heads)
+
+
+async def test_an_error_names_its_directory(tmp_path):
+    """Not only the server."""
+
+    class Failing(Index):
+        async def converse(self, reader, writer):
+            await self.read_head(reader)
+            body = self.list_directory("") if len(self.heads) == 1 else b""
+            writer.write(reply(body, status="200 OK" if body else "501 No", length=True))
+
+    async with Failing({"a": b"1", "d e/1": b"1"}) as server:
+        ran, _ = await sync(server.url, tmp_path)
+        assert (ran.code, "cannot list the directory d e/ of http://127.0.0.1" in ran.err) == (2, True)
+
+
+async def test_names_in_several_encodings(tmp_path):
+    """A raw space is encoded, and a file or directory that is linked twice counts once."""
+    links = "<a href='d e/'>x</a> <a href=d%20%65/>x</a> <a href=a>a</a> <a href=%61>a</a> <a href=./a>a</a>"
+    async with Index({"a": b"1", "d e/ü": b"2"}) as server:
+        server.files[""] = page(links)
+        server.list_directory = lambda name: page(links if not name else "<a href='ü'>ü</a>")
+        ran, document = await sync(server.url, tmp_path, "--delete")
+        assert (ran.code, counts(document)) == (0, (2, 0, 0)), ran.err
+        assert tree(tmp_path) == {"a": b"1", "d e/ü": b"2"}
 
 
 async def test_a_directory_within_itself_is_an_error(tmp_path):

@@ -145,6 +145,7 @@ DATAVERSE = {"status": "OK", "totalCount": 2, "data": [{"dataFile": {"id": 1, "f
         ("2020-01-01 00:00:00  1 a\n  PRE d/\n", BASE, True),
         (INDEX.format("<a href=a.bin>"), BASE, False),
         (INDEX.format("<a href=a.bin>").replace("</html>", ""), BASE, True),
+        (INDEX.format("<a href=a.bin><a href=b.bin?x=1>"), BASE, True),
         (MAP.format("<loc>https://h.example/a</loc>"), BASE, False),
         (MAP.format("<loc>https://h.example/a</loc>").replace("</urlset>", ""), BASE, True),
     ],

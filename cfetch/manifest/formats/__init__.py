@@ -20,7 +20,8 @@ and goes on; if it cannot go on, it raises ``BrokenDocumentError``.
     stac.py  croissant.py
     datapackage.py  ro_crate.py
     huggingface_tree.py                 the tree of a repository
-    html_index.py  sitemap.py           a web server's listing of a directory; sitemaps
+    html_index.py  html_links.py        a web server's listing of a directory; the links of a page
+    sitemap.py                          sitemaps
     not_lists.py                        files that are no lists: their kinds, and advice for each
     sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
 

@@ -1,0 +1,71 @@
+"""The links of an HTML page as its tags state them. The standard library's tolerant parser reads the tags.
+
+What it cannot read is told: it must not look like a page with fewer links. The parser looks again at a tag
+that has not ended whenever more text comes, so the text comes in pieces and a tag has a greatest length.
+"""
+
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+CUT = "the page is cut off: it does not end with </html>"
+_LONG = "the page has a tag or a script that is too long to read"
+_NEXT = "the page says that a further page follows it"
+_PIECE_CHARS = 1 << 16
+_MOST_UNREAD_CHARS = 1 << 20  # of scripts and images within a page; the worst takes two seconds
+
+
+class Links(NamedTuple):
+    """``targets`` are as written, each with the number of its line; ``base`` is that of ``<base href>``.
+
+    ``doubts`` are reasons why links may be missing.
+    """
+
+    targets: list[tuple[int, str]]
+    base: str
+    doubts: list[str]
+
+
+def read_links(text: str) -> Links:
+    """Read all links of a page."""
+    parser = _Parser()
+    for begin in range(0, len(text), _PIECE_CHARS):
+        parser.feed(text[begin : begin + _PIECE_CHARS])
+        if len(parser.rawdata) > _MOST_UNREAD_CHARS:
+            break
+    reasons = (
+        (_LONG, len(parser.rawdata) > _MOST_UNREAD_CHARS),
+        (CUT, "<" in parser.rawdata or not parser.has_ended),
+        (_NEXT, parser.has_next),
+    )
+    return Links(parser.targets, parser.base or "", [reason for reason, holds in reasons if holds])
+
+
+class _Parser(HTMLParser):
+    """``has_ended``: there was ``</html>``, and no link after it; a text within the page may have its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[tuple[int, str]] = []
+        self.base: str | None = None
+        self.has_ended = self.has_next = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("a", "base", "link"):
+            return
+        values = dict(reversed(attrs))  # the first of several counts
+        link = (values.get("href") or "").strip()
+        if tag != "base" and "next" in (values.get("rel") or "").lower().split():
+            self.has_next = True
+        if tag == "base" and self.base is None and link:
+            self.base = link
+        elif tag == "a" and link:
+            self.targets.append((self.getpos()[0], link))
+            self.has_ended = False
+
+    def handle_endtag(self, tag: str) -> None:
+        self.has_ended = self.has_ended or tag == "html"
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:  # noqa: ARG002 - the parser's
+        """Pass over ``<![…>`` as HTML says; the parser's own method raises an error for unknown words."""
+        end = self.rawdata.find(">", i)
+        return end + 1 if end >= 0 else -1

@@ -212,12 +212,14 @@ class Evidence:
     def accelerates(self, slot: int) -> bool:
         """Whether bytes come clearly faster than over the long window, as in TCP's slow start.
 
-        One piece after a silence is no sign of that: an attempt that brings one piece a second crawls.
+        One piece after a silence is no sign of that: an attempt that brings one piece a second crawls. Of
+        bytes that have flowed for less than two short windows, the later half is compared with all.
         """
-        (lately, _), (before, _) = self._back(INSTANT_S), self._back(SHORT_S)
+        window_s = min(INSTANT_S, (self._times[-1] - float(self._facts[9, slot])) / 2)
+        (lately, _), (before, _) = self._back(window_s), self._back(SHORT_S)
         if self._ring[lately, slot] == self._ring[before, slot]:
             return False
-        return float(self.rate_bps(INSTANT_S)[slot]) > GROWS * float(self.rate_bps(LONG_S)[slot])
+        return float(self.rate_bps(window_s)[slot]) > GROWS * float(self.rate_bps(LONG_S)[slot])
 
     def paces(self) -> list[tuple[float, ...] | None]:
         """The present pace of each slot over three windows, 1 being normal; None while it is not known."""

@@ -52,6 +52,20 @@ def test_a_piece_after_a_silence_is_no_slow_start():
     assert evidence.accelerates(slot)
 
 
+@pytest.mark.parametrize(
+    ("until_s", "rises"), [(0.6, True), (0.7, True), (0.8, True), (0.6, False), (0.7, False)]
+)
+def test_slow_start_is_seen_soon_after_the_first_byte(until_s, rises):
+    """Round trips of 150 ms, each with twice the bytes of the one before; the first byte came after 0.3 s."""
+
+    def came(now_s):
+        trips = max(0.0, now_s - 0.3) / 0.15
+        return 10_000 * (2**trips - 1 if rises else trips)
+
+    evidence, slot = watched(came, until_s, first_s=0.3, size=262_144)
+    assert evidence.accelerates(slot) is rises
+
+
 def test_the_first_look_of_a_run_tells_a_rate():
     """Nothing had come when the first attempt began."""
     evidence = Evidence()

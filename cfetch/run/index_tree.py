@@ -5,28 +5,26 @@ deep or too wide is an error. If the page of a directory cannot be had, the list
 """
 
 import asyncio
-import random
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from cfetch.clock import Clock
-from cfetch.errors import SourceError, UsageError
+from cfetch.errors import UsageError
 from cfetch.manifest.formats.html_index import Page, is_directory_index, read_page
 from cfetch.manifest.source import HEAD_BYTES
 from cfetch.manifest.urls import UrlError, decode_last_segment
-from cfetch.run.listings import find_further_page, leads_away, make_transport
+from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away, make_transport
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import STATE_NAME
-from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
+from cfetch.wire.document import Answer
 from cfetch.wire.http import Transport
 from cfetch.wire.network import Network
 
 MOST_DIRECTORIES = 100_000  # some 30 MiB of names
 MOST_LEVELS = 64
 AT_ONCE = 8  # pages; a server makes each anew from its disk
-_REFUSALS = frozenset({401, 403, 404, 410})
 
 
 class _Directory(NamedTuple):
@@ -110,24 +108,13 @@ class IndexTree:
 
     async def _ask(self, directory: _Directory, transport: Transport, clock: Clock) -> Answer:
         """Ask for the page of a directory. Raises UsageError: the server fails."""
-        try:
-            return await ask(
-                SecretUrl(self._place + directory.link),
-                transport=transport,
-                clock=clock,
-                jitter=random.random,
-                expected=_REFUSALS,
-                max_bytes=MAX_REPLY_BYTES,
-            )
-        except SourceError as error:
-            raise UsageError(
-                f"cannot list the directory {printable(directory.path)} of {SecretUrl(self._place)}: {error}"
-            ) from None
+        what = f"the directory {printable(directory.path)} of {SecretUrl(self._place)}"
+        return await ask_list(what, SecretUrl(self._place + directory.link), transport, clock)
 
     def _read(self, directory: _Directory, answer: Answer) -> Page | str:
         """Return the page of a directory, or why there is none."""
         url = self._place + directory.link
-        if answer.status in _REFUSALS:
+        if answer.status in REFUSALS:
             return f"its page is refused with HTTP {answer.status}"
         if leads_away(SecretUrl(url), answer.source):
             return f"its server redirects to {answer.source}"

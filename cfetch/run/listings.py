@@ -33,7 +33,7 @@ from cfetch.wire.network import Network
 
 CONNECT_TIMEOUT_S = 10.0
 MOST_IDLE_PAGES = 100  # consecutive pages without a file; a hub puts up to 1,000 entries on a page
-_REFUSALS = frozenset({401, 403, 404})
+REFUSALS = frozenset({401, 403, 404, 410})
 _CAUSES = {  # by the value of the header X-Error-Code
     "GatedRepo": "access to it has to be asked for on its page; then set HF_TOKEN",
     "RevisionNotFound": "it has no such revision",
@@ -115,21 +115,30 @@ async def make_transport(network: Network) -> HttpTransport:
     return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
 
 
-async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, clock: Clock) -> Answer:
-    """Ask for a page of a listing. Raises UsageError."""
-    shown = printable(listing.store)
+async def ask_list(what: str, url: SecretUrl, transport: Transport, clock: Clock) -> Answer:
+    """Ask for a page of a list, which errors name as ``what``; one of ``REFUSALS`` is an answer too.
+
+    Raises:
+        UsageError: it cannot be had.
+    """
     try:
-        answer = await ask(
+        return await ask(
             url,
             transport=transport,
             clock=clock,
             jitter=random.random,
-            expected=_REFUSALS,
+            expected=REFUSALS,
             max_bytes=MAX_REPLY_BYTES,
         )
     except SourceError as error:
-        raise UsageError(f"cannot list {shown}: {error}") from None
-    if answer.status not in _REFUSALS:
+        raise UsageError(f"cannot list {what}: {error}") from None
+
+
+async def _ask_page(listing: Listing, url: SecretUrl, transport: Transport, clock: Clock) -> Answer:
+    """Ask for a page of a listing. Raises UsageError."""
+    shown = printable(listing.store)
+    answer = await ask_list(shown, url, transport, clock)
+    if answer.status not in REFUSALS:
         _refuse_other_place(shown, url, answer)
         return answer
     code = next(iter(answer.headers.getall("X-Error-Code", [])), "")

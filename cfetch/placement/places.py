@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 RESERVE = 1  # one waiting attempt, so that the volume never waits for the network
 IS_SLOW = 0.5  # waiting attempts on average; with fewer places a volume stays slow, as its reserve waits
-
-
 PERIOD_S = 0.5  # the time over which waiting attempts are averaged; not shorter than between two rounds
 
 

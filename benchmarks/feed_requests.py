@@ -7,7 +7,10 @@ the same on every machine. Then leaves split once more, and the readers go on: w
 With ``--server`` the same 64 readers read the real feed server over loopback, in real time; it waits for a
 round trip before each answer.
 
-    python benchmarks/feed_requests.py [--rtt-ms 20] [--entries 100] [--limit 20] [--server]
+With ``--leaves N`` one reader looks at N live ranges in which nothing is new: the processor time of such a
+round, apart from that of requests, and its virtual seconds at that round trip.
+
+    python benchmarks/feed_requests.py [--rtt-ms 20] [--entries 100] [--limit 20] [--server] [--leaves N]
 """
 
 import argparse
@@ -17,6 +20,7 @@ import json
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -26,13 +30,17 @@ from aiohttp import web
 
 from cfetch.clock import SystemClock, VirtualClock, run_virtual
 from cfetch.feed.cache import RouteCache
-from cfetch.feed.ranges import ALL_KEYS, KeyRange
+from cfetch.feed.checkpoint import Checkpoint
+from cfetch.feed.lineage import grow_lineage
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
 from cfetch.feed.reader import Reader
+from cfetch.feed.route import Token
 from cfetch.feed.server.handler import feed_app
 from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.tree_publisher import TreePublisher
+from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from tests.feed.http_world import source_of
 from tests.feed.simulator import SimulatedFeed, SimulatedSource
 
@@ -182,6 +190,69 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
     }
 
 
+class QuietSource:
+    """A feed of ``leaves`` live ranges that have all split from one, without any entry."""
+
+    def __init__(self, leaves: int, clock: VirtualClock, rtt_s: float, reads_at_once: int) -> None:
+        self.reads_at_once = reads_at_once
+        self._clock, self._rtt_s = clock, rtt_s
+        depth = (leaves - 1).bit_length()
+        self._spans = {
+            f"{level}.{number}": Span(level, level) for level in range(depth) for number in range(1 << level)
+        }
+        step = ALL_KEYS.high // leaves
+        edges = [*(number * step for number in range(leaves)), ALL_KEYS.high]
+        ranges = []
+        for number in range(leaves):
+            above = frozenset(f"{level}.{number >> (depth - level)}" for level in range(depth))
+            ranges.append(Range(f"{depth}.{number}", KeyRange(edges[number], edges[number + 1]), above))
+        self._listing = Ranges(FeedId("http://feed", "f"), '"1"', tuple(ranges))
+
+    def checkpoint(self) -> Checkpoint:
+        """A reader's position when it has read all."""
+        lineage = grow_lineage(None, self._listing, self._spans)
+        tokens = (Token(leaf.keys, Position(leaf.id, lineage.first_lsn(leaf.id))) for leaf in lineage.live)
+        return Checkpoint(lineage, ALL_KEYS, tuple(tokens))
+
+    async def ranges(self, etag: str | None) -> Ranges | NotModified:
+        """All leaves."""
+        return NotModified() if etag == self._listing.etag else self._listing
+
+    async def info(self, of: str, via: str) -> Span | Gone:
+        """What a closed range owned; any live one knows it."""
+        return self._spans[of] if via else Gone(Why.RANGE_GONE)
+
+    async def read(
+        self, _via: str, _position: Position, _keys: KeyRange, _limit: int
+    ) -> Page | Gone | NotModified:
+        """Nothing."""
+        if self._rtt_s:
+            await self._clock.sleep(self._rtt_s)
+        return NotModified()
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def look_once(reader: Reader) -> None:
+    """A round over all ranges."""
+    is_over = False
+    while not is_over:
+        await reader.steps()
+        is_over = reader.is_at_end
+
+
+async def measure_idle_round(leaves: int, rtt_s: float, reads_at_once: int) -> tuple[float, float]:
+    """The processor time and the virtual seconds of a round in which nothing is new."""
+    clock = VirtualClock()
+    source = QuietSource(leaves, clock, rtt_s, reads_at_once)
+    reader = Reader(source, RouteCache(clock), clock, source.checkpoint())
+    await look_once(reader)  # the indexes of the lineage are made now
+    began_s, began_cpu_s = clock.monotonic(), time.process_time()
+    await look_once(reader)
+    return time.process_time() - began_cpu_s, clock.monotonic() - began_s
+
+
 def main() -> None:
     """Measure with and without the cache, and print both as JSON."""
     parser = argparse.ArgumentParser(
@@ -191,7 +262,14 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=100, help="of each range while it was live")
     parser.add_argument("--limit", type=int, default=20, help="changes a page")
     parser.add_argument("--server", action="store_true", help="over HTTP, in real time")
+    parser.add_argument("--leaves", type=int, help="an idle round over so many live ranges")
     given = parser.parse_args()
+    if given.leaves:
+        for at_once in (1, 16):
+            cpu_s = min(run_virtual(measure_idle_round(given.leaves, 0.0, at_once))[0] for _ in range(3))
+            _, wall_s = run_virtual(measure_idle_round(given.leaves, given.rtt_ms / 1000, at_once))
+            print(json.dumps({"leaves": given.leaves, "at_once": at_once, "cpu_s": cpu_s, "wall_s": wall_s}))
+        return
     if given.server:
         for enabled in (False, True):
             with tempfile.TemporaryDirectory() as directory:

@@ -23,7 +23,7 @@ from cfetch.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import EVERY_S, MOST_ORDERS_BYTES, NONCE_BYTES, Beat, Channel, HubAddress, make_proof
 from cfetch.hub.registry import TaskRegistry
-from cfetch.hub.server import open_hub
+from cfetch.hub.server import HubPlace, open_hub
 from cfetch.secret import SecretText
 from cfetch.shares.task import MOST_SHOWN, SHOWN
 from cfetch.straggler.merged import Sample
@@ -107,7 +107,9 @@ def main() -> None:
     args = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
-    with open_hub(TaskRegistry(StragglerConfig(), 2 * args.tasks), "127.0.0.1", SystemClock()) as hub:
+    with open_hub(
+        TaskRegistry(StragglerConfig(), 2 * args.tasks), HubPlace("127.0.0.1"), SystemClock()
+    ) as hub:
         key = hub.address.key.reveal()
         process = spawn.Process(
             target=all_tasks, args=(hub.address.host, hub.address.port, key, args.tasks, theirs)

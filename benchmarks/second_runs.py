@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from cfetch.bench.child import clean_environment
 from cfetch.bench.compare import CFETCH
 
 LIMIT_S = 900.0
@@ -154,7 +155,7 @@ def main() -> None:
 def _measure_complete(log: Log, outer: Path, args: argparse.Namespace) -> None:
     urls, first = outer / "urls.txt", outer / "first"
     began_s = time.monotonic()
-    subprocess.run(_commands(urls, first)["cfetch"], check=True, timeout=LIMIT_S)
+    subprocess.run(_commands(urls, first)["cfetch"], check=True, timeout=LIMIT_S, env=clean_environment())
     print(f"first run of cfetch: {args.files:,} files in {time.monotonic() - began_s:.1f} s")
     log.take()
     print(f"\n{'complete set, again':26} {'wall':>8} {'requests':>9} {'bodies':>7}")
@@ -163,7 +164,9 @@ def _measure_complete(log: Log, outer: Path, args: argparse.Namespace) -> None:
         own = name.startswith("cfetch")
         _place(first, to, own=own)
         began_s = time.monotonic()
-        subprocess.run(words, check=False, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            words, check=False, timeout=LIMIT_S, stderr=subprocess.DEVNULL, env=clean_environment()
+        )
         wall_s = time.monotonic() - began_s
         requests, bodies = log.take()
         print(f"{name:26} {wall_s:7.2f}s {requests:9,} {bodies.total():7,}", flush=True)
@@ -180,14 +183,16 @@ def _measure_interrupted(log: Log, outer: Path, args: argparse.Namespace) -> Non
         if "check" in name:
             continue
         to = outer / "to"
-        child = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=clean_environment())
         while child.poll() is None and len(_count_whole(to, args.size)) < args.files // 2:
             time.sleep(0.05)
         child.send_signal(signal.SIGINT)
         child.wait(LIMIT_S)
         whole = _count_whole(to, args.size)
         log.take()
-        subprocess.run(words, check=False, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            words, check=False, timeout=LIMIT_S, stderr=subprocess.DEVNULL, env=clean_environment()
+        )
         _, bodies = log.take()
         again = sum(bodies[name] for name in whole)
         at_end = len(_count_whole(to, args.size))

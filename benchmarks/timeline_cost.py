@@ -133,14 +133,7 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
                 network=plan._network,
                 refresher=lambda _: None,
             )
-            frame = Frame(
-                engine,
-                plan.plan,
-                [to],
-                settings,
-                SystemClock(),
-                confirm_volumes=lambda _: None,
-            )
+            frame = Frame(engine, plan.plan, [to], settings, SystemClock())
             summary = frame.go(Nobody(), MetricsFile(Path(f"{to}.jsonl")), lambda _: None)
         else:
             found = plan.run(lambda _: None)

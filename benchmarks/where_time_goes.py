@@ -11,6 +11,7 @@ Usage::
 """
 
 import argparse
+import atexit
 import json
 import os
 import signal
@@ -84,13 +85,14 @@ def measure_here(words: list[str], result: Path) -> None:
     sampler = Sampler()
     from cfetch.cli.app import main
 
-    sys.argv = ["cfetch", *words]
-    try:
-        main()
-    finally:
+    @atexit.register  # the command ends the process
+    def write_down() -> None:
         sampler.stop()
         cpu_s = time.process_time()
         result.write_text(json.dumps([cpu_s, sampler.parts, sampler.places]))
+
+    sys.argv = ["cfetch", *words]
+    main()
 
 
 def main() -> None:

@@ -1,5 +1,8 @@
 """cfetch downloads a very large set of files, whole, verified and without stragglers.
 
+``import cfetch`` offers the names of ``__all__``; docs/python.md shows them at work. Each is imported when it
+is used first. They are stable: a later version may add to them, and other modules may change at any time.
+
 The package is a house of rooms, a folder each. The docstring of a room's ``__init__.py`` says what the room
 is for, in which order to read its files, what holds when it fails, and where to change what.
 docs/architecture.md shows how the rooms fit together and which way an entry takes through them.
@@ -13,5 +16,80 @@ What all rooms share lies beside them:
     breaker.py    keeps work away from a failing host or volume (a value)
 """
 
+TYPE_CHECKING = False  # type checkers take it for the name of typing, whose import takes 10 ms
+if TYPE_CHECKING:
+    from cfetch.api.downloads import download, download_async, get, get_async, read_manifest
+    from cfetch.api.entry import Entry
+    from cfetch.api.notebook import NotebookBar
+    from cfetch.api.recorded import read_metrics, read_settings
+    from cfetch.config.settings import Settings
+    from cfetch.errors import (
+        CfetchError,
+        ConfigError,
+        Held,
+        Incomplete,
+        LocalFault,
+        ManifestError,
+        UsageError,
+    )
+    from cfetch.events import EntryFinished, Event, Progress, RunFinished, RunStarted, StragglerCancelled
+    from cfetch.records import FileRecord, Summary
+
 __version__ = "0.1.0"
-__all__ = ["__version__"]
+__all__ = [
+    "CfetchError",
+    "ConfigError",
+    "Entry",
+    "EntryFinished",
+    "Event",
+    "FileRecord",
+    "Held",
+    "Incomplete",
+    "LocalFault",
+    "ManifestError",
+    "NotebookBar",
+    "Progress",
+    "RunFinished",
+    "RunStarted",
+    "Settings",
+    "StragglerCancelled",
+    "Summary",
+    "UsageError",
+    "__version__",
+    "download",
+    "download_async",
+    "get",
+    "get_async",
+    "read_manifest",
+    "read_metrics",
+    "read_settings",
+]
+
+_HOMES = {
+    "api.downloads": ("download", "download_async", "get", "get_async", "read_manifest"),
+    "api.entry": ("Entry",),
+    "api.notebook": ("NotebookBar",),
+    "api.recorded": ("read_metrics", "read_settings"),
+    "config.settings": ("Settings",),
+    "errors": (
+        "CfetchError", "ConfigError", "Held", "Incomplete", "LocalFault", "ManifestError", "UsageError",
+    ),
+    "events": ("EntryFinished", "Event", "Progress", "RunFinished", "RunStarted", "StragglerCancelled"),
+    "records": ("FileRecord", "Summary"),
+}  # fmt: skip
+"""Module below ``cfetch`` -> the public names that are imported from it."""
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is used first (PEP 562)."""
+    from importlib import import_module
+
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"cfetch.{module}"), name)
+            return value
+    raise AttributeError(f"module 'cfetch' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -35,14 +35,19 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
     opened: int = 0
     until_s: float = 0.0
 
-    def fail(self, now_s: float, *, threshold: int = THRESHOLD) -> "Breaker":
-        """Count a failure of work that was let through. ``threshold`` failures in a row open the breaker."""
+    def fail(
+        self, now_s: float, *, threshold: int = THRESHOLD, longest_s: float = LONGEST_PAUSE_S
+    ) -> "Breaker":
+        """Count a failure of work that was let through. ``threshold`` failures in a row open the breaker.
+
+        ``longest_s`` bounds the pause.
+        """
         match self.position:
             case Position.CLOSED if self.failures + 1 < threshold:
                 return Breaker(failures=self.failures + 1)
             case Position.OPEN:
                 return self
-        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self.opened, 16))
+        pause_s = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(self.opened, 16))
         return Breaker(Position.OPEN, self.failures + 1, self.opened + 1, now_s + pause_s)
 
     def opens_s(self, now_s: float) -> float:

@@ -20,16 +20,21 @@ The type says whose fault the error is, whether a retry can help, and the exit c
     │   └── Corrupt                 arrived whole, but its hash or size is wrong
     ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
     ├── HeldBack                its batch's     per entry       exit 1: another file of the batch failed
+    ├── Incomplete              a run's         for Python      files are missing at its end; has its summary
     ├── DeadlinePassed          nobody's        ends the run    exit 1: what is not in place is the next run's
     ├── LocalFault              this machine's  ends the run    exit 3
-    │   └── VolumeFault             one volume's    its batches go to another, where there is one
+    │   ├── VolumeFault             one volume's    its batches go to another, where there is one
+    │   └── NewerRecord             the timeline's  a newer version of cfetch has written a record of it
     ├── Held                    another run's   ends the run    exit 4: a live run has the plan
     └── Interrupted             a person or a supervisor        exit 130, 143
 
 Anything else that escapes is a bug in cfetch: exit 70.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from cfetch.records import Summary
 
 
 class CfetchError(Exception):
@@ -182,6 +187,17 @@ class Blocked(CfetchError):
     kind = "blocked"
 
 
+class Incomplete(CfetchError):
+    """A run that Python code asked for ended, and files are missing. ``summary`` says which, and why."""
+
+    exit_code = 1
+    kind = "incomplete"
+
+    def __init__(self, message: str, summary: "Summary") -> None:
+        super().__init__(message)
+        self.summary = summary
+
+
 class DeadlinePassed(CfetchError):
     """The time that the caller gave the run is over. Parts stay for the next one."""
 
@@ -202,6 +218,10 @@ class VolumeFault(LocalFault):
     def __init__(self, message: str, *, no_room: bool = False) -> None:
         super().__init__(message)
         self.no_room = no_room
+
+
+class NewerRecord(LocalFault):
+    """A newer version of cfetch has written a record of the timeline; this version leaves it alone."""
 
 
 class HeldBack(CfetchError):

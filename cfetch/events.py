@@ -49,7 +49,10 @@ class BaselineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt under way. ``expected_s`` is the limit after which it counts as a straggler, where known."""
+    """An attempt under way. ``expected_s`` is the limit after which it counts as a straggler, where known.
+
+    ``is_spared``: it is not cancelled, however slow it is.
+    """
 
     id: int
     path: str
@@ -62,6 +65,7 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     state: State
     executor: str | None = None
+    is_spared: bool = False
 
 
 class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +101,8 @@ class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
 
 class Progress(Event, frozen=True, kw_only=True):
     """The run's numbers, a few times a second.
+
+    ``bytes_active``: held of entries that have not ended, also while they wait for a try or to be published.
 
     ``bytes_adopted`` come from parts of an earlier run; the other byte counts include them. ``volumes`` is
     empty for a single volume without batches. ``executors`` are the executors of a cluster that report. With
@@ -239,13 +245,15 @@ class PlanWaiting(Event, frozen=True, kw_only=True):
 class HostPaused(Event, frozen=True, kw_only=True):
     """Nothing starts at ``host`` for ``pause_s`` seconds: it throttles, or fails again and again.
 
-    ``is_failing``: the host fails again and again, and its breaker has opened.
+    ``is_failing``: the host fails again and again, and its breaker has opened. ``is_certain``: the host has
+    asked for the pause, and so it concerns all processes of the run.
     """
 
     host: str
     pause_s: float
     reason: str
     is_failing: bool = False
+    is_certain: bool = False
 
 
 class BreakerClosed(Event, frozen=True, kw_only=True):

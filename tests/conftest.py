@@ -1,6 +1,7 @@
 """What all rooms' tests share: the hypothesis profile, and how tests are shared out."""
 
 import compileall
+import gc
 import os
 import signal
 import subprocess
@@ -26,18 +27,35 @@ TOGETHER = {  # what shares a server that takes seconds to start
     "tests/spark/": "spark",
     "tests/tuning/test_tune.py": "spark",
     "tests/feed/backends/test_kinesis.py": "kinesis",
+    "tests/report/page/test_browser.py": "chromium",
 }
+
+APART = (  # none uses that session, and the process that has it has most to do
+    "tests/spark/frames/test_shards.py",
+    "tests/spark/tables/test_chunks.py",
+    "tests/spark/tables/test_store.py",
+    "tests/spark/test_scale.py",
+    "tests/spark/test_session.py::test_the_verb_makes_a_session_of_its_own",
+    "tests/spark/test_session.py::test_what_spark_submit_was_given_goes_first",
+    "tests/spark/test_task.py",
+)
 
 
 class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
-    """All tests that use Spark go to one process, which has one JVM; elsewhere each function is a unit.
+    """All tests that use one Spark session go to one process; elsewhere each function is a unit.
 
     xdist's own groups are lost under pytest 9.2 (pytest-xdist #1386).
     """
 
     def _split_scope(self, nodeid):
-        groups = (group for start, group in TOGETHER.items() if nodeid.startswith(start))
+        known = {} if nodeid.startswith(APART) else TOGETHER
+        groups = (group for start, group in known.items() if nodeid.startswith(start))
         return next(groups, nodeid.partition("[")[0])
+
+
+def pytest_collection_finish():
+    """Keep ten thousand tests out of the collector's sight, which else looks at them in each full turn."""
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers(config):

@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None)
 _Popen = subprocess.Popen
 _signature = inspect.signature(_Popen._execute_child)  # type: ignore[attr-defined]
 _PLAIN = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "start_new_session": False,
-          "process_group": -1, "uid": None, "gid": None, "gids": None, "umask": -1}  # fmt: skip
+          "process_group": -1, "uid": None, "gid": None, "gids": None}  # fmt: skip
 
 
 class WarmPopen(_Popen[Any]):
@@ -55,7 +55,8 @@ class WarmPopen(_Popen[Any]):
             return
         ends = [bound[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         streams = [number if end == -1 else end for number, end in enumerate(ends)]
-        order = {"words": words[2:], "cwd": os.path.abspath(bound["cwd"] or "."), "env": environment}
+        place = os.path.abspath(bound["cwd"] or ".")
+        order = {"words": words[2:], "cwd": place, "env": environment, "umask": bound["umask"]}
         self.pid = _kitchen().fork(order, streams)
         self._child_created = True
         names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -159,6 +160,8 @@ def _begin(order: dict[str, Any]) -> None:
     """Make of a forked process what a new interpreter is."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(order["cwd"])
+    if order["umask"] >= 0:
+        os.umask(order["umask"])
     os.environ.clear()
     os.environ.update(order["env"])
     time.tzset()

@@ -1,6 +1,7 @@
 """The use cases, a file each: what a verb of the command line does, without its flags and its printing.
 
     download.py          prepares a plan; the one place where rooms are wired
+    room.py              the space that a plan needs, against the space of its volumes
     frozen_lists.py      freezes the lists of which the plan is made
     prepared.py          puts a prepared plan on the timeline, and runs it
     engine_plan.py       a frozen manifest in the form that each engine takes
@@ -9,6 +10,9 @@
     plans.py             the timeline for people: list, show, roll back, clean, archive
     sync.py              makes directories like a source with a list: fetches changes, deletes gone files
     follow.py            keeps a directory in step with a feed: one removable plan after another
+    feed_plans.py        brings the changes of a feed by these plans, and deletes within a bound
+    follow_status.py     how far a follower is behind its feed
+    follow_check.py      compares the files here with a feed, and changes nothing
     tune.py              replays past runs and chooses the best straggler options
     verify.py            hashes trees again and compares them with their manifest, both ways
     manifest_build.py    a manifest from a list of URLs or a directory

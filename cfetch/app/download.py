@@ -1,29 +1,30 @@
 """The main use case, and the one place where the rooms are wired together.
 
-``prepare`` reads and validates the manifest and freezes it into a plan, ``prepare_entries`` does so with
-entries of a feed, and ``prepare_planned`` finds a plan that is on the timeline already. Each yields a
-``Prepared``, which has ``run``. One listener gets everything that happens as events; the summary is made
-from the same events.
+``prepare`` reads and validates the manifest and freezes it into a plan, ``prepare_document`` does so with a
+manifest that is open already, ``prepare_entries`` with entries of a feed, and ``prepare_planned`` finds a
+plan that is on the timeline. Each yields a ``Prepared``, which has ``run``. One listener gets everything that
+happens as events; the summary is made from the same events.
 """
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from math import inf
 from pathlib import Path
+from typing import BinaryIO
 
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
 from cfetch.app.engines import check_for_spark
 from cfetch.app.frozen_lists import freeze_lists
-from cfetch.app.prepared import ORIGIN_NAME, Origin, Prepared, join_roots, read_origin
+from cfetch.app.prepared import ORIGIN_NAME, Origin, Prepared, read_origin
+from cfetch.app.room import fit_to_room
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, LocalFault, UsageError
-from cfetch.manifest.entries import Frozen
+from cfetch.errors import ConfigError, UsageError
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
-from cfetch.manifest.freezing import Part, freeze_entries
+from cfetch.manifest.freezing import Opened, Part, freeze_entries
 from cfetch.run.directories import is_shared, own_directory, places, timeline
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers, aim_repository_token, note_unmet_hosts
@@ -41,8 +42,6 @@ from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.timeline.states import Action, Entry, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing
 from cfetch.wire.network import make_network
-
-DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 
 
 @contextmanager
@@ -130,7 +129,7 @@ def _make_prepared(
     is_scheduled: bool = False,
 ) -> Prepared:
     """Do the last steps, which all ways of preparing share. Raises ConfigError, LocalFault."""
-    _check_room(plan.frozen, volumes)
+    settings = fit_to_room(plan.frozen, volumes, settings)
     if plan.here is not None and not plan.frozen.more_hosts:
         plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
     # the user's headers are for the plan's only host, if the settings name none
@@ -167,6 +166,39 @@ def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
 
 
 @contextmanager
+def prepare_document(
+    file: BinaryIO,
+    name: str,
+    settings: Settings,
+    *,
+    env: Mapping[str, str],
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Prepared]:
+    """Prepare a plan of the manifest in a seekable ``file``, called ``name``. Raises as ``prepare``."""
+    clock = SystemClock()
+    instant = new_instant(clock.wall(), secrets.token_hex(2))
+    destinations = places(settings)
+    with ExitStack() as stack:
+        settings = _fit_descriptors(settings, len(destinations.roots))
+        volumes = _open_volumes(stack, settings)
+        frozen = freeze_lists(
+            stack,
+            [Part(name, lambda: nullcontext(Opened(file)))],
+            notes=(),
+            name=name,
+            directory=own_directory(stack, destinations.state, instant),
+            fetch_chunk=None,
+            progress=progress,
+            settings=settings,
+            env=env,
+            clock=clock,
+        )
+        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
+        origin = Origin(manifest=name)
+        yield _make_prepared(stack, instant, frozen_here(frozen), volumes, settings, api, env, clock, origin)
+
+
+@contextmanager
 def prepare_entries(
     entries: Iterable[ManifestEntry], name: str, settings: Settings, *, env: Mapping[str, str], clock: Clock
 ) -> Iterator[Prepared]:
@@ -184,7 +216,8 @@ def prepare_entries(
 
 
 def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
-    volumes = Volumes(places(settings).roots, write_timeout_s=settings.write_timeout)
+    where = places(settings)
+    volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
     stack.callback(volumes.close)
     return volumes
 
@@ -194,7 +227,7 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
     if manifest == "-" or is_elsewhere(manifest):
         return False
     path, is_spark = Path(manifest), settings.engine == "spark"
-    if path.is_dir() and is_spark:
+    if is_spark and os.path.isdir(path):
         shown = shown_name(manifest)
         if settings.failed_from:
             raise ConfigError(f"failed_from is for one manifest, and {shown} is a directory; name one in it")
@@ -202,8 +235,9 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
     if not is_spark or settings.failed_from:
         return False
     from cfetch.spark.prepare.large import is_large
+    from cfetch.spark.session import count_local_slots
 
-    return is_large(path)
+    return is_large(path, count_local_slots(settings.spark_master or "local[*]"))
 
 
 @contextmanager
@@ -263,30 +297,3 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
         if sorted(record.destinations) != sorted(map(str, places(settings).roots)):
             return printable(", ".join(record.destinations), 1000)
     return ""
-
-
-def _check_room(plan: Frozen, volumes: Volumes) -> None:
-    """Raise LocalFault unless the missing files fit; look at the files in place only if that can matter.
-
-    A file that comes in pieces is copied while they are there. How many files are at that at a time depends
-    on the run, so the smallest alone is counted twice, less what dead runs have left; a batch that does not
-    fit is refused when it arrives.
-    """
-    free = volumes.free_bytes()
-    most_bytes = plan.total_bytes * (2 if plan.names_batches else 1)  # pieces of a file are a batch
-    if free is None or most_bytes <= (free_bytes := max(0, free - DISK_RESERVE_BYTES)):
-        return
-    missing_bytes, joined_bytes = 0, inf
-    for entry in plan.entries():
-        if volumes.existing(entry.path) != (entry.file_bytes or 0):
-            missing_bytes += entry.size_bytes or 0
-            if entry.piece is not None:
-                joined_bytes = min(joined_bytes, entry.piece.file_bytes)
-    more_bytes = 0 if joined_bytes == inf else max(0, int(joined_bytes) - volumes.kept_bytes())
-    if missing_bytes + more_bytes > free_bytes:
-        joined = f", and {more_bytes:,} more while the pieces of a file are joined" if more_bytes else ""
-        raise LocalFault(
-            f"the plan needs {missing_bytes:,} more bytes{joined}, and {join_roots(volumes.roots)} has room "
-            f"for {free_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose "
-            "another --to. Nothing was downloaded"
-        )

@@ -7,55 +7,64 @@ replaces it. The journal (``feed/journal``) is written in an order that lets a f
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from cfetch.app.download import prepare_entries
-from cfetch.app.plans import archive_plans, list_plans, roll_back_plan
+from cfetch.app.feed_plans import FeedPlans
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import (
-    Blocked,
     CfetchError,
+    CheckpointExpired,
     ConfigError,
+    FeedReplaced,
+    HostileFeed,
     Interrupted,
     LocalFault,
     Refused,
     SourceError,
     Transient,
-    UsageError,
 )
-from cfetch.events import EntryFinished, Event, Listener, fan_out
-from cfetch.feed.backends.opening import open_feed
+from cfetch.events import Listener
+from cfetch.feed.backends.opening import find_host, open_feed
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
-from cfetch.feed.delete_limit import DeleteLimit
-from cfetch.feed.journal import STEP, Journal, Step, locate_journal
+from cfetch.feed.journal import Journal, Step, locate_journal
+from cfetch.feed.link_hosts import LinkHosts
+from cfetch.feed.path_filter import PathFilter
+from cfetch.feed.ranges import key_of
 from cfetch.feed.reader import Reader
+from cfetch.feed.snapshot import Snapshot
 from cfetch.feed.source import Change, FeedSource
 from cfetch.feed.steps import Round, keep_latest, plan_rounds
 from cfetch.feed.tally import FollowTally
-from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.entry import SafePath
 from cfetch.records import Summary
+from cfetch.report.follow_text import end_text, idle_text, moved_text, resync_text, step_text
+from cfetch.report.telemetry import span_listener
 from cfetch.run.directories import places
 from cfetch.run.signals import listen
-from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
-from cfetch.storage.files import STATE_NAME
-from cfetch.storage.tree import ReadOnlyTree
 from cfetch.wire.network import Network, make_network
 
 STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hundred bytes of memory
 STEP_BYTES = 4 << 30  # a checkpoint every minute or so
+STEP_S = 10.0  # and what has been read by then is brought: pages may be slow
 STEP_ROW_BYTES = 32 << 20  # rows with many long mirrors or headers
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
+RESYNC = (
+    "with --resync, the same command compares the files here with the feed as it is now, and fetches those "
+    "that differ"
+)
 ENCODE = msgspec.msgpack.Encoder().encode
 PENDING_S = 60.0  # pause after which pending changes are tried again
+NONSENSE_S = 600.0  # a feed may contradict itself for so long: servers behind a balancer are being updated
 LAG_S = 300.0  # at the end of the feed, an archive may lag behind by this much
 
 T = TypeVar("T")
@@ -66,7 +75,10 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ``delete``: delete files that the source has deleted, at most ``max_delete`` of them within an hour (a
     float is a share of the files in place). ``once``: end when nothing is new. Without ``route_cache``, each
-    read asks for the lineage.
+    read asks for the lineage. ``allow_hosts``: hosts besides the feed's own that its links may name.
+
+    ``resync``: forget the position, and compare all files here with the feed first. ``paths``: those of the
+    feed that are taken; the others are left alone.
     """
 
     versions: Literal["all", "latest"] = "latest"
@@ -75,6 +87,9 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     once: bool = False
     poll_s: float = 5.0
     route_cache: bool = True
+    allow_hosts: tuple[str, ...] = ()
+    resync: bool = False
+    paths: PathFilter = PathFilter()
 
 
 class Followed(NamedTuple):
@@ -105,16 +120,27 @@ def follow(
     if (settings.header or settings.bearer_env) and not settings.header_host:
         raise ConfigError("header or bearer_env is given; say which hosts may have it: --header-host HOST")
     clock = clock or SystemClock()
+    network = make_network(settings.network, env)
+    asked: set[str] = set()  # addresses of the feed
     where = places(settings)
+    if options.resync and options.delete and feed.startswith("kinesis://"):
+        raise ConfigError(
+            "a stream keeps changes for days, and does not name older files: give --resync without --delete"
+        )
     if options.delete and len(where.directories) < len(where.roots):
         raise ConfigError("--delete is for directories; nothing is deleted in an object store")
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(locate_journal(where.state, feed, where.roots)))
         runner = stack.enter_context(asyncio.Runner())
-        source = runner.run(_open_source(feed, make_network(settings.network, env), clock))
+        source = runner.run(_open_source(feed, msgspec.structs.replace(network, addresses=asked), clock))
         stack.callback(lambda: runner.run(source.close()))
-        plans = _Plans(journal, settings, env, dashboard, clock, DeleteLimit(options.max_delete))
+        hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
+        plans = FeedPlans(journal, settings, env, dashboard, clock, hosts, options.max_delete)
         plans.clear_up()
+        if options.resync:
+            journal.begin_resync()
+        if journal.keep_filter(options.paths):
+            emit_line("feed: other paths are taken than before")
         stack.callback(plans.archive)
         return _Follower(source, journal, plans, options, emit_line, clock, runner).run()
 
@@ -128,7 +154,7 @@ class _Follower:
         self,
         source: FeedSource,
         journal: Journal,
-        plans: "_Plans",
+        plans: FeedPlans,
         options: FollowOptions,
         emit_line: Callable[[str], None],
         clock: Clock,
@@ -140,7 +166,7 @@ class _Follower:
         self._options = options
         self._emit_line = emit_line
         self._clock = clock
-        self._cache = RouteCache(clock, enabled=options.route_cache)
+        self._cache = RouteCache(clock, enabled=options.route_cache, listener=span_listener())
         self._reader: Reader | None = None
         self._pending: dict[SafePath, Change] = {}
         self._tally = FollowTally()
@@ -156,8 +182,13 @@ class _Follower:
         with listen(self._stop.end):
             try:
                 self._follow_steps()
+            except (CheckpointExpired, FeedReplaced) as ended:
+                error = type(ended)(f"{ended}; {RESYNC}")
             except CfetchError as ended:
                 error = ended
+        if error is not None and not isinstance(error, Interrupted):
+            with suppress(LocalFault):  # perhaps the disk is the error
+                self._journal.note_error(str(error), self._clock.wall())
         reader, counts = self._reader, self._cache.counts
         feed = Summary.Feed(
             entries=self._tally.upserts,
@@ -169,33 +200,59 @@ class _Follower:
         )
         elapsed_s = self._clock.monotonic() - self._began_s
         waiting = list(self._pending)
-        return Followed(self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed), error)
+        summary = self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed)
+        if error is None or isinstance(error, Interrupted):  # the command names any other error
+            is_stopped = summary.exit_code > 1
+            self._emit_line(end_text(feed.entries, feed.deletes, len(waiting), is_stopped=is_stopped))
+        return Followed(summary, error)
 
     def _follow_steps(self) -> None:
-        goes_on = self._begin()
+        goes_on, is_idle = self._begin(), False
+        if goes_on and self._journal.is_resyncing():
+            goes_on = self._resync()
         while goes_on:
             changes, is_over = self._retry_until_reachable(self._gather)
             again = self._take_due(is_last=is_over and not changes)
             assert self._reader is not None
             checkpoint = self._reader.checkpoint(tuple(self._pending.values()))
             if changes or again:
+                is_idle = False
+                self._tell_step(changes)
                 goes_on = self._apply(self._journal.begin(self._plan_rounds(again, changes), checkpoint))
                 continue
             if checkpoint != self._kept:  # ranges have split, or pages without changes were passed
                 self._journal.keep(checkpoint)
                 self._kept = checkpoint
+            if self._reader.is_at_end:
+                self._journal.note_in_step(self._clock.wall())
+            if is_over and self._plans.shortage:
+                raise LocalFault(self._plans.shortage)
             if is_over:
                 return
+            if not is_idle:
+                self._emit_line(idle_text(self._options.poll_s, len(self._pending)))
+                is_idle = True
             self._stop.run(self._wait)
+
+    def _tell_step(self, changes: Sequence[Change]) -> None:
+        deletes = sum(change.entry is None for change in changes)
+        if changes:
+            applies = self._options.delete
+            self._emit_line(step_text(len(changes) - deletes, deletes, applies_deletes=applies))
 
     def _begin(self) -> bool:
         """Finish the step of a follower that died, then read the checkpoint. Return whether to go on."""
         step = self._journal.read_unfinished()
         if step is not None:
             self._pending = {change.path: change for change in step.checkpoint.pending}
+            self._retry_until_reachable(self._ask_feed)  # its address decides what its links may lead to
             if not self._apply(step):
                 return False
-        checkpoint = self._journal.checkpoint()
+        if self._journal.is_resyncing():
+            with Snapshot(self._journal.snapshot) as snapshot:
+                checkpoint = snapshot.checkpoint()
+        else:
+            checkpoint = self._journal.checkpoint()
         self._kept = checkpoint
         if checkpoint is not None:
             self._pending = {change.path: change for change in checkpoint.pending}
@@ -205,18 +262,62 @@ class _Follower:
 
         self._reader = self._retry_until_reachable(begin)
         where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"
-        tokens = len(self._reader.checkpoint().tokens)
+        tokens = self._reader.tokens
         self._emit_line(f"feed: {where}; {tokens} range{'s' if tokens > 1 else ''} to read")
         return True
 
+    def _resync(self) -> bool:
+        """Read all of the feed, then make the files here as it has them; False if a run ended early.
+
+        If this ends early for any reason, the next run goes on with it. Deletes come first: they make room,
+        and a file may be where the feed has a directory.
+        """
+        assert self._reader is not None
+        self._emit_line("feed: reads all of the feed, to compare it with the files here")
+        with Snapshot(self._journal.snapshot) as snapshot:
+            while True:
+                changes, _ = self._retry_until_reachable(self._gather)
+                snapshot.add(changes, self._reader.checkpoint())
+                if not changes and self._reader.is_at_end:
+                    break
+                if not changes:
+                    self._stop.run(self._wait)
+            paths = self._options.paths
+            others = [path for path in self._plans.list_others(snapshot.has) if paths.takes(path)]
+            self._emit_line(resync_text(snapshot.count(), len(others), applies_deletes=self._options.delete))
+            if self._options.delete:
+                self._plans.delete(others)
+                self._record_deletes([Change(0, key_of(path), path, None) for path in others])
+            self._pending, self._plans.compares = {}, True
+            for some in snapshot.batches(STEP_CHANGES):
+                step = self._journal.begin(self._plan_rounds((), some), self._reader.checkpoint())
+                if not self._apply(step):
+                    return False
+        self._plans.compares = False
+        checkpoint = self._reader.checkpoint(tuple(self._pending.values()))
+        self._journal.end_resync(checkpoint)
+        self._kept = checkpoint
+        return True
+
+    async def _ask_feed(self) -> None:
+        await self._source.ranges(None)
+
     def _retry_until_reachable(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do ``work``, again and again while the source cannot be reached; with ``once``, raise instead."""
+        """Do ``work``, again and again while the source cannot be reached; with ``once``, raise instead.
+
+        Answers that contradict themselves are asked for again too, as nothing of them is applied: they may
+        come from the middle of a split, or from servers that do not agree yet.
+        """
+        end_s = math.inf  # of the patience with answers that contradict themselves
         while True:
             try:
                 return self._stop.run(work)
-            except SourceError as error:
-                if self._options.once:
+            except (SourceError, HostileFeed) as error:
+                now_s = self._clock.monotonic()
+                end_s = min(end_s, now_s + NONSENSE_S) if isinstance(error, HostileFeed) else math.inf
+                if self._options.once or now_s > end_s:
                     raise
+                self._journal.note_error(str(error), self._clock.wall())
                 self._emit_line(f"feed: {error}; asking again in {self._options.poll_s:g} s")
             self._stop.run(self._wait)
 
@@ -228,27 +329,33 @@ class _Follower:
         assert self._reader is not None
         changes: list[Change] = []
         size_bytes, row_bytes, failures = 0, 0, 0
-        lag_s = self._clock.monotonic() + LAG_S
+        began_s = self._clock.monotonic()
         while len(changes) < STEP_CHANGES and size_bytes < STEP_BYTES and row_bytes < STEP_ROW_BYTES:
             try:
-                step = await self._reader.step()
-            except SourceError:
-                failures += 1
-                if failures <= len(self._reader.checkpoint().tokens):
+                steps = await self._reader.steps()
+            except HostileFeed:
+                if self._options.once or not changes:
+                    raise
+                break  # the reader is beyond these changes already
+            for step in steps:
+                if isinstance(step, SourceError):
+                    failures += 1
+                    if failures > self._reader.tokens and not changes:
+                        raise step
                     continue
-                if changes:
-                    break
-                raise
-            changes += step.changes
-            size_bytes += sum(
-                change.entry.size_bytes or 0 for change in step.changes if change.entry is not None
-            )
-            row_bytes += len(ENCODE([change.entry for change in step.changes]))
+                taken = [change for change in step.changes if self._options.paths.takes(change.path)]
+                changes += taken
+                entries = [change.entry for change in taken if change.entry is not None]
+                size_bytes += sum(entry.size_bytes or 0 for entry in entries)
+                row_bytes += len(ENCODE(entries))
+            elapsed_s = self._clock.monotonic() - began_s
+            if failures > self._reader.tokens or (changes and elapsed_s >= STEP_S):
+                break
             if not self._reader.is_idle:
                 continue
             if changes or self._reader.is_at_end or not self._options.once:
                 break
-            if self._clock.monotonic() > lag_s:
+            if elapsed_s > LAG_S:
                 raise Transient(f"an archive of the feed has lagged behind for {LAG_S:g} s; try again later")
             await self._wait()
         return changes, self._options.once and self._reader.is_at_end
@@ -273,7 +380,10 @@ class _Follower:
             self._pending.pop(path, None)
         self._tally.read(changes)
         wanted = [*(change for change in again if change.path not in overtaken), *changes]
-        return plan_rounds(keep_latest(wanted) if self._options.versions == "latest" else wanted)
+        if self._options.versions == "latest":
+            wanted = keep_latest(wanted)
+        self._plans.check_links(wanted)
+        return plan_rounds(wanted)
 
     def _apply(self, step: Step) -> bool:
         """Apply the step's remaining rounds in order; False if a run ended early, so that the step stays."""
@@ -282,10 +392,15 @@ class _Follower:
             self._stop.check()
             if this.deletes:
                 if self._options.delete:
-                    self._plans.delete(this.deletes)
-                deleted_at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
-                self._journal.record_deletes(this.deletes, deleted_at)
+                    moved = self._plans.move_renamed(this.deletes, this.upserts)
+                    if moved:
+                        self._emit_line(moved_text(moved))
+                    self._plans.delete([change.path for change in this.deletes])
+                self._record_deletes(this.deletes)
+            shortage = self._plans.shortage
             failed, summary = self._plans.bring(this.upserts, self._tally)
+            if self._plans.shortage and self._plans.shortage != shortage and not self._options.once:
+                self._emit_line(f"feed: {self._plans.shortage}; they wait, and the follower goes on")
             if summary is not None:
                 self._tally.add(summary)
                 if summary.exit_code > 1:
@@ -304,116 +419,9 @@ class _Follower:
         self._kept = step.checkpoint
         return True
 
-
-class _Plans:
-    """Brings rounds to the destination, each by a plan of its own."""
-
-    def __init__(
-        self,
-        journal: Journal,
-        settings: Settings,
-        env: Mapping[str, str],
-        dashboard: Callable[[], AbstractContextManager[Listener]],
-        clock: Clock,
-        limit: DeleteLimit,
-    ) -> None:
-        self._limit = limit
-        self._name = printable(str(journal.directory / STEP), 1000)  # of this follower's plans
-        self._settings = settings
-        self._env = env
-        self._dashboard = dashboard
-        self._clock = clock
-        self._found = places(settings)
-        self._completed: list[str] = []
-        self.metrics = str(self._found.state / "metrics")
-
-    def clear_up(self) -> None:
-        """Roll back the plans of rounds that were not completed. Raises Held, LocalFault."""
-        with suppress(UsageError):  # there is no timeline yet
-            plans = [plan for plan in list_plans(self._settings).plans if plan.manifest == self._name]
-            dead = {plan.instant for plan in plans if plan.action == "download" and plan.state != "completed"}
-            for instant in sorted(dead):
-                roll_back_plan(self._settings, instant, remove=False)
-            if dead:
-                rollbacks = [plan for plan in list_plans(self._settings).plans if plan.target in dead]
-                self._completed += [rollback.instant for rollback in rollbacks]
-
-    def bring(self, upserts: Sequence[Change], listener: Listener) -> tuple[set[str], Summary | None]:
-        """Download one round; return the paths that failed, and the summary. Raises as ``Prepared.run``."""
-        entries = [change.entry for change in upserts if change.entry is not None]
-        if not entries:
-            return set(), None
-        self._supersede([entry for entry in entries if entry.digest is None])
-        failed: set[str] = set()
-
-        def collect(event: Event) -> None:
-            if isinstance(event, EntryFinished) and not event.record.is_in_place:
-                failed.add(event.record.path)
-
-        with (
-            prepare_entries(
-                entries, self._name, self._settings, env=self._env, clock=self._clock
-            ) as prepared,
-            self._dashboard() as shown,
-        ):
-            summary = prepared.run(fan_out(collect, listener, shown), removable=True)
-        if summary is not None and summary.exit_code == 0:
-            self._completed.append(summary.instant)
-            if len(self._completed) >= MOST_PLANS:
-                self.archive()
-        if failed:
-            self.clear_up()  # the failed changes become pending, so nobody needs the plan any more
-        return failed, summary
-
-    def archive(self) -> None:
-        """Archive completed plans: a follower that runs for years would fill the timeline with them."""
-        if self._completed:
-            with suppress(LocalFault):  # a later run tidies up
-                archive_plans(self._settings, self._completed)
-            self._completed = []
-
-    def delete(self, deletes: Sequence[Change]) -> None:
-        """Delete files; a directory in a file's place is left alone.
-
-        Raises:
-            LocalFault: a file cannot be deleted.
-            Refused: more files would be deleted than may be; none of these was deleted.
-        """
-        with closing(self._open_volumes()) as volumes:
-            standing = sum(
-                any(volume.identify(change.path) is not None for volume in volumes.local)
-                for change in deletes
-            )
-            refusal = self._limit.take(standing, self._clock.monotonic(), self._count_files)
-            if refusal is not None:
-                raise Refused(f"{refusal}. None of the last {standing} was deleted")
-            for change in deletes:
-                for volume in volumes.local:
-                    with suppress(Blocked):
-                        volume.delete(change.path)
-
-    def _count_files(self) -> int:
-        """The files in the destinations."""
-        files = 0
-        for directory in self._found.directories:
-            with ReadOnlyTree(directory) as tree:
-                files += sum(status is not None for _, status, _ in tree.regular_files((STATE_NAME,)))
-        return files
-
-    def _supersede(self, entries: Sequence[Entry]) -> None:
-        """Mark the files in place as older versions.
-
-        Without a hash, a new version may have the size and link of the old one.
-        """
-        if not entries:
-            return
-        with closing(self._open_volumes()) as volumes:
-            for entry in entries:
-                for volume in volumes.local:
-                    volume.supersede(entry.path)
-
-    def _open_volumes(self) -> Volumes:
-        return Volumes(self._found.roots, write_timeout_s=self._settings.write_timeout)
+    def _record_deletes(self, deletes: Sequence[Change]) -> None:
+        deleted_at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
+        self._journal.record_deletes(deletes, deleted_at)
 
 
 class _Stop:

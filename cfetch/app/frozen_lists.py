@@ -16,6 +16,7 @@ from cfetch.manifest.source import FetchChunk
 from cfetch.report.metrics import read_unfinished
 from cfetch.run.directories import places
 from cfetch.run.header_hosts import make_file_network
+from cfetch.run.known_names import KnownNames
 from cfetch.run.open_manifest import refuse_empty
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.server_names import name_by_servers
@@ -71,6 +72,8 @@ def freeze_lists(
                 progress=progress,
                 report=rejected.add if settings.bad_rows == "skip" else None,
                 only=left,
+                known=stack.enter_context(KnownNames(places(settings).state)),
+                asks_all=settings.existing != "trust",
             )
         )
     plan.add_notes((*notes, *rejected.notes(), *_note_useless_headers(plan, settings)))

@@ -1,16 +1,17 @@
 """One or a few files, named by their URLs: the same engine, guard and summary as a manifest's.
 
-The URLs become entries of a plan that is called «the command line». A hash is stated (``--sha256 HEX``), or
+The URLs become entries of a plan that is called «the given URLs». A hash is stated (``--sha256 HEX``), or
 lies beside the file on the server, as ``URL.sha256``.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec.structs import replace as replace_fields
@@ -38,7 +39,7 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.network import Network, make_network
 
-NAME = "the command line"
+NAME = "the given URLs"
 BESIDE = "beside"
 _HEX = re.compile(r"[0-9A-Fa-f]{64}\Z")
 _LONGEST_SIDECAR = 1 << 20  # bytes: enough for the hashes of ten thousand files
@@ -93,7 +94,7 @@ def _require_scheme(url: str) -> None:
         shown = printable(url.partition("?")[0])
         remedy = (
             f"for the list in that file run `cfetch download {shown}`"
-            if Path(url).is_file()
+            if os.path.isfile(url)
             else "write http:// or https:// before it"
         )
         raise UsageError(f"{shown} is no URL; {remedy}")

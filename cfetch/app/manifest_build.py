@@ -30,8 +30,9 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.document import Prober
-from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import DIRECT, Network
+from cfetch.wire.transport import Transport
 
 PROBES = 16  # under way at once; as many as a download has by default
 UNKNOWN = -1
@@ -83,6 +84,10 @@ def build_from_list(
     return failed
 
 
+def _where(entry: Entry) -> str:
+    return f" from {entry.url}" + (f", line {entry.line}" if entry.line else "")
+
+
 def _fill_sizes(plan: Plan, sizes: "array[int]") -> Iterator[Entry]:
     for index, size_bytes in enumerate(sizes):
         known = None if size_bytes == UNKNOWN else size_bytes
@@ -125,7 +130,9 @@ async def probe(
                     sizes[index] = UNKNOWN if size is None else size
                 except SourceError as error:
                     failed += 1
-                    emit_line(f"{printable(entry.path)}: {error}")
+                    emit_line(
+                        f"{printable(entry.path)}: {error}{_where(entry)}; it is in the list, without size"
+                    )
             advance(1, max(0, sizes[index]))
 
     async with asyncio.TaskGroup() as group:

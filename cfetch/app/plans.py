@@ -5,7 +5,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from cfetch.config.settings import Settings
-from cfetch.errors import UsageError
+from cfetch.errors import NewerRecord, UsageError
 from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
 from cfetch.run.directories import places, timeline
 from cfetch.timeline.archive import archive, read_archive
@@ -77,10 +77,10 @@ def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, d
 
 
 def _describe_plan(table: Table, entry: Entry, now_s: float) -> Plan:
-    if entry.action is Action.DOWNLOAD:
-        record: PlanRecord | RollbackRecord | None = table.store.read_plan(entry)
-    else:
-        record = table.store.read_rollback(entry)
+    record: PlanRecord | RollbackRecord | None = None
+    with suppress(NewerRecord):  # it is listed with as much as its name tells
+        is_plan = entry.action is Action.DOWNLOAD
+        record = table.store.read_plan(entry) if is_plan else table.store.read_rollback(entry)
     if entry.state is State.COMPLETED:
         return _describe_completed(entry, record)
     verdict = table.verdict(entry, now_s)

@@ -1,6 +1,7 @@
 """A plan with its destination: ready to be put on the timeline, and to be run under a heartbeat."""
 
 import shutil
+import signal
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from cfetch.app.engines import Surroundings, choose_engine
 from cfetch.clock import Clock
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
-from cfetch.errors import Held, LocalFault
+from cfetch.errors import Held, Interrupted, LocalFault
 from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.manifest.reading import STANDARD
 from cfetch.records import NOT_DECODED, Summary
@@ -23,15 +24,22 @@ from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import Renewal
 from cfetch.run.host_baseline import keep_baseline, read_baseline
-from cfetch.run.result_files import find_failures_path, find_metrics_path, refuse_wanted_place
+from cfetch.run.result_files import (
+    find_failures_path,
+    find_metrics_path,
+    refuse_wanted_place,
+    rotate_metrics,
+)
 from cfetch.run.threads import prove_threads
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault, make_private, replace_file
+from cfetch.storage.patience import call_within
 from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
+from cfetch.timeline.files import place_of
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Kind, State
@@ -76,6 +84,8 @@ class Prepared:
         self._network = network
         self._renewal = renewal
         self._origin = origin
+        self._frame: Frame | None = None
+        self._interrupted: Interrupted | None = None
 
     @property
     def notes(self) -> Sequence[str]:
@@ -124,6 +134,7 @@ class Prepared:
             Held: another live run has this plan.
             UsageError: the plan is removable, and its only run has already been made.
             LocalFault: the timeline, the metrics or the parts cannot be written.
+            Interrupted: ``interrupt`` was called while the run waited for another one.
             ConfigError: the system does not permit what a run needs.
         """
         prove_threads(len(self._volumes.roots))
@@ -141,40 +152,61 @@ class Prepared:
             with ExitStack() as stack:
                 stack.callback(execution.release)
                 stack.enter_context(
-                    self._volumes.stage_parts(execution.staging, execution.instant, self._state)
+                    self._volumes.stage_parts(
+                        execution.staging, execution.instant, self._state, self.plan.digest
+                    )
                 )
-                metrics, failed = MetricsFile(self._metrics_path(execution)), FailedEntries()
+                metrics = MetricsFile(self._metrics_path(execution), limit_s=self._limit_s)
+                failed = FailedEntries()
                 failures = self._failures_path()
                 for line in (note, about_engine):
                     if line is not None:
                         listener(RunNoted(t_s=0.0, note=line))
-                frame = Frame(
-                    engine,
-                    self.plan,
-                    self._volumes.roots,
-                    self._settings,
-                    self._clock,
-                    confirm_volumes=self._volumes.confirm,
-                )
+                frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+                self._frame = frame
+                if self._interrupted is not None:
+                    frame.interrupt(self._interrupted)
                 summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
                 if failures:
                     failed.write(failures, self.plan)
-                keep_baseline(self._state, engine.learned, self._clock.wall())
+                with suppress(OSError):  # the next run tries again
+                    self._on_state(lambda: self._keep_for_later(engine.learned))
             if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
-                shutil.rmtree(self._state / "plans" / execution.instant, ignore_errors=True)
-                with suppress(LocalFault):  # all is in place; a later run tidies up a volume that failed
+                directory = self._state / "plans" / execution.instant
+                with suppress(LocalFault, OSError):  # all is in place; a later run tidies up what failed
+                    self._on_state(lambda: shutil.rmtree(directory, ignore_errors=True))
                     tidy_up(table, KEEP_S)
             return summary
 
+    def _keep_for_later(self, learned: Knowledge) -> None:
+        keep_baseline(self._state, learned, self._clock.wall())
+        if self._settings.keep_metrics is not None and self._settings.metrics is None:
+            rotate_metrics(self._state, self._settings.keep_metrics)
+
+    @property
+    def _limit_s(self) -> float | None:
+        """The time for which a call on the state may hang; None: it is waited for, as on a single volume."""
+        return self._settings.write_timeout if len(self._volumes.roots) > 1 else None
+
+    def _on_state(self, step: Callable[[], None]) -> None:
+        """Carry out a last step on the state. Raises OSError if it hangs."""
+        call_within(self._limit_s, place_of(self._state), step)
+
+    def interrupt(self) -> None:
+        """End the run as Ctrl-C does, from any thread; also before ``run``, which then ends soon."""
+        self._interrupted = Interrupted(signal.SIGINT)
+        if self._frame is not None:
+            self._frame.interrupt(self._interrupted)
+
     def _earlier_runs(self) -> tuple[Knowledge, str | None]:
         settings = self._settings
-        if settings.policy != "adaptive" or settings.engine != "local":
+        if not settings.is_adaptive or settings.engine != "local":
             return NOTHING, None
         return read_baseline(self._state)
 
     def _table(self) -> AbstractContextManager[Table]:
         state, _, heartbeats = timeline(self._settings)
-        return open_table(state, self._volumes.states, heartbeats)
+        return open_table(state, self._volumes.states, heartbeats, limit_s=self._limit_s)
 
     def _start(
         self, table: Table, kind: Kind, on_lost: Callable[[str], None], listener: Listener
@@ -182,6 +214,8 @@ class Prepared:
         announced: set[str] = set()
 
         def waiting(held: Held) -> None:
+            if self._interrupted is not None:
+                raise self._interrupted
             if held.host not in announced:
                 announced.add(held.host)
                 listener(PlanWaiting(t_s=0.0, reason=str(held)))

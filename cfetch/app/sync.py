@@ -6,6 +6,7 @@ which files the source no longer has. The former are fetched again. The latter a
 limit, after the run has brought everything else.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -99,7 +100,7 @@ def prepare_sync(
         where.state, source, where.roots, addresses=[settings.base_url, *_find_addresses(source, env)]
     )
     with ExitStack() as stack:
-        is_look = settings.dry_run and not path.exists()
+        is_look = settings.dry_run and not os.path.exists(path)
         catalogue = stack.enter_context(Catalogue(None if is_look else path))
         trusts = states_versions and not catalogue.is_empty()  # else the versions in place are unknown
         settings = replace(settings, existing="trust" if trusts else "check")
@@ -114,7 +115,7 @@ def prepare_sync(
             prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
         )
         refuse_no_entries(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
-        volumes = Volumes(where.roots, write_timeout_s=settings.write_timeout)
+        volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
         yield PreparedSync(prepared, catalogue, volumes.local, settings, options, emit_line)
 
@@ -246,11 +247,11 @@ class PreparedSync:
         """
         self._catalogue.commit()
         if self._gone and self._options.delete and not self._deletes:
-            self._emit_line(f"not deleted, as the list is empty: {self._gone} files")
+            self._emit_line(f"files not deleted, as the list is empty: {self._gone}")
         elif self._gone and not self._deletes:
             self._emit_line(f"files that the source has no longer: {self._gone}; --delete deletes them")
         elif self._gone and summary.status != "completed":
-            self._emit_line(f"not deleted, as the run has not brought all: {self._gone} files")
+            self._emit_line(f"files not deleted, as the run has not brought all: {self._gone}")
         elif self._gone:
             self._delete_gone()
         sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=self._deleted, kept=self._kept)

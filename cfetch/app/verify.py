@@ -66,7 +66,13 @@ class Verification:
     """
 
     def __init__(
-        self, plan: Plan, trees: Sequence[ReadOnlyTree], *, quick: bool, ignored: Sequence[frozenset[str]]
+        self,
+        plan: Plan,
+        trees: Sequence[ReadOnlyTree],
+        *,
+        quick: bool,
+        ignored: Sequence[frozenset[str]],
+        list_name: str = "the manifest",
     ) -> None:
         self.good: Counter[str] = Counter()
         self.found: Counter[str] = Counter()
@@ -76,6 +82,7 @@ class Verification:
         self._plan = plan
         self._trees = trees
         self._ignored = ignored
+        self._list_name = list_name
         self._names = tuple(_show_path(str(tree.root)) for tree in trees)
         self._twice = array("I")  # entries, by index: there may be millions
         self._twice_on = array("I")  # for each of them, the position of its volumes in ``_sets``
@@ -108,7 +115,10 @@ class Verification:
                 ):
                     self.found["excess"] += 1
                     yield self._report(
-                        "excess", _show_path(standing.path), "the manifest does not name it", volume_index
+                        "excess",
+                        _show_path(standing.path),
+                        f"{self._list_name} does not name it",
+                        volume_index,
                     )
 
     @property
@@ -207,11 +217,11 @@ class Verification:
             return algorithm
         if entry.size_bytes is not None and size_bytes != entry.size_bytes:  # it changed meanwhile
             return self._report_wrong_size(entry, start_byte + size_bytes, volume_index)
-        message = f"{what} {algorithm} is {digits}, and {entry.digest.hex} in the manifest"
+        message = f"{what} {algorithm} is {digits}, and {entry.digest.hex} in {self._list_name}"
         return self._report("wrong hash", entry.path, message, volume_index)
 
     def _report_wrong_size(self, entry: Entry, size_bytes: int, volume_index: int) -> Difference:
-        message = f"it has {size_bytes} bytes, and {entry.file_bytes} in the manifest"
+        message = f"it has {size_bytes} bytes, and {entry.file_bytes} in {self._list_name}"
         return self._report("wrong size", entry.path, message, volume_index)
 
     def _report_missing(self, entry: Entry) -> Difference:

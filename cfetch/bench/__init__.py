@@ -7,6 +7,7 @@ folder.
     run.py             ``cfetch bench`` as one call
     scenario.py        a workload as a value          scenario_file.py   its YAML (benchmarks/scenarios)
     compare.py         three runs of the real command: no faults, faults, faults and mitigation
+    watching.py        shows them live, from the metrics that they write
     gate.py            the bounds that these runs break: exit code 1
     peers.py           the same for curl, aria2, wget2, rclone and s5cmd, with options stated in this file
     clean.py           ``--clean``: cfetch and curl without any fault, from a static_server.py

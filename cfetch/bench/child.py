@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 ERROR_TAIL = 2000  # characters of stderr that an error message quotes
-_NOT_INHERITED = re.compile(r"CFETCH_.*|\w+_proxy", re.IGNORECASE)
+# An installed program has its bytecode; compiling its modules at each start takes as long as the rest of it.
+_NOT_INHERITED = re.compile(r"CFETCH_.*|\w+_proxy|PYTHONDONTWRITEBYTECODE", re.IGNORECASE)
 
 
 class Outcome(NamedTuple):
@@ -43,8 +44,9 @@ def run_child(command: Sequence[str], *, limit_s: float) -> Outcome:
             process.kill()
 
         timer = threading.Timer(limit_s, kill)
-        timer.start()
+        timer.daemon = True
         try:
+            timer.start()
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
             process.kill()

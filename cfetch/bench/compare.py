@@ -8,6 +8,7 @@ of the process, and the comparison of the files with those that the origin serve
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
 
@@ -22,14 +23,17 @@ from cfetch.bench.process import OriginProcess
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.simulation.connections import GOOD, usual_bps
 from cfetch.bench.spec import JournalEntry
+from cfetch.bench.watching import watch_metrics
 from cfetch.errors import LocalFault
+from cfetch.events import Listener
 from cfetch.records import FileRecord
 from cfetch.report.bench_document import Figures
 from cfetch.report.counts import Counts
-from cfetch.report.metrics import read_metrics
+from cfetch.report.metrics import Run, read_metrics
 
 CFETCH = (sys.executable, "-m", "cfetch")
 LIMIT_S = 600.0  # a run that takes longer hangs: the slowest file of any scenario needs less
+METRICS = "metrics.jsonl"
 FINISHES = 1000  # points of the picture in the document; no terminal shows more
 
 Name = Literal["ideal", "none", "mitigated"]
@@ -41,8 +45,16 @@ _RUNS: tuple[tuple[Name, bool, tuple[str, ...]], ...] = (
 _HOLD_BACK = {"slow", "stall", "delay"}
 
 
-def compare(scenario: Scenario, folder: Path, say: Callable[[str], None]) -> list[Figures]:
+def compare(
+    scenario: Scenario,
+    folder: Path,
+    say: Callable[[str], None],
+    keep_run: Callable[[Run], None] = lambda _: None,
+    listener: Listener | None = None,
+) -> list[Figures]:
     """Run all three, one after the other. ``folder`` holds one run's files at a time.
+
+    ``keep_run`` gets the metrics of each, which are removed after that; ``listener`` gets them meanwhile.
 
     Raises:
         LocalFault: a run ended before it downloaded anything; the message quotes its stderr.
@@ -51,7 +63,9 @@ def compare(scenario: Scenario, folder: Path, say: Callable[[str], None]) -> lis
     for name, faulty, flags in _RUNS:
         say(f"{name}: {len(scenario.names):,} files, {len(scenario.faults) if faulty else 0} of them faulty")
         with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
-            result = run_once(scenario, Path(inner), name, faulty=faulty, flags=flags)
+            result = run_once(scenario, Path(inner), name, faulty=faulty, flags=flags, listener=listener)
+            for recorded in read_metrics([Path(inner) / METRICS]):
+                keep_run(recorded)
         ideal_s = results[0].wall_s if results else result.wall_s
         results.append(msgspec.structs.replace(result, slowdown=result.wall_s / ideal_s))
         say(f"{name}: {result.wall_s:.2f} s")
@@ -59,20 +73,29 @@ def compare(scenario: Scenario, folder: Path, say: Callable[[str], None]) -> lis
 
 
 def run_once(
-    scenario: Scenario, folder: Path, name: Name, *, faulty: bool, flags: Sequence[str] = ()
+    scenario: Scenario,
+    folder: Path,
+    name: Name,
+    *,
+    faulty: bool,
+    flags: Sequence[str] = (),
+    listener: Listener | None = None,
 ) -> Figures:
     """Run the scenario once in an empty folder; ``flags`` come after the scenario's own.
+
+    ``listener`` gets the run's events, as far as its metrics tell them.
 
     Raises:
         LocalFault: the run ended before it downloaded anything; the message quotes its stderr.
     """
-    manifest, to, metrics = folder / "manifest.json", folder / "files", folder / "metrics.jsonl"
+    manifest, to, metrics = folder / "manifest.json", folder / "files", folder / METRICS
     journal = folder / "journal.json" if scenario.network else None
     with OriginProcess(scenario.spec(faulty=faulty, journal=journal)) as origin:
         manifest.write_bytes(scenario.manifest(*origin.urls))
         paths = [str(manifest), "--to", str(to), "--metrics", str(metrics)]
         command = [*CFETCH, "download", *paths, "--json", "--quiet", *scenario.arguments(), *flags]
-        outcome = run_child(command, limit_s=LIMIT_S)
+        with nullcontext() if listener is None else watch_metrics(metrics, listener):
+            outcome = run_child(command, limit_s=LIMIT_S)
     if outcome.exit_code not in {0, 1}:
         how = (
             f"did not end within {LIMIT_S:.0f} s"

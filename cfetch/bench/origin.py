@@ -11,11 +11,11 @@ In a test::
         assert [request.n for request in origin.requests] == [1, 2]
 
 For a bench, in another process so that its cost is not the client's, ``cfetch.bench.process.OriginProcess``
-runs ``python -m cfetch.bench.origin --spec FILE --port 0``. That prints ``{"urls": […]}`` when it is ready
-and exits when its standard input closes, so that it never outlives its parent.
+runs ``python -m cfetch.bench.origin``. That reads a spec, one line, from its standard input, prints
+``{"urls": […]}`` when it is ready, and exits when its standard input closes, so that it never outlives its
+parent.
 """
 
-import argparse
 import asyncio
 import functools
 import ipaddress
@@ -260,13 +260,12 @@ def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> N
     loop.call_soon_threadsafe(stop.set)
 
 
-async def _serve(spec: OriginSpec, port: int) -> list[Request]:
+async def _serve(spec: OriginSpec) -> list[Request]:
     stop = asyncio.Event()
     watch = threading.Thread(target=_stop_with_parent, args=(asyncio.get_running_loop(), stop), daemon=True)
     async with Origin(
         spec.contents(),
         spec.faults,
-        port=port,
         pace_bps=spec.pace_bps,
         journal=spec.journal is not None,
         network=spec.network,
@@ -281,20 +280,15 @@ async def _serve(spec: OriginSpec, port: int) -> list[Request]:
 
 
 def main() -> None:
-    """Serve one spec until standard input closes."""
-    parser = argparse.ArgumentParser(
-        prog="python -m cfetch.bench.origin", description=__doc__.splitlines()[0] if __doc__ else None
-    )
-    parser.add_argument(
-        "--spec", type=Path, required=True, help="JSON, as cfetch.bench.spec.OriginSpec writes it"
-    )
-    parser.add_argument("--port", type=int, default=0, help="0: a free one")
-    args = parser.parse_args()
+    """Serve the spec that comes over standard input, until that closes."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C is for the bench, which closes the pipe when it is done
-    spec = OriginSpec.read(args.spec)
-    requests = asyncio.run(_serve(spec, args.port))
+    line = sys.stdin.buffer.readline()
+    if not line:  # the bench has ended meanwhile
+        return
+    spec = msgspec.json.decode(line, type=OriginSpec)
+    requests = asyncio.run(_serve(spec))
     if spec.journal is not None:
         gets = [request for request in requests if request.method == "GET"]
         entries = [JournalEntry(request.path, request.n, request.host, request.number) for request in gets]

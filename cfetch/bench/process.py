@@ -3,9 +3,10 @@
 import json
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
+from contextlib import suppress
 from types import TracebackType
+
+import msgspec
 
 from cfetch.bench.spec import OriginSpec
 from cfetch.errors import LocalFault
@@ -38,13 +39,19 @@ class OriginProcess:
         return self._process.pid
 
     def __enter__(self) -> "OriginProcess":
-        with tempfile.TemporaryDirectory(prefix="cfetch-origin-") as folder:
-            path = Path(folder, "spec.json")
-            self._spec.write(path)
-            command = [sys.executable, "-m", "cfetch.bench.origin", "--spec", str(path), "--port", "0"]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - our own module
-            assert self._process.stdout is not None
+        command = [sys.executable, "-m", "cfetch.bench.origin"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - our own module
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            with suppress(BrokenPipeError):  # it has ended, and its exit code says more
+                self._process.stdin.write(msgspec.json.encode(self._spec) + b"\n")
+                self._process.stdin.flush()
             line = self._process.stdout.readline()
+        except BaseException:  # the bench is interrupted
+            self._process.kill()
+            self._close()
+            raise
         if not line:
             code = self._close()
             raise LocalFault(
@@ -62,7 +69,8 @@ class OriginProcess:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
         process.stdout.close()
         try:
             return process.wait(EXIT_GRACE_S)

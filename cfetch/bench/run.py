@@ -17,7 +17,9 @@ from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.config.layers import resolve
 from cfetch.errors import ConfigError, LocalFault
+from cfetch.events import Listener
 from cfetch.report.bench_document import Comparison, Machine
+from cfetch.report.metrics import Run
 
 ROUNDS = 3  # the least number at which one bad run does not move the median
 LIMIT_S = 120.0  # twice the time of the slowest file in cfetch's own scenarios
@@ -27,12 +29,14 @@ QUICK_LIMIT_S = 20.0
 class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a bench. ``scenario`` None: ``stragglers``, or ``stragglers-quick`` if ``quick``.
 
-    ``policy`` judges the stragglers with all its default settings, which replace the scenario's options.
-    ``peers`` also runs other tools, three rounds or, if ``quick``, one. Files go below ``folder``, by default
-    the system's temporary one. ``must``: how many times faster mitigation has to be; None: any gain is fine.
+    ``concurrency`` replaces the scenario's. ``policy`` judges the stragglers with all its default settings,
+    which replace the scenario's options. ``peers`` also runs other tools, three rounds or, if ``quick``, one.
+    Files go below ``folder``, by default the system's temporary one. ``must``: how many times faster
+    mitigation has to be; None: any gain is fine.
     """
 
     scenario: str | None = None
+    concurrency: int | None = None
     policy: str | None = None
     quick: bool = False
     peers: bool = False
@@ -40,8 +44,15 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     must: float | None = None
 
 
-def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> Comparison:
-    """Run the bench; ``say`` gets a line for a person before each step.
+def run(
+    options: BenchOptions,
+    say: Callable[[str], None] = lambda _: None,
+    keep_run: Callable[[Run], None] = lambda _: None,
+    listener: Listener | None = None,
+) -> Comparison:
+    """Run the bench; ``say`` gets a line for a person before each step, ``keep_run`` the metrics of each run.
+
+    ``listener`` gets the events of each run while it is under way.
 
     Raises:
         ConfigError: there is no such scenario or policy, the scenario is wrong, or it has several hosts and
@@ -49,6 +60,8 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
         LocalFault: there is no room for the files, or a run ended before it downloaded anything.
     """
     scenario = find_scenario(options.scenario or ("stragglers-quick" if options.quick else "stragglers"))
+    if options.concurrency is not None:
+        scenario = msgspec.structs.replace(scenario, concurrency=options.concurrency)
     if options.policy is not None:
         scenario = msgspec.structs.replace(scenario, options={"policy": options.policy})
     settings = resolve(flags=scenario.options, env={}).settings
@@ -57,7 +70,7 @@ def run(options: BenchOptions, say: Callable[[str], None] = lambda _: None) -> C
         raise ConfigError(f"{scenario.name} has several hosts; other tools are run on one: leave out --peers")
     _check_room(scenario, folder)
     contenders = []
-    runs = compare(scenario, folder, say)
+    runs = compare(scenario, folder, say, keep_run, listener)
     if options.peers:
         rounds, limit_s = (1, QUICK_LIMIT_S) if options.quick else (ROUNDS, LIMIT_S)
         contenders = race(scenario, find_installed(), folder, rounds=rounds, limit_s=limit_s, say=say)

@@ -1,4 +1,4 @@
-"""The orders of an origin in another process: one JSON file that the bench writes and the origin reads."""
+"""The orders of an origin in another process: one line of JSON that the bench sends to it."""
 
 from collections import ChainMap
 from collections.abc import Mapping
@@ -43,15 +43,6 @@ class OriginSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     bucket: str | None = None
     network: Network | None = None
     journal: str | None = None
-
-    def write(self, path: Path) -> None:
-        """Write it as JSON."""
-        path.write_bytes(msgspec.json.encode(self))
-
-    @classmethod
-    def read(cls, path: Path) -> "OriginSpec":
-        """Read a file that ``write`` wrote. Raises msgspec.ValidationError if it is something else."""
-        return msgspec.json.decode(path.read_bytes(), type=cls)
 
     def contents(self) -> Mapping[str, Content]:
         """Every file by name, real ones first."""

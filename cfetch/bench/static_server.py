@@ -34,6 +34,7 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
+    {limit}
     server {{ listen 127.0.0.1:{port}{tls} root {folder}/files; }}
 }}
 """
@@ -53,15 +54,20 @@ class StaticServer(NamedTuple):
 
 
 @contextmanager
-def static_server(scenario: Scenario, folder: Path, *, tls: bool = False) -> Iterator[StaticServer]:
+def static_server(
+    scenario: Scenario, folder: Path, *, tls: bool = False, connection_bps: int | None = None
+) -> Iterator[StaticServer]:
     """Serve the scenario's files without faults. ``folder`` may be used for anything.
 
+    ``connection_bps``: the most that a connection gets; None: no limit.
+
     Raises:
-        LocalFault: nginx does not start; or ``tls``, and nginx or openssl is not installed.
+        LocalFault: nginx does not start; or it is needed, for ``tls`` or a limit, and is not installed; or
+            ``tls``, and openssl is not installed.
     """
     if NGINX is None:
-        if tls:
-            raise LocalFault("a bench over TLS serves with nginx, which is not installed")
+        if tls or connection_bps is not None:
+            raise LocalFault("a bench over TLS, or with a limit, serves with nginx, which is not installed")
         with OriginProcess(scenario.spec(faulty=False)) as origin:
             yield StaticServer("cfetch's own origin", origin.url, None)
         return
@@ -76,7 +82,11 @@ def static_server(scenario: Scenario, folder: Path, *, tls: bool = False) -> Ite
     # without this line root's nginx reads as a user that may not read the files
     user = "user root;" if os.geteuid() == 0 else ""
     text = _CONFIGURATION.format(
-        folder=folder, port=port, user=user, tls=_TLS.format(folder=folder) if tls else ";"
+        folder=folder,
+        port=port,
+        user=user,
+        tls=_TLS.format(folder=folder) if tls else ";",
+        limit="" if connection_bps is None else f"limit_rate {connection_bps};",
     )
     (folder / "nginx.conf").write_text(text)
     process = subprocess.Popen(  # noqa: S603 - the installed nginx

@@ -2,6 +2,7 @@
 
     app.py          the verbs, the exit codes (decided here, once) and how errors look: one message
     options.py      makes flags from the table of ``config/settings.py``, so that none can drift from its key
+    help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
     streams.py      makes stdin, stdout and stderr safe before anything uses them
     download.py  get.py  sync.py  plan.py  follow.py    verbs that download
     manifest.py  verify.py  feed.py            verbs that make, check and publish

@@ -10,27 +10,29 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from typer.core import TyperArgument, TyperCommand
 
 from cfetch import __version__
+from cfetch.cli.help import Command, Group
 from cfetch.cli.streams import ReaderGone, guard, settle
 from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError
 from cfetch.run.collector import collect_seldom
 
-_EPILOG = """\
+_EXAMPLES = """\
 Examples:
 
   cfetch download manifest.json --to data/
 
   cfetch bench --simulate-stragglers --quick
 
-More of them: cfetch COMMAND --help
-
+More of them: cfetch COMMAND --help-all
+"""
+EXIT_CODES = """\
 Exit codes:
     0  all files are in place
     1  some failed; stderr and the metrics name them
@@ -42,8 +44,9 @@ Exit codes:
 
 app = typer.Typer(
     name="cfetch",
+    cls=Group,
     help="Download a very large set of files whole, verified and without stragglers.",
-    epilog=_EPILOG,
+    epilog=f"{_EXAMPLES}\n{EXIT_CODES}",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -60,24 +63,11 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Download a very large set of files whole, verified and without stragglers."""
-
-
-class _Command(TyperCommand):
-    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Write ``[OPTIONS] MANIFEST`` as manuals do; Typer alone writes ``{MANIFEST}``."""
-        arguments = [param for param in self.get_params(ctx) if isinstance(param, TyperArgument)]
-        return ["[OPTIONS]", *(argument.make_metavar(ctx) for argument in arguments)]
-
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401 - Typer keeps the class to itself
-        """Write ``--[no-]color`` in one column, as the names in two columns are too long for a terminal."""
-        for param in self.get_params(ctx):
-            if param.secondary_opts:
-                param.opts, param.secondary_opts = [f"--[no-]{param.opts[0].removeprefix('--')}"], []
-        super().format_help(ctx, formatter)
 
 
 _OF_UNIX = ("fcntl", "resource", "termios")
@@ -85,7 +75,7 @@ _VERBS = ("download", "get", "sync", "follow", "bench", "report", "tune", "verif
 _GROUPS = ("manifest", "plan", "feed", "metrics")
 
 
-def _verbs(word: str | None = None) -> None:
+def add_verbs(word: str | None = None) -> None:
     """Add only the verb ``word``; all verbs if ``word`` is no verb.
 
     Typer inspects every parameter of every verb that it has; that takes longer than running one verb.
@@ -94,13 +84,13 @@ def _verbs(word: str | None = None) -> None:
     for name in _GROUPS:
         if name == word or not known:
             group = import_module(f"cfetch.cli.{name}").app
-            app.add_typer(group, name=name)
+            app.add_typer(group, name=name, cls=Group)
             for command in group.registered_commands:
-                command.cls = _Command
+                command.cls = Command
     for name in _VERBS:
         if name == word or not known:
             verb = getattr(import_module(f"cfetch.cli.{name}"), name)
-            app.command(cls=_Command, rich_help_panel=None, no_args_is_help=name != "bench")(verb)
+            app.command(cls=Command, rich_help_panel=None, no_args_is_help=name != "bench")(verb)
 
 
 def refuse_platform(name: str) -> str | None:
@@ -110,17 +100,34 @@ def refuse_platform(name: str) -> str | None:
     return "it runs on Linux and macOS, and not on Windows itself; install it in WSL (wsl --install)"
 
 
+def _refuse_loop() -> str | None:
+    """Why the command does not run here, if an event loop is running; None if there is none.
+
+    The command handles signals, the streams and the end of its process; in a notebook they are the kernel's.
+    """
+    if "asyncio" not in sys.modules:  # to import it takes longer than many a command
+        return None
+    import asyncio
+
+    if asyncio._get_running_loop() is None:
+        return None
+    return (
+        "an event loop is running here, as in a notebook; write `!cfetch …` there to have a process of its "
+        "own, or call `cfetch.download(…)` in Python"
+    )
+
+
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    if (refusal := refuse_platform(os.name)) is not None:
+    if (refusal := refuse_platform(os.name) or _refuse_loop()) is not None:
         print(f"cfetch: {refusal}", file=sys.stderr)
         sys.exit(UsageError.exit_code)
     guard()
-    word = next(iter(sys.argv[1:]), None)
+    word = _find_verb(sys.argv[1:], os.environ)
     if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
         print("cfetch: a URL is no command; to download it, say `cfetch get URL`", file=sys.stderr)
         sys.exit(UsageError.exit_code)
-    _verbs(word)
+    add_verbs(word)
     try:
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
             code = _run_verb()
@@ -131,18 +138,28 @@ def main() -> None:
     _leave(code)
 
 
-def _leave(code: int) -> NoReturn:
-    """End the process; skip the interpreter's own shutdown if that could change the exit code.
+def _find_verb(words: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """The verb of the command line, or of the line that a shell asks to be completed; None without one."""
+    line = env.get("COMP_WORDS") or env.get("_TYPER_COMPLETE_ARGS")
+    if not words and "_CFETCH_COMPLETE" in env and line is not None:
+        words = line.split()[1:]
+        if len(words) < 2:  # the verb itself is not complete
+            return None
+    return next(iter(words), None)
 
-    A thread of obstore wakes the event loop, and then takes the GIL once more. Before Python 3.14, a thread
-    that asks for the GIL during shutdown is ended, and then Rust aborts the process.
+
+def _leave(code: int) -> NoReturn:
+    """End the process without the interpreter's own shutdown.
+
+    The shutdown takes the modules apart one by one, which takes a fifth of the time of a run that finds
+    everything in place. It can also change the exit code: a thread of obstore wakes the event loop, and then
+    takes the GIL once more. Before Python 3.14, a thread that asks for the GIL during shutdown is ended, and
+    then Rust aborts the process.
     """
-    if "obstore" not in sys.modules:
-        sys.exit(code)
+    atexit._run_exitfuncs()  # functions that other programs have registered, such as a tracer
     with suppress(LocalFault, ReaderGone):
         settle()
     sys.stderr.flush()
-    atexit._run_exitfuncs()  # functions that other programs have registered, such as a tracer
     os._exit(code)
 
 

@@ -2,15 +2,17 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption
+from cfetch.cli.options import HtmlOption, JsonOption
 
 if TYPE_CHECKING:
     from cfetch.bench.clean import CleanOptions
     from cfetch.bench.run import BenchOptions
+    from cfetch.errors import Interrupted
 
 
 ScenarioOption = Annotated[
@@ -33,8 +35,20 @@ SeedsOption = Annotated[
 PolicyOption = Annotated[
     str | None,
     typer.Option(
-        help="The policy, cloudfetch or adaptive, with its defaults in place of the scenario's options.",
+        help="The policy, with its defaults in place of the scenario's options; with --simulate, one more.",
         metavar="NAME",
+        show_default=False,
+    ),
+]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option(
+        "--concurrency",
+        "-j",
+        help="Connections at a time, in place of the scenario's.",
+        metavar="N",
+        min=1,
+        max=1000,
         show_default=False,
     ),
 ]
@@ -45,6 +59,14 @@ MustOption = Annotated[
         "(wall times of both processes: 1.3 is 10 s in place of 13 s).",
         metavar="X",
         min=0,
+        show_default=False,
+    ),
+]
+ServeOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Show the runs live as a page at this address (extra `serve`); port 0 takes a free one.",
+        metavar="[HOST:]PORT",
         show_default=False,
     ),
 ]
@@ -71,6 +93,7 @@ def bench(
     scenario: ScenarioOption = None,
     seeds: SeedsOption = None,
     policy: PolicyOption = None,
+    concurrency: ConcurrencyOption = None,
     peers: Annotated[
         bool,
         typer.Option("--peers", help="Also run curl, aria2c, wget2, rclone and s5cmd, where installed."),
@@ -79,9 +102,11 @@ def bench(
         bool, typer.Option("--quick", help="A small set that ends within a minute; for CI.")
     ] = False,
     must: MustOption = None,
+    serve: ServeOption = None,
+    html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare, on one seeded workload: no stragglers, stragglers left alone, stragglers mitigated.
+    """Measure mitigation on this machine: one workload without stragglers, left alone, and mitigated.
 
     A loopback server in another process serves the files and slows some of them down. With --simulate there
     is no server: the engine runs in virtual time over a model of the network, under every policy. With
@@ -100,11 +125,12 @@ def bench(
 
       cfetch bench --clean --tls
 
-      cfetch bench --simulate --seeds 20
+      cfetch bench --simulate --seeds 20 --html policies.html
     """
     from cfetch.bench.clean import CleanOptions
     from cfetch.bench.run import BenchOptions
     from cfetch.errors import UsageError
+    from cfetch.run.signals import listen
 
     scenarios = scenario or []
     if simulate_stragglers and scenarios:
@@ -115,28 +141,44 @@ def bench(
         "all but one --scenario": len(scenarios) > 1,
         "--seeds": seeds,
         "--policy": policy,
+        "--concurrency": concurrency,
         "--must": must,
         "--peers": peers,
         "--tls": tls,
+        "--serve": serve,
+        "--html": html,
     }
     _refuse_useless("clean" if clean else "simulate" if simulate else "compare", given)
-    if clean:
-        _measure_clean(CleanOptions(scenarios=tuple(scenarios), quick=quick, peers=peers, tls=tls), json)
-    elif simulate:
-        _simulate(scenarios, seeds or (1 if quick else None), json)
-    else:
-        chosen = scenarios[0] if scenarios else None
-        _compare(BenchOptions(scenario=chosen, policy=policy, quick=quick, peers=peers, must=must), json)
+    with listen(_interrupt):  # SIGTERM alone would leave gigabytes of files and the server
+        if clean:
+            _measure_clean(CleanOptions(scenarios=tuple(scenarios), quick=quick, peers=peers, tls=tls), json)
+        elif simulate:
+            _simulate(scenarios, seeds or (1 if quick else None), policy, html, json)
+        else:
+            chosen = scenarios[0] if scenarios else None
+            options = BenchOptions(
+                scenario=chosen, concurrency=concurrency, policy=policy, quick=quick, peers=peers, must=must
+            )
+            _compare(options, serve, html, json)
 
 
 _USELESS = {  # by mode: options that have no effect, and the reason
     "clean": (
-        ("--simulate", "--simulate-stragglers", "--seeds", "--policy", "--must"),
-        "--clean has no stragglers",
+        (
+            "--simulate",
+            "--simulate-stragglers",
+            "--seeds",
+            "--policy",
+            "--concurrency",
+            "--must",
+            "--html",
+            "--serve",
+        ),
+        "--clean has no stragglers and no page",
     ),
     "simulate": (
-        ("--simulate-stragglers", "--policy", "--must", "--peers", "--tls"),
-        "--simulate runs no other tool, and always all policies in virtual time",
+        ("--simulate-stragglers", "--concurrency", "--must", "--peers", "--tls", "--serve"),
+        "--simulate runs no other tool, has its scenarios' connections, and no wall times or live page",
     ),
     "compare": (
         ("all but one --scenario", "--seeds", "--tls"),
@@ -155,12 +197,27 @@ def _refuse_useless(mode: str, given: Mapping[str, object]) -> None:
         raise UsageError(f"{reason}; leave out {' and '.join(useless)}")
 
 
-def _compare(options: "BenchOptions", json: bool) -> None:
+def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json: bool) -> None:
     from cfetch.bench.run import run
+    from cfetch.dashboard.serving import open_serving
     from cfetch.report.bench_view import view
+    from cfetch.report.metrics import Run
+    from cfetch.report.page.bench_page import make_bench_page
+    from cfetch.report.page.html import write_html
+    from cfetch.report.page.run_part import RunPart, read_run
     from cfetch.report.tables import show
 
-    comparison = run(options, _say)
+    parts: list[RunPart] = []
+
+    def keep_run(recorded: Run) -> None:
+        if html is not None:
+            parts.append(read_run(recorded))
+
+    names = ("ideal", "no mitigation", "mitigated")
+    with open_serving(serve, names=names) as served:
+        comparison = run(options, _say, keep_run, None if serve is None else served)
+    if html is not None:
+        write_html(make_bench_page(comparison, parts), html)
     if json:
         _print_document(comparison)
     else:
@@ -181,16 +238,30 @@ def _measure_clean(options: "CleanOptions", json: bool) -> None:
     _end(clean.broken)
 
 
-def _simulate(scenarios: list[str], seeds: int | None, json: bool) -> None:
-    from cfetch.bench.simulation.compare import SEEDS, SimulationOptions, run
+def _simulate(
+    scenarios: list[str], seeds: int | None, policy: str | None, html: Path | None, json: bool
+) -> None:
+    from cfetch.bench.simulation.compare import POLICIES, SEEDS, SimulationOptions, run
     from cfetch.report.simulation_view import view
     from cfetch.report.tables import show
 
-    simulation = run(SimulationOptions(scenarios=tuple(scenarios), seeds=seeds or SEEDS), _say)
+    policies = POLICIES if policy is None else tuple(dict.fromkeys((*POLICIES, policy)))
+    options = SimulationOptions(scenarios=tuple(scenarios), seeds=seeds or SEEDS, policies=policies)
+    simulation = run(options, _say)
+    if html is not None:
+        from cfetch.report.page.html import write_html
+        from cfetch.report.page.simulation_page import make_simulation_page
+
+        write_html(make_simulation_page(simulation), html)
     if json:
         _print_document(simulation)
     else:
         show(view(simulation))
+
+
+def _interrupt(interrupted: "Interrupted") -> None:
+    """Unwind from the signal's handler, so that all that the bench has made is removed."""
+    raise typer.Exit(128 + interrupted.signal_number)
 
 
 def _end(broken: list[str]) -> None:

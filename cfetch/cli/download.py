@@ -12,10 +12,13 @@ from cfetch.config.settings import Settings
 from cfetch.errors import Held
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import msgspec
 
     from cfetch.app.prepared import Prepared
     from cfetch.app.sync import PreparedSync
+    from cfetch.events import Listener
     from cfetch.records import Summary
 
 
@@ -101,18 +104,32 @@ def preview(prepared: "Prepared", settings: Settings) -> None:
 def run(prepared: "Prepared | PreparedSync", resolved: Resolved) -> "Summary | None":
     """Run a plan under the dashboard; None if another run has completed it already."""
     from cfetch.dashboard.open import open_dashboard
-    from cfetch.events import RunNoted
+    from cfetch.events import RunNoted, fan_out
+    from cfetch.report.telemetry import send_telemetry
 
     settings = resolved.settings
-    with open_dashboard(
+    dashboard = open_dashboard(
         quiet=settings.quiet,
         log_format=settings.log_format,
         no_color=not settings.color,
         explain=settings.explain,
-    ) as listener:
+    )
+    with send_telemetry(os.environ), serving(settings) as served, dashboard as shown:
+        listener = fan_out(shown, served)
         for note in (*resolved.notes, *prepared.notes):
             listener(RunNoted(t_s=0.0, note=note))
         return prepared.run(listener)
+
+
+def serving(settings: Settings) -> "AbstractContextManager[Listener]":
+    """The listener that shows runs to others, as the settings say."""
+    if settings.serve is None and settings.metrics_textfile is None:
+        from contextlib import nullcontext
+
+        return nullcontext(lambda _: None)
+    from cfetch.dashboard.serving import open_serving
+
+    return open_serving(settings.serve, settings.metrics_textfile, token_env=settings.serve_token_env)
 
 
 def print_document(document: "msgspec.Struct") -> None:

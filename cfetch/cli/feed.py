@@ -1,4 +1,4 @@
-"""``cfetch feed serve|split|explain``: publish a directory as a feed, split its ranges, explain routes."""
+"""``cfetch feed serve|split|check|status|explain``: publish a directory as a feed, and work on feeds."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Publish a directory as a feed, split a range of it, and explain where a reader reads next.",
+    help="Publish a directory as a feed; check a server; split and explain ranges.",
     no_args_is_help=True,
 )
 
@@ -170,6 +170,95 @@ def split(
 
 @app.command(no_args_is_help=True)
 @with_network
+def check(
+    *,
+    url: Annotated[str, typer.Argument(help="The URL of the feed.", metavar="URL", show_default=False)],
+    json: JsonOption = False,
+    network: "Network",
+) -> None:
+    """Check whether a feed server keeps the rules of docs/feed-protocol.md. It only reads.
+
+    Each rule is right, wrong (with the reason), or not checked, as the feed has no change, no closed range or
+    no mark. The exit code is 1 if a rule is broken. The feed should be at rest meanwhile.
+
+    Examples:
+
+      cfetch feed check https://example.org/feed
+    """
+    import asyncio
+
+    from cfetch.clock import SystemClock
+    from cfetch.feed.conformance import Finding, check_feed
+    from cfetch.secret import encode_json, printable
+
+    findings: list[Finding] = []
+
+    def report(finding: Finding) -> None:
+        findings.append(finding)
+        if not json:
+            why = f": {printable(finding.why, 300)}" if finding.why else ""
+            typer.echo(f"{finding.result:11}  {finding.rule}{why}")
+
+    wrong = asyncio.run(check_feed(url, report, network=network, clock=SystemClock()))
+    if json:
+        sys.stdout.write(encode_json({"schema": "cfetch.feed-check/1", "findings": findings}) + "\n")
+    else:
+        right = sum(finding.result == "right" for finding in findings)
+        typer.echo(f"{right} rules are kept" + (f", {wrong} broken" if wrong else ""))
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command(no_args_is_help=True)
+@with_network
+def status(
+    *,
+    feed: Annotated[
+        str, typer.Argument(help="The feed, as `cfetch follow` takes it.", metavar="FEED", show_default=False)
+    ],
+    json: JsonOption = False,
+    network: "Network",
+) -> None:
+    """List the live ranges of a feed: the share of the keys, the first LSN, and how many ranges came before.
+
+    How far a follower is behind the feed says `cfetch follow FEED --to DIR --status`.
+
+    Examples:
+
+      cfetch feed status http://127.0.0.1:8080/
+    """
+    from cfetch.feed.explain import describe_feed
+    from cfetch.secret import encode_json
+
+    described = describe_feed(_ask_lineage(feed, network))
+    if json:
+        sys.stdout.write(encode_json(described) + "\n")
+        return
+    typer.echo(f"{described.feed}: {len(described.live)} live, {described.closed} closed")
+    for live in described.live:
+        shares = f"{live.share:.4%} of the keys, from LSN {live.first_lsn}"
+        typer.echo(f"  range {live.range}: {shares}, after {live.ancestors} others")
+
+
+def _ask_lineage(feed: str, network: "Network") -> "Lineage":
+    import asyncio
+
+    from cfetch.clock import SystemClock
+    from cfetch.feed.backends.opening import open_feed
+    from cfetch.feed.explain import ask_lineage
+
+    async def ask() -> "Lineage":
+        source = open_feed(feed, network=network, clock=SystemClock())
+        try:
+            return await ask_lineage(source, SystemClock())
+        finally:
+            await source.close()
+
+    return asyncio.run(ask())
+
+
+@app.command(no_args_is_help=True)
+@with_network
 def explain(
     *,
     feed: Annotated[
@@ -201,12 +290,8 @@ def explain(
 
       cfetch feed explain http://127.0.0.1:8080/ --range 3 --lsn 4999 --to mirror/
     """
-    import asyncio
-
-    from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
     from cfetch.feed import explain as use_case
-    from cfetch.feed.backends.opening import open_feed
     from cfetch.feed.checkpoint import read_checkpoint
     from cfetch.feed.journal import locate_checkpoint
     from cfetch.secret import encode_json
@@ -220,14 +305,6 @@ def explain(
             raise UsageError(f"there is no checkpoint {path}; follow the feed there first, or leave out --to")
         lineage = checkpoint.lineage
     else:
-
-        async def ask() -> "Lineage":
-            source = open_feed(feed, network=network, clock=SystemClock())
-            try:
-                return await use_case.ask_lineage(source, SystemClock())
-            finally:
-                await source.close()
-
-        lineage = asyncio.run(ask())
+        lineage = _ask_lineage(feed, network)
     explained = use_case.explain(lineage, of, lsn)
     typer.echo(encode_json(explained) if json else "\n".join(explained.why))

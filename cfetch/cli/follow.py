@@ -2,22 +2,23 @@
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.download import print_document
+from cfetch.cli.download import print_document, serving
 from cfetch.cli.options import seconds, with_follow
 from cfetch.config.kinds import count_or_share, duration
 from cfetch.config.layers import Resolved
 from cfetch.config.settings import Settings
-from cfetch.errors import Held, Interrupted
+from cfetch.errors import ConfigError, Held, Interrupted
 
 if TYPE_CHECKING:
     from cfetch.events import Listener
+    from cfetch.feed.path_filter import PathFilter
 
 
 MAX_DELETE = count_or_share(0, 1_000_000_000, "")
@@ -58,6 +59,48 @@ Cache = Annotated[
         help="Remember how ranges have split. Without it each read asks the feed: same files, more requests.",
     ),
 ]
+Resync = Annotated[
+    bool,
+    typer.Option(
+        "--resync",
+        help="Compare all files here with the feed first: fetch those that differ, and with --delete delete "
+        "those that it lacks.",
+    ),
+]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Only compare the files here with the feed, and name differences; change nothing.",
+    ),
+]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Take only paths that match, as 2026/* or *.parquet (* is slashes too); repeat it for more.",
+        metavar="GLOB",
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(help="Take no path that matches; what is here already stays.", metavar="GLOB"),
+]
+Status = Annotated[
+    bool,
+    typer.Option(
+        "--status",
+        help="Only tell how far the follower of this directory is behind the feed, what waits, and its last "
+        "error; it may be running.",
+    ),
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A host besides the feed's own at which its files may lie, and which gets the headers that the "
+        "feed states; repeat it for more, * is all hosts.",
+        metavar="HOST",
+    ),
+]
 
 
 @with_follow
@@ -70,9 +113,15 @@ def follow(
     versions: Which = Versions.latest,
     poll: Poll = "5s",
     route_cache: Cache = True,
+    allow_host: AllowHost = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    resync: Resync = False,
+    verify: Verify = False,
+    status: Status = False,
     resolved: Resolved,
 ) -> None:
-    """Keep a directory in step with a feed, which is a source that grows and whose ranges split and merge.
+    """Keep a directory in step with a feed: a source that grows and whose ranges split and merge.
 
     The command downloads each new entry of the feed and waits for more. When it starts again, it continues
     where it stopped, even if ranges have split in the meantime; it stops with an error if it cannot. It skips
@@ -85,12 +134,17 @@ def follow(
       cfetch follow https://example.org/feed --to mirror/ --once --delete --json
 
       cfetch follow kinesis://my-stream --to mirror/ --versions all
+
+      cfetch follow https://example.org/feed --to mirror/ --resync --delete
     """
     from cfetch.app.follow import FollowOptions
     from cfetch.app.follow import follow as use_case
+    from cfetch.feed.path_filter import PathFilter
     from cfetch.report.plan_view import held_document
+    from cfetch.report.telemetry import send_telemetry
 
     settings = resolved.settings
+    paths = PathFilter(tuple(include or ()), tuple(exclude or ()))
     options = FollowOptions(
         versions=versions.value,
         delete=delete,
@@ -98,14 +152,25 @@ def follow(
         once=once,
         poll_s=seconds("poll", poll, POLL),
         route_cache=route_cache,
+        allow_hosts=tuple(allow_host or ()),
+        resync=resync,
+        paths=paths,
     )
+    if resync + verify + status > 1:
+        raise ConfigError("--resync, --verify and --status are three commands; give one of them")
+    if verify:
+        _verify(feed, settings, paths)
+        return
+    if status:
+        _show_status(feed, settings)
+        return
     say = _printer(settings)
     for note in resolved.notes:
         say(f"note: {note}")
     try:
-        followed = use_case(
-            feed, settings, options, env=os.environ, dashboard=_dashboard(settings), emit_line=say
-        )
+        with send_telemetry(os.environ), serving(settings) as served:
+            dashboard = _dashboard(settings, served)
+            followed = use_case(feed, settings, options, env=os.environ, dashboard=dashboard, emit_line=say)
     except Held as held:
         if settings.json:
             print_document(held_document(held))
@@ -118,12 +183,41 @@ def follow(
         raise typer.Exit(followed.summary.exit_code)
 
 
-def _dashboard(settings: Settings) -> "Callable[[], AbstractContextManager[Listener]]":
-    from cfetch.dashboard.open import open_dashboard
+def _verify(feed: str, settings: Settings, paths: "PathFilter") -> None:
+    from cfetch.app.follow_check import open_feed_verification
+    from cfetch.cli.verify import print_verification
 
-    return lambda: open_dashboard(
-        quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
-    )
+    with open_feed_verification(feed, settings, paths, env=os.environ) as comparison:
+        print_verification(comparison, json=settings.json)
+    if comparison.found:
+        print("cfetch: the same command with --resync instead of --verify repairs this", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _show_status(feed: str, settings: Settings) -> None:
+    from cfetch.app.follow_status import find_status
+    from cfetch.report.follow_text import status_lines
+
+    status = find_status(feed, settings, env=os.environ)
+    if settings.json:
+        print_document(status)
+    else:
+        print("\n".join(status_lines(status)))
+
+
+def _dashboard(settings: Settings, served: "Listener") -> "Callable[[], AbstractContextManager[Listener]]":
+    """Opens a dashboard for each plan; ``served`` gets the events of all."""
+    from cfetch.dashboard.open import open_dashboard
+    from cfetch.events import fan_out
+
+    @contextmanager
+    def open_both() -> "Iterator[Listener]":
+        with open_dashboard(
+            quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
+        ) as shown:
+            yield fan_out(shown, served)
+
+    return open_both
 
 
 def _printer(settings: Settings) -> Callable[[str], None]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Build a manifest from a URL list or a directory, check one, convert one to another format.",
+    help="Build manifests of lists and directories, check them, convert them.",
     no_args_is_help=True,
 )
 
@@ -179,14 +179,14 @@ def build(
 
       cfetch manifest build urls.txt -o manifest.json
 
-      cfetch manifest build data/ --base-url https://example.org/data/ -o manifest.json
+      cfetch manifest build data/ --base-url https://example.org/data/ -o m.json
     """
     from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.dashboard.bar import progress_bar
     from cfetch.run.header_hosts import aim_repository_token, make_file_network
     from cfetch.wire.network import make_network
 
-    if source != "-" and Path(source).is_dir():
+    if source != "-" and os.path.isdir(source):
         with progress_bar("hashing") as advance:
             build_from_tree(Path(source), output, base_url=base_url, advance=advance, emit_line=_emit_line)
         return

@@ -1,5 +1,6 @@
 """``cfetch metrics load``: metrics of many runs as tables."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +22,7 @@ def load(
     metrics: Annotated[
         list[str],
         typer.Argument(
-            help="Metrics files, also with gzip; directories of them; patterns.",
+            help="Metrics files, also with gzip or zstd; directories of them; patterns.",
             metavar="METRICS...",
             show_default=False,
         ),
@@ -59,7 +60,7 @@ def load(
     from cfetch.spark.tables.load import load as loaded_by
 
     sources = find_sources(metrics)
-    size_bytes = sum(path.stat().st_size for path in sources if path.exists())
+    size_bytes = sum(path.stat().st_size for path in sources if os.path.exists(path))
     if not quiet:
         where = f" at {mask_master(spark_master)}" if spark_master is not None else ""
         print(f"starting Spark{where}", file=sys.stderr, flush=True)
@@ -71,12 +72,12 @@ def load(
     if json:
         sys.stdout.write(encode_json(loaded) + "\n")
     else:
-        _print(loaded)
+        _print(loaded, to)
     if loaded.rejected:
         raise typer.Exit(1)
 
 
-def _print(loaded: "Loaded") -> None:
+def _print(loaded: "Loaded", to: str) -> None:
     from cfetch.report.format import count, plural
     from cfetch.secret import printable
 
@@ -87,5 +88,5 @@ def _print(loaded: "Loaded") -> None:
     print(
         f"{plural(len(loaded.runs), 'run')} ({count(replaced)} replaced{doubles}), "
         f"{plural(loaded.files, 'file')}, {plural(loaded.attempts, 'attempt')}; "
-        f"{plural(loaded.rejected, 'line')} rejected"
+        f"{plural(loaded.rejected, 'line')} rejected; the tables are in {printable(to, 1000)}"
     )

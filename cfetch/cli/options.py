@@ -8,6 +8,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,13 +17,32 @@ import typer
 from cfetch.config.kinds import Kind
 from cfetch.config.layers import Resolved, resolve
 from cfetch.config.settings import FORMULA, KINDS, Settings
-from cfetch.errors import ConfigError
+from cfetch.errors import CfetchError, ConfigError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        help="Write one HTML file with charts, which needs no network.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 
 _PANELS = {
     "Where": (
-        *("to", "base_url", "state", "metrics", "failures", "failed_from", "existing", "mtime"),
+        *(
+            "to",
+            "base_url",
+            "state",
+            "metrics",
+            "keep_metrics",
+            "failures",
+            "failed_from",
+            "existing",
+            "mtime",
+        ),
         "durability",
     ),
     "Manifest": (
@@ -82,7 +102,10 @@ _PANELS = {
     "Guard": ("heartbeat_interval", "heartbeat_misses"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
+    "Watching": ("serve", "serve_token_env", "metrics_textfile"),
 }
+# As curl, wget and aria2 have them. The output of a list is a directory; -v asks for reasons.
+_SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "explain": "-v", "dry_run": "-n"}
 READING = _PANELS["Manifest"]
 """The options that have an effect only where a manifest is read."""
 
@@ -165,7 +188,7 @@ def with_follow(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_get(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for downloading a few files, and --config, to ``command(…, resolved)``."""
-    return _with_resolved(command, _OF_A_LIST)
+    return _with_resolved(command, _OF_A_LIST, without_short=("to",))  # -o is the file, as for curl
 
 
 def with_sync(command: Callable[..., None]) -> Callable[..., None]:
@@ -182,14 +205,17 @@ def seconds(name: str, text: str, kind: Kind) -> float:
     return number
 
 
-def _with_resolved(command: Callable[..., None], but: Collection[str]) -> Callable[..., None]:
+def _with_resolved(
+    command: Callable[..., None], but: Collection[str], *, without_short: Collection[str] = ()
+) -> Callable[..., None]:
     """Append the flags for all settings but some."""
     names = tuple(name for name in KINDS if name not in but)
 
     def call(given: dict[str, Any]) -> None:
         command(resolved=_resolve_given(given, names), **given)
 
-    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
+    flags = [_parameter(name, without_short=without_short) for name in names]
+    return _extend(command, call, [*flags, _config_parameters()[0]])
 
 
 def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:
@@ -234,20 +260,44 @@ def config_document(resolved: Resolved) -> bytes:
     return msgspec.json.encode({"schema": "cfetch.config/1", "settings": settings})
 
 
+def _completer(words: Collection[str]) -> Callable[[str], list[str]]:
+    """A function that the shell's completion calls with the beginning of a word."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def complete_instant(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The instants of the timeline of ``--to``, or of the working directory; none without a timeline."""
+    from cfetch.app.plans import list_plans
+
+    flags: dict[str, str | list[str]] = {"to": [*(ctx.params.get("to") or ["."])]}
+    if state := ctx.params.get("state"):
+        flags["state"] = state
+    with suppress(CfetchError):
+        plans = list_plans(resolve(flags=flags, env=os.environ, file=None).settings).plans
+        return _completer([plan.instant for plan in plans])(incomplete)
+    return []
+
+
 def _as_text(value: object) -> str | list[str]:
     if isinstance(value, list):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def _parameter(name: str, *, without_short: Collection[str] = ()) -> inspect.Parameter:
     kind = KINDS[name]
     word = "--" + name.replace("_", "-")
     default = getattr(_DEFAULTS, name)
     shown = "" if default is None or kind.is_flag else f" (default: {kind.show(default)})"
-    declarations = (word,) if not kind.is_flag or name in _ONE_WAY else (f"{word}/--no-{word[2:]}",)
+    declaration = word if not kind.is_flag or name in _ONE_WAY else f"{word}/--no-{word[2:]}"
+    short = _SHORT.get(name) if name not in without_short else None
     option = typer.Option(
-        *declarations,
+        *((declaration,) if short is None else (declaration, short)),
+        autocompletion=_completer(kind.choices) if kind.choices else None,
         help=f"{kind.help}{shown}",
         metavar=None if kind.is_flag else kind.metavar,
         rich_help_panel=_PANEL_OF[name],

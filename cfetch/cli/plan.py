@@ -11,6 +11,7 @@ from cfetch.cli import download as main_job
 from cfetch.cli.options import (
     READING,
     JsonOption,
+    complete_instant,
     config_document,
     seconds,
     with_manifest,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Schedule plans on a timeline, run them, list them, roll them back, and clean up.",
+    help="Schedule, run, list, roll back and clean up plans on a timeline.",
     no_args_is_help=True,
 )
 
@@ -39,7 +40,10 @@ KEEP = duration(0, 100 * 365 * 86_400, "")
 Instant = Annotated[
     str,
     typer.Argument(
-        help="The instant of a plan, as `cfetch plan list` shows it.", metavar="INSTANT", show_default=False
+        help="The instant of a plan, as `cfetch plan list` shows it.",
+        metavar="INSTANT",
+        show_default=False,
+        autocompletion=complete_instant,
     ),
 ]
 
@@ -105,6 +109,7 @@ def run(
             help="The instant of a plan; not needed if only one is pending.",
             metavar="INSTANT",
             show_default=False,
+            autocompletion=complete_instant,
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run all pending plans, the oldest first.")] = False,
@@ -179,8 +184,9 @@ def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary
     """Run a plan; return summary and exit code. Unless ``alone``, skip a plan that cannot be run."""
     from cfetch.app.download import prepare_planned
 
+    settings = resolved.settings
     try:
-        with prepare_planned(instant, resolved.settings, env=os.environ) as prepared:
+        with prepare_planned(instant, settings, env=os.environ) as prepared:
             summary = None if prepared is None else main_job.run(prepared, resolved)
     except CfetchError as error:
         if alone or isinstance(error, ConfigError):
@@ -190,6 +196,13 @@ def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary
     if summary is None:
         print(f"plan {instant} is completed already", file=sys.stderr)
         return None, 0
+    if summary.files.failed and summary.exit_code and not (settings.quiet or settings.json):
+        print(
+            "  the plan keeps its list as it was scheduled: to correct that, `cfetch plan schedule` the "
+            f"corrected list, and\n  `cfetch plan rollback {instant} --remove` removes this plan; or "
+            f"--max-failures {summary.files.failed} completes it without what failed",
+            file=sys.stderr,
+        )
     return summary, summary.exit_code
 
 

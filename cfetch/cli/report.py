@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption
+from cfetch.cli.options import HtmlOption, JsonOption
 
 
 def report(
@@ -19,9 +19,10 @@ def report(
             show_default=False,
         ),
     ],
+    html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What set the end, slowest files, rates by host, and what each mitigation was worth.
+    """Show what set the end, slow files, hosts, and the worth of mitigations.
 
     Each run has its own headline; everything else covers the files of all runs together.
 
@@ -30,7 +31,12 @@ def report(
       cfetch report data/.cfetch/metrics/*.jsonl
 
       cfetch report run.jsonl --json | jq .mitigations
+
+      cfetch report before.jsonl after.jsonl --html report.html
     """
+    if html is not None:
+        _write_page(metrics, html)
+        return
     from cfetch.report.analysis import analyse
     from cfetch.report.metrics import expand_metrics, read_metrics
     from cfetch.secret import encode_json
@@ -42,3 +48,11 @@ def report(
     from cfetch.report.tables import show, tables
 
     show(tables(document))
+
+
+def _write_page(metrics: list[Path], html: Path) -> None:
+    from cfetch.report.metrics import expand_metrics, read_metrics
+    from cfetch.report.page.html import write_html
+    from cfetch.report.page.runs_page import make_runs_page
+
+    write_html(make_runs_page(read_metrics(expand_metrics(metrics))), html)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption
+from cfetch.cli.options import HtmlOption, JsonOption
 
 
 class Policy(StrEnum):
@@ -64,9 +64,10 @@ def tune(
     out: Out = None,
     engine: Where = Engine.local,
     spark_master: Master = None,
+    html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Replay past runs under other options of their policy, and recommend the best.
+    """Replay past runs under other options, and recommend the best for their policy.
 
     The values are chosen on some runs and checked on the others. Where they gain no more than noise, or there
     is too little data, the command says so, leaves the default and writes no file.
@@ -105,6 +106,11 @@ def tune(
     elif out is not None:
         day = datetime.fromtimestamp(clock.wall(), UTC).date().isoformat()
         write_config(out, format_config(tuning, day))
+    if html is not None:
+        from cfetch.report.page.html import write_html
+        from cfetch.report.page.tuning_page import make_tuning_page
+
+        write_html(make_tuning_page(tuning), html)
     if json:
         sys.stdout.write(encode_json(tuning) + "\n")
         return

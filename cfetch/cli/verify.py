@@ -60,7 +60,6 @@ def verify(
       cfetch verify manifest.json --to data/ --json | jq .found
     """
     from cfetch.app.verify import open_verification
-    from cfetch.dashboard.bar import progress_bar
     from cfetch.dashboard.open import reading_lines
     from cfetch.run.header_hosts import make_list_network
 
@@ -77,12 +76,17 @@ def verify(
         emit_line=lambda line: print(f"cfetch: {line}", file=sys.stderr),
         network=make_list_network(settings, manifests, os.environ),
     ) as comparison:
-        files, size_bytes = comparison.files, comparison.total_bytes
-        with progress_bar("verifying", files=files, size_bytes=size_bytes) as advance:
-            differences = comparison.differences(advance)
-            (_print_json if json else _print_lines)(comparison, differences)
+        print_verification(comparison, json=json)
     if comparison.found:
         raise typer.Exit(1)
+
+
+def print_verification(comparison: "Verification", *, json: bool) -> None:
+    """Compare, and print what is found meanwhile."""
+    from cfetch.dashboard.bar import progress_bar
+
+    with progress_bar("verifying", files=comparison.files, size_bytes=comparison.total_bytes) as advance:
+        (_print_json if json else _print_lines)(comparison, comparison.differences(advance))
 
 
 def _directories(to: list[str]) -> list[Path]:
@@ -130,13 +134,11 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
         duplicates += 1
         where = ", ".join(printable(volume, 1000) for volume in duplicate.volumes)
         print(f"duplicate: {printable(duplicate.path, len(duplicate.path) + 1)}: it stands on {where}")
-    unknown = "no size, and --quick reads no bytes" if comparison.quick else "neither size nor hash"
-    good = ", ".join(
-        f"{number:,} there but not checked, as the manifest has {unknown}"
-        if by == "none"
-        else f"{number:,} by {by}"
-        for by, number in comparison.good.items()
-    )
+    proved = ", ".join(f"{number:,} by {by}" for by, number in comparison.good.items() if by != "none")
+    unchecked = ""
+    if number := comparison.good.get("none", 0):
+        unknown = "no size, and --quick reads no bytes" if comparison.quick else "neither size nor hash"
+        unchecked = f"; {number:,} there but not checked, as the manifest has {unknown}"
     bad = ", ".join(f"{number:,} {kind}" for kind, number in comparison.found.items())
     twice = f"; {duplicates:,} on several volumes" if duplicates else ""
-    print(f"good: {good or 'none'}; found: {bad or 'nothing wrong'}{twice}", file=sys.stderr)
+    print(f"good: {proved or 'none'}{unchecked}; found: {bad or 'nothing wrong'}{twice}", file=sys.stderr)

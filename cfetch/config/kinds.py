@@ -33,6 +33,7 @@ class Kind:
     high: float | None = None
     above: bool = False  # the low end itself is out of range
     choices: tuple[str, ...] = ()
+    is_further: Callable[[str], bool] | None = None  # whether a word beside ``choices`` is allowed too
     is_flag: bool = False
     item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
     secret: bool = False
@@ -67,13 +68,26 @@ class Kind:
                 raise ValueError("must be one value or a list of them")
             for item in value:
                 self.item(item)
-        if self.choices and value not in self.choices:
+        is_choice = value in self.choices or (self.is_further is not None and self.is_further(value))
+        if self.choices and not is_choice:
             raise ValueError(f"must be {self.range_text()}")
+        if self.is_flag and not isinstance(value, bool):
+            raise ValueError("must be True or False")
         if self.low is None or value is None:
             return
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number:
+            raise ValueError(f"must be a number{self._hint_number(value)}")
         too_low = value <= self.low if self.above else value < self.low
         if not math.isfinite(value) or too_low or (self.high is not None and value > self.high):
             raise ValueError(f"must be {self.range_text()}")
+
+    def _hint_number(self, value: object) -> str:
+        """The number that a text stands for on the command line: the library takes only numbers."""
+        try:
+            return f": {self.read(value)}" if isinstance(value, str) else ""
+        except ValueError:
+            return ""
 
 
 def _read_int(raw: str) -> int:
@@ -201,14 +215,20 @@ def flag(help_: str, why: str = "") -> Kind:
     return Kind(metavar="", read=_read_bool, show=lambda v: str(v).lower(), help=help_, why=why, is_flag=True)
 
 
-def choice(choices: tuple[str, ...], help_: str, why: str = "") -> Kind:
-    """One of a few words. If they are too long for the flag's metavar, ``help_`` names them."""
+def choice(
+    choices: tuple[str, ...], help_: str, why: str = "", *, is_further: Callable[[str], bool] | None = None
+) -> Kind:
+    """One of a few words. If they are too long for the flag's metavar, ``help_`` names them.
+
+    ``is_further``: whether a word is allowed that is not one of them.
+    """
     joined = "|".join(choices)
     return Kind(
         metavar=joined if len(joined) <= CHOICES_WIDTH else "HOW",
         read=str.strip,
         show=str,
         choices=choices,
+        is_further=is_further,
         help=help_,
         why=why,
     )

@@ -38,7 +38,14 @@ from cfetch.errors import ConfigError
 FORMULA = ("quantile", "percentile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
 PLACES, GROWN = 16, 64  # downloads at a time: at the start, and at most if the user sets no number
 SLOWEST_PER_S = 0.0001  # requests: one in three hours
+POLICIES = ("adaptive", "cloudfetch")  # of cfetch itself; packages may offer others
 PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
+
+
+def _is_installed_policy(name: str) -> bool:
+    from cfetch.config.plugins import find_policy  # it reads the names of all installed packages
+
+    return find_policy(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +205,11 @@ class Settings:
     policy: Annotated[
         str,
         choice(
-            ("adaptive", "cloudfetch"),
+            POLICIES,
             "How a straggler is recognised: by live progress, or by the CloudFetch formula. An option that "
             "only the formula reads chooses it where no policy is named.",
             "at most 1.05 times the better of formula and none in 400 simulated runs; docs/stragglers.md",
+            is_further=_is_installed_policy,
         ),
     ] = "adaptive"
     multiplier: Annotated[
@@ -294,7 +302,7 @@ class Settings:
         count_or_share(
             0,
             1_000_000_000,
-            "So many failed files, or per cent of them as in 1%, are no error: the exit code is 0.",
+            "Exit with 0 if at most so many files fail (or so many per cent of them, as in 1%).",
             "every missing file is an error unless somebody says otherwise",
         ),
     ] = 0
@@ -402,7 +410,17 @@ class Settings:
         str | None,
         text(
             "FILE",
-            "Per-file metrics: JSON Lines, or one array if FILE ends in .json (default: in the state).",
+            "Per-file metrics: JSON Lines, or one array if FILE ends in .json; compressed if .zst follows "
+            "(default: in the state).",
+        ),
+    ] = None
+    keep_metrics: Annotated[
+        int | None,
+        count(
+            1,
+            1_000_000,
+            "Keep the metrics of so many runs below the state, this one included (default: of all). Those of "
+            "earlier runs are compressed, if the extra `zstd` is there.",
         ),
     ] = None
     failures: Annotated[
@@ -417,8 +435,8 @@ class Settings:
         str,
         choice(
             ("trust", "check", "refetch"),
-            "Files in place already: trust those that are the manifest's by hash or size or by the record of "
-            "their link, check with the server whether they have changed, or refetch all.",
+            "Trust files in place (by hash, by size or by the record of their link), check with the server "
+            "whether they have changed, or refetch all.",
             "nothing is asked for a complete set",
         ),
     ] = "trust"
@@ -426,6 +444,25 @@ class Settings:
         bool,
         flag("Give files the time at which their server changed them last (Last-Modified).", "as mirrors do"),
     ] = True
+    serve: Annotated[
+        str | None,
+        text(
+            "[HOST:]PORT",
+            "Show the run live as a page at this address, with /summary and /metrics (extra `serve`). Only "
+            "this machine can read it; with another HOST a token is needed. Port 0 takes a free one.",
+        ),
+    ] = None
+    serve_token_env: Annotated[
+        str | None,
+        text("NAME", "Readers of --serve must send the token in this environment variable."),
+    ] = None
+    metrics_textfile: Annotated[
+        str | None,
+        text(
+            "FILE",
+            "Write the run's numbers for node_exporter's textfile collector when it ends (extra `serve`).",
+        ),
+    ] = None
     log_format: Annotated[
         str, choice(("text", "json"), "How progress is written when there is no dashboard.")
     ] = "text"
@@ -459,7 +496,7 @@ class Settings:
     @property
     def is_adaptive(self) -> bool:
         """Whether live progress decides about stragglers, widths of hosts and further segments."""
-        return self.policy == "adaptive" and self.mitigation
+        return self.policy != "cloudfetch" and self.mitigation
 
     @property
     def straggler(self) -> StragglerConfig:

@@ -5,6 +5,8 @@
 
 import msgspec
 
+ALL_HOSTS = ""  # the name of the limit for all hosts together, where limits have names
+
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes per second that may be read: by all downloads together, and from each host. None: no limit."""

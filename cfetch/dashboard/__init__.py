@@ -5,6 +5,8 @@ and compare frames.
 
     open.py         chooses the kind of view: a terminal that a person watches gets the live view
     view.py         reduces events to the values that are shown (pure)
+    pace.py         files per second, by host, and failures by kind (pure)
+    time_left.py    how long a run still takes (pure)
     live.py         a frame for each Progress event; no thread and no timer of its own
     paint.py        one frame for a given width and height
     rows.py  volumes.py  executors.py      its tables: attempts, volumes, a cluster's executors
@@ -14,6 +16,8 @@ and compare frames.
     lines.py        facts as plain lines, JSON lines, or errors only
     closing.py      the last lines of a run           preview.py  the lines of ``--dry-run``
     bar.py          a progress bar for a walk over many files
+    page_state.py  page_tables.py    the page of a run under way (pure); page_server.py serves it, and metrics
+    serving.py      opens the listeners of ``--serve`` and ``--metrics-textfile``
 
 ::
 

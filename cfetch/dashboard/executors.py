@@ -12,7 +12,7 @@ _TASKS, _FILES, _RATE, _STATE = 6, 10, 10, 23  # "9999", "10,000,000", "1023 MiB
 
 def executors_panel(executors: list[ExecutorView], width: int, lines: int) -> list[Text]:
     """At most ``lines`` lines, at least three: a header, rows, and one line for the rest."""
-    shown = _sort_by_trouble(executors)
+    shown = sort_by_trouble(executors)
     rest = shown[lines - 2 :] if len(shown) > lines - 1 else []
     longest = max(cells(printable(executor.name)) for executor in executors)
     title = _title(executors)
@@ -33,7 +33,7 @@ def executors_line(executors: list[ExecutorView]) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("executors   ", "dim")
     text.append(f"{count(len(executors))}, {plural(sum(executor.tasks for executor in executors), 'task')}")
-    slow = [executor for executor in _sort_by_trouble(executors) if executor.share is not None]
+    slow = [executor for executor in sort_by_trouble(executors) if executor.share is not None]
     if slow:
         text.append(f"; {len(slow)} slow: ", "bold yellow")
         text.append(f"{shorten(slow[0].name, 30)}, {share_text(slow[0].share)}")
@@ -45,8 +45,8 @@ def _title(executors: list[ExecutorView]) -> str:
     return f"{plural(len(executors), 'executor')}, {tasks}"
 
 
-def _sort_by_trouble(executors: list[ExecutorView]) -> list[ExecutorView]:
-    """The slow executors first, the slowest at the top; the others keep their order."""
+def sort_by_trouble(executors: list[ExecutorView]) -> list[ExecutorView]:
+    """Sort the executors: slow ones first, the slowest at the top; the others keep their order."""
     return sorted(executors, key=lambda executor: (executor.share is None, executor.share or 0.0))
 
 

@@ -5,7 +5,7 @@ at the end of the file turn an event into a fact: at most ``MAX_LINES`` of its k
 ``explain`` (``_EXPLAINED``), or always (``_AT_ONCE``).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -85,13 +85,15 @@ class Facts:
         self._next_progress_s = FIRST_PROGRESS_S
         self._emitted = dict.fromkeys(_COUNTED, 0)
 
-    def reduce(self, event: Event) -> Iterator[Fact]:
+    def reduce(self, event: Event) -> Iterable[Fact]:
         """The facts that ``event`` adds: mostly none."""
         self.view.apply(event)
         if isinstance(event, EntryFinished):
-            if event.record.status == "failed":
-                yield from self._limit(_failure_fact(event))
-        elif isinstance(event, Progress):
+            return self._limit(_failure_fact(event)) if event.record.status == "failed" else ()
+        return self._make_facts(event)
+
+    def _make_facts(self, event: Event) -> Iterator[Fact]:
+        if isinstance(event, Progress):
             if event.t_s >= self._next_progress_s:
                 self._next_progress_s = event.t_s + PROGRESS_EVERY_S
                 yield self._progress_fact(event)
@@ -119,7 +121,7 @@ class Facts:
     def _progress_fact(self, event: Progress) -> Fact:
         view = self.view
         files = view.run.files if view.run else 0
-        eta = view.eta
+        time_left = view.time_left
         slow = sum(executor.share is not None for executor in event.executors)
         resting = sum(volume.breaker == "open" for volume in event.volumes)
         counters = [
@@ -133,7 +135,7 @@ class Facts:
         text = (
             f"{percent(view.fraction)}, {view.settled_files:,} of {files:,} files, "
             f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_count_active(event)} active"
-            + (f", about {duration(eta[0])} left" if eta else "")
+            + (f", about {duration(time_left.seconds)} left" if time_left else "")
             + "".join(f", {word}" for present, word in counters if present)
         )
         data: dict[str, object] = {
@@ -148,7 +150,7 @@ class Facts:
             "bytes_in_hand": view.bytes_in_hand,
             "bytes_wasted": event.bytes_wasted,
             "rate_bps": round(view.rate_bps),
-            "eta_s": round(eta[0], 1) if eta else None,
+            "eta_s": round(time_left.seconds, 1) if time_left else None,
             "median_bps": event.baseline.median_bps,
             "sequential": event.sequential,
         }

@@ -1,10 +1,13 @@
-"""The panel of slow hosts: a row for each; without slow hosts there is no panel."""
+"""The panels of hosts: of slow ones, and of all where rows of attempts would change too fast to be read."""
 
 from rich.text import Text
 
 from cfetch.dashboard.hosts import SlowHost, State
-from cfetch.report.format import fit, rate, shorten
+from cfetch.dashboard.pace import HostPace
+from cfetch.report.format import count, fit, plural, rate, shorten
 from cfetch.secret import printable
+
+MARGIN = 3  # columns that the last line of a frame leaves free for the ^C that a terminal echoes
 
 # sign, style: as with attempts, the sign or the word alone is enough to understand the state
 _STATES: dict[State, tuple[str, str]] = {
@@ -29,3 +32,19 @@ def hosts_panel(hosts: list[SlowHost], width: int, lines: int) -> list[Text]:
         panel.append(text)
     more = len(hosts) - len(shown)
     return [*panel, Text(f"and {more} more", style="dim")] if more else panel
+
+
+def pace_panel(hosts: list[HostPace], title: str, width: int, lines: int) -> list[Text]:
+    """At most ``lines`` lines, at least two: a header, a row for each host, and a row for the rest."""
+    name = max(12, min(60, width - 3 * 11 - MARGIN))
+    shown = hosts[: lines - 1] if len(hosts) < lines else hosts[: lines - 2]
+    header = f"{fit(title, name)} {'done':>10} {'failed':>10} {'active':>10}"
+    panel = [Text(header, style="dim", no_wrap=True, overflow="crop")]
+    for host in shown:
+        text = Text(
+            f"{fit(shorten(host.name, name), name)} {count(host.done):>10} ", no_wrap=True, overflow="crop"
+        )
+        text.append(f"{count(host.failed):>10}", "bold red" if host.failed else "")
+        panel.append(text.append(f" {host.active:>10}"))
+    more = len(hosts) - len(shown)
+    return [*panel, Text(f"and {plural(more, 'more host')}", style="dim")] if more else panel

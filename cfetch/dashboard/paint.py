@@ -9,8 +9,8 @@ Every state has a colour, a sign and a word, and each of the three alone is enou
 from rich.text import Text
 
 from cfetch.dashboard.executors import executors_line, executors_panel
-from cfetch.dashboard.host_rows import hosts_panel
-from cfetch.dashboard.rows import bar, header, row
+from cfetch.dashboard.host_rows import hosts_panel, pace_panel
+from cfetch.dashboard.rows import bar, header, rows
 from cfetch.dashboard.view import Note, View, by_risk
 from cfetch.dashboard.volumes import volumes_line, volumes_panel
 from cfetch.report.ending import Limits, describe_setup
@@ -19,6 +19,7 @@ from cfetch.secret import printable
 
 TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23
+OLD_S = 2.0  # among files that take milliseconds, such an attempt is worth a row
 
 _NOTES = {
     "failed": ("×", "red"),
@@ -121,8 +122,9 @@ def _setup_text(view: View) -> str:
 
 
 def _draw_overall(view: View, width: int) -> Text:
-    eta = view.eta
-    left = f"{'~' if eta[1] else ''}{duration(eta[0])} left" if eta else "time left unknown"
+    time_left = view.time_left
+    rough = "~" if time_left and time_left.is_rough else ""
+    left = f"{rough}{duration(time_left.seconds)} left" if time_left else "time left unknown"
     tail = f" {percent(view.fraction):>5}  {left}"
     filled, empty = bar(view.fraction, max(10, width - len(tail)))
     return _join_parts((filled, "green"), (empty, "dim"), (tail, "bold"))
@@ -140,6 +142,8 @@ def _draw_numbers(view: View) -> Text:
         (f"{total}  ", ""),
         (rate(view.rate_bps), "bold cyan"),
     ]
+    if view.pace.is_too_quick(len(progress.active)):
+        parts.append((f"  {count(round(view.pace.files_per_s))} files/s", "bold cyan"))
     if progress.failed:
         parts.append((f"  × {count(progress.failed)} failed", "bold red"))
     if progress.skipped:
@@ -190,11 +194,32 @@ def _draw_attempts(view: View, width: int, room: int) -> list[Text]:
     assert progress is not None
     if room < 2 or not progress.active:
         return []
-    shown = by_risk(progress.active)[: room - 1]
     title = f"{count(len(progress.active) + progress.unshown)} active"
     waiting = f", {count(progress.waiting)} waiting"
+    if view.pace.is_too_quick(len(progress.active)):
+        return _draw_pace(view, title + waiting, width, room)
     cluster = bool(progress.executors)
-    return [header(title, waiting, width, cluster), *(row(attempt, width, cluster) for attempt in shown)]
+    return [
+        header(title, waiting, width, cluster),
+        *rows(by_risk(progress.active)[: room - 1], width, cluster),
+    ]
+
+
+def _draw_pace(view: View, title: str, width: int, room: int) -> list[Text]:
+    """Draw hosts and failures, and rows only of attempts that are old enough to be read."""
+    assert view.progress is not None
+    words = view.pace.failures_text()
+    failures = [_join_parts(("failures    ", "dim"), (words, "red"))] if words and room > 2 else []
+    room -= len(failures)
+    old = [attempt for attempt in view.progress.active if attempt.elapsed_s >= OLD_S]
+    hosts = view.pace.list_hosts(view.progress.active)
+    panel = pace_panel(hosts, title, width, max(2, room // 2) if old else room)
+    room -= len(panel)
+    if not old or room < 2:
+        return [*failures, *panel]
+    title = f"{count(len(old))} older than {duration(OLD_S)}"
+    slow = rows(by_risk(old)[: room - 1], width, False)
+    return [*failures, *panel, header(title, "", width, False), *slow]
 
 
 def _draw_note(note: Note, width: int) -> Text:

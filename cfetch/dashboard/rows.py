@@ -1,11 +1,12 @@
 """The table of active attempts: columns that fit the width, a row for each attempt."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.text import Text
 
 from cfetch.events import ActiveAttempt
-from cfetch.report.format import cells, duration, fit, rate, shorten, size
+from cfetch.report.format import cells, duration, fit, rate, shorten, shorten_apart, size
 
 # sign, style: readable without colour, and without knowing the signs, since the word is beside them
 _STATES = {
@@ -62,12 +63,17 @@ def header(title: str, more: str, width: int, cluster: bool) -> Text:
     return Text(" ".join([*parts, "state"]), style="dim", no_wrap=True, overflow="crop")
 
 
-def row(attempt: ActiveAttempt, width: int, cluster: bool) -> Text:
-    """One attempt on one line."""
+def rows(attempts: Sequence[ActiveAttempt], width: int, cluster: bool) -> list[Text]:
+    """A line for each attempt; a name that is too long keeps the part that tells it from its neighbours."""
+    names = shorten_apart([attempt.path for attempt in attempts], _columns(width, cluster).name)
+    return [_draw_row(attempt, name, width, cluster) for attempt, name in zip(attempts, names, strict=True)]
+
+
+def _draw_row(attempt: ActiveAttempt, name: str, width: int, cluster: bool) -> Text:
     columns = _columns(width, cluster)
     sign, style = _STATES[attempt.state]
     text = Text(no_wrap=True, overflow="crop")
-    text.append(f"{fit(shorten(attempt.path, columns.name), columns.name)} ")
+    text.append(f"{fit(name, columns.name)} ")
     if columns.executor:
         text.append(f"{fit(shorten(attempt.executor or '', columns.executor), columns.executor)} ", "dim")
     if columns.host:

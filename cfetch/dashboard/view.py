@@ -3,11 +3,12 @@
 Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the plain lines show these values.
 """
 
-import math
 from collections import deque
 from typing import Literal, NamedTuple
 
 from cfetch.dashboard.hosts import SlowHosts
+from cfetch.dashboard.pace import Pace
+from cfetch.dashboard.time_left import Rest, TimeLeft, estimate_time_left
 from cfetch.events import (
     ActiveAttempt,
     BreakerClosed,
@@ -80,9 +81,11 @@ class View:
         self.summary: Summary | None = None
         self.end: EndRecord | None = None
         self.hosts = SlowHosts()
+        self.pace = Pace()
         self.stopping: str | None = None
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
+        self._is_slowed = False  # nothing is cancelled during a slowdown
         self._counts = Counts()  # without entries that are done
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         self._seconds: deque[float] = deque(
@@ -93,10 +96,13 @@ class View:
     def apply(self, event: Event) -> None:
         """Update the state by one event."""
         if isinstance(event, EntryFinished):
+            if event.record.status != "skipped":
+                self.pace.apply(event)
             if event.record.status != "done":  # Progress counts done entries, which are nearly all
                 self._counts.add(event.record)
                 self._note_failure(event.t_s, event.record)
             return
+        self.pace.apply(event)
         self._counts.of(event)
         self.hosts.apply(event)
         if isinstance(event, Progress):
@@ -126,8 +132,10 @@ class View:
         elif isinstance(event, HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged):
             self._note_place(event)
         elif isinstance(event, SlowdownSeen):
+            self._is_slowed = True
             self._note_once("slowdown", event.t_s, "", f"{event.reason}; no download is cancelled for it")
         elif isinstance(event, SlowdownOver):
+            self._is_slowed = False
             self._note_once("slowdown", event.t_s, "", slowdown_end_text(event))
         elif isinstance(event, RescueGivenUp):
             self._note_once("rescue", event.t_s, event.path, rescue_text(event))
@@ -250,49 +258,23 @@ class View:
         return [sum(full[start : start + span]) / span for start in range(0, len(full), span)]
 
     @property
-    def eta(self) -> tuple[float, bool] | None:
-        """Seconds left, and whether that is a rough guess; None if there is no data for an estimate.
-
-        With unknown sizes, files done so far decide. When no entry waits any more, the slowest attempt does.
-        """
+    def time_left(self) -> TimeLeft | None:
+        """How long the run still takes; None if there is no data for an estimate."""
         progress, run = self.progress, self.run
         if progress is None or run is None or not progress.t_s:
             return None
-        if not progress.waiting and progress.active:
-            return _slowest_left_s(progress.active, progress.baseline.median_bps)
-        if run.sizes_unknown:
-            left = run.files - self.settled_files
-            return (left * progress.t_s / progress.done, True) if progress.done else None
-        left_bytes = max(0, run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes)
-        return (left_bytes / self.rate_bps, False) if self.rate_bps > 0 else None
-
-
-def _slowest_left_s(active: list[ActiveAttempt], median_bps: float | None) -> tuple[float, bool] | None:
-    longest, rough = 0.0, False
-    for attempt in active:
-        if attempt.size_bytes is None:
-            rough = True
-            continue
-        left = (
-            max(0, attempt.size_bytes - attempt.bytes) / attempt.rate_bps
-            if attempt.rate_bps > 0
-            else math.inf
+        missing = run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes
+        rest = Rest(
+            active=progress.active,
+            waiting=progress.waiting,
+            left_bytes=None if run.sizes_unknown else max(0, missing),
+            rate_bps=self.rate_bps,
+            left_files=run.files - self.settled_files,
+            files_per_s=progress.done / progress.t_s,
+            median_bps=progress.baseline.median_bps,
+            cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
         )
-        afresh = _fresh_left_s(attempt, attempt.size_bytes, median_bps)
-        left, rough = (afresh, True) if afresh < left else (left, rough)
-        longest = max(longest, left)
-    return (longest, rough) if 0 < longest < math.inf else None
-
-
-def _fresh_left_s(attempt: ActiveAttempt, size_bytes: int, median_bps: float | None) -> float:
-    """Seconds left if the attempt is cancelled at its limit and a fresh one runs normally.
-
-    Infinite for an attempt that will not be cancelled.
-    """
-    limit_s = attempt.expected_s
-    if not median_bps or limit_s is None or attempt.state == "last try" or attempt.elapsed_s > 1.5 * limit_s:
-        return math.inf
-    return max(0.0, limit_s - attempt.elapsed_s) + size_bytes / median_bps
+        return estimate_time_left(rest)
 
 
 def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:

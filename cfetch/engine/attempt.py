@@ -13,8 +13,8 @@ from cfetch.errors import Expired, SourceError
 from cfetch.manifest.entry import Entry
 from cfetch.records import AttemptRecord, Outcome, round_s
 from cfetch.secret import printable
-from cfetch.wire.http import Response
 from cfetch.wire.judge import Action, Verdict
+from cfetch.wire.transport import Response
 
 MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON

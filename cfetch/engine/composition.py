@@ -22,9 +22,9 @@ from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.policy import Policy
-from cfetch.wire.http import Transport
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits
+from cfetch.wire.transport import Transport
 
 
 class Parts(NamedTuple):
@@ -69,7 +69,7 @@ def compose(
     idle = IdleWorkers()
     flights = Flights(policy, hosts, emit, jitter=outside.jitter)
     switch = StopSwitch(clock, emit, reactions.on_stop)
-    ledger = Ledger(policy, outside, stall_timeout_s=settings.stall_timeout)
+    ledger = Ledger(policy, flights, outside, stall_timeout_s=settings.stall_timeout)
     commitment = new_commitment(
         entries,
         settings.placing,

@@ -25,11 +25,11 @@ from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
-from cfetch.wire.http import Transport
 from cfetch.wire.judge import is_page_name
 from cfetch.wire.rate import make_limiter
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
+from cfetch.wire.transport import Transport
 
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 
@@ -64,7 +64,7 @@ class Fetcher:
         self._jitter = outside.jitter
         self._emit = outside.emit
         self._budget = RetryBudget()
-        self._limiter = make_limiter(settings.rates, outside.clock)
+        self.limiter = make_limiter(settings.rates, outside.clock)
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).
@@ -109,6 +109,7 @@ class Fetcher:
                 error = await self._try_once(transfer)
             if error is not None:
                 return error
+            self._links.note_served(transfer)
             if part.ranges is None:
                 if not part.has_rest:
                     return None
@@ -215,7 +216,7 @@ class Fetcher:
                 or cure.is_fresh
                 or (helper is not None and not self._hosts.is_capped(transfer.host)),
                 cure=cure,
-                limiter=self._limiter,
+                limiter=self.limiter,
                 standing=None if helper is not None else transfer.standing,
                 sources=transfer.sources,
             )

@@ -12,11 +12,11 @@ from cfetch.manifest.entry import Digest
 from cfetch.secret import SecretUrl
 from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
-from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
 from cfetch.wire.stated_hash import find_stated_hash
+from cfetch.wire.transport import Response, Transport
 
 if TYPE_CHECKING:
     from cfetch.engine.transfer import Sources

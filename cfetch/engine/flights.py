@@ -40,6 +40,9 @@ class Flights:
         self._attempts: dict[int, Attempt] = {}
         self._transfers: dict[int, Transfer] = {}  # the same keys
         self._shared: dict[int, HeldRanges] = {}  # by entry id
+        self._resting: dict[
+            int, int
+        ] = {}  # bytes held by entry id: between two attempts, or not yet published
         self._landed: Counter[int] = Counter()  # bytes by volume, of attempts that have ended
         self._held_s: dict[int, float] = {}  # seconds by volume, of attempts that have ended
 
@@ -72,6 +75,7 @@ class Flights:
         """Begin an attempt. No other has its key until it has ended. Returns how it should ask its host."""
         assignment, entry = attempt.assignment, attempt.assignment.entry
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
+        self._resting.pop(entry.id, None)
         cure = self._policy.note_start(
             attempt.key,
             attempt.wanted_bytes,
@@ -149,7 +153,10 @@ class Flights:
         volume_index = attempt.assignment.volume_index
         self._landed[volume_index] += attempt.received
         self._held_s[volume_index] = self._held_s.get(volume_index, 0.0) + attempt.held_s(now_s)
-        return self._transfers.pop(attempt.key)
+        transfer = self._transfers.pop(attempt.key)
+        if not (attempt.is_helper or attempt.id in self._shared):
+            self._resting[attempt.id] = transfer.part.position
+        return transfer
 
     def landed_bytes(self, volume_index: int) -> int:
         """Bytes that have come for a volume until now, kept or not."""
@@ -188,7 +195,17 @@ class Flights:
 
     def unshare(self, entry_id: int) -> None:
         """Note that no worker has the entry in hand any more; harmless if it was not shared."""
-        self._shared.pop(entry_id, None)
+        ranges = self._shared.pop(entry_id, None)
+        if ranges is not None:
+            self._resting[entry_id] = ranges.held_bytes
+
+    def settle(self, entry_id: int) -> None:
+        """Note that the entry has ended: its bytes are counted elsewhere from now on."""
+        self._resting.pop(entry_id, None)
+
+    def bytes_resting(self) -> int:
+        """Bytes held of entries that have no attempt: they wait for the next one, or to be published."""
+        return sum(self._resting.values())
 
     def is_shared(self, entry_id: int) -> bool:
         """Whether several attempts bring the entry."""

@@ -29,6 +29,7 @@ FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
 LEAST_CROWD = 8  # a host with so many places keeps one free at first, for help with a file under way:
+SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one: messages are a second apart
 KEPT_S = 1.5  # help shows whether a later request is faster. Once an attempt has ended, no place is kept
 NONE: Mapping[str, int] = {}
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
@@ -36,12 +37,16 @@ MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not r
 
 
 class Pause(NamedTuple):
-    """Nothing starts at ``host`` for ``pause_s`` seconds; ``is_failing``: its breaker has opened."""
+    """Nothing starts at ``host`` for ``pause_s`` seconds; ``is_failing``: its breaker has opened.
+
+    ``is_certain``: the host has asked for the pause; otherwise it may concern this process or one file.
+    """
 
     host: str
     pause_s: float
     reason: str
     is_failing: bool = False
+    is_certain: bool = False
 
 
 class _Host:
@@ -161,7 +166,7 @@ class Hosts:
 
         ``helps``: the new attempt helps one that is under way.
         """
-        if (paced_s := self.paced_s(name)) > now_s:
+        if self._pace is not None and (paced_s := self._pace.opens_s(name)) > now_s:
             return paced_s
         host = self._hosts.get(name)
         most = self._leases.get(name, self._unleased)
@@ -170,9 +175,10 @@ class Hosts:
             return float("inf")
         if host is None:
             return now_s
-        if host.running >= host.places:
+        places = host.places
+        if host.running >= places:
             return float("inf")
-        if self._is_place_kept(host) and not helps:
+        if self._keeps_one and not helps and self._is_place_kept(host, places):
             if len(self._kept_until_s) > MAX_KEPT:
                 self._kept_until_s.clear()
             kept_until_s = self._kept_until_s.setdefault(name, now_s + KEPT_S)
@@ -194,9 +200,9 @@ class Hosts:
         """Whether a rate of requests is stated, so that each attempt may make one request only."""
         return self._pace is not None
 
-    def _is_place_kept(self, host: _Host) -> bool:
+    def _is_place_kept(self, host: _Host, places: int) -> bool:
         """Whether the only free place may be kept: no attempt at the host has ended yet."""
-        return self._keeps_one and not host.brought_bytes and LEAST_CROWD <= host.places == host.running + 1
+        return not host.brought_bytes and LEAST_CROWD <= places == host.running + 1
 
     def free(self, name: str) -> int:
         """The number of free places at ``name``."""
@@ -314,6 +320,18 @@ class Hosts:
                 host.width.note_end()
         return None
 
+    def join_pause(self, name: str, pause_s: float, now_s: float) -> None:
+        """Start nothing at ``name`` for ``pause_s``: the host has asked another process of the run for it."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = self._new_host(name)
+        if now_s + pause_s <= host.held_until_s + SAME_PAUSE_S:
+            return
+        if host.held_until_s <= now_s:  # otherwise its limit has just been cut
+            host.window = max(1.0, min(host.window, float(host.places)) / 2)
+            host.cut_s = now_s
+        host.held_until_s = now_s + pause_s
+
     def note_hanging(self, name: str, now_s: float, served: int) -> None:
         """Note that a fresh connection to ``name`` hangs too, while ``served`` others bring bytes."""
         host = self._hosts[name]
@@ -406,4 +424,4 @@ class Hosts:
         if now_s + pause_s <= host.held_until_s:
             return None
         host.held_until_s = now_s + pause_s
-        return Pause(name, pause_s, str(error))
+        return Pause(name, pause_s, str(error), is_certain=host.refusals.unclear_window is None)

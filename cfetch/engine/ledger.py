@@ -2,6 +2,7 @@
 
 from msgspec import UNSET
 
+from cfetch.engine.flights import Flights
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError
@@ -12,11 +13,40 @@ from cfetch.report.saved_time import add_verdicts
 from cfetch.straggler.policy import Policy
 
 
+def make_skipped_record(
+    entry: Entry, instant: str, *, host: str, verified: str, volume: str, now_s: float
+) -> FileRecord:
+    """Make the record of an entry whose file stands in place without an attempt of this run."""
+    now_s = round(now_s, 6)
+    return FileRecord(
+        instant=instant,
+        id=entry.id,
+        offset=entry.position,
+        path=entry.path,
+        host=host,
+        size_bytes=entry.size_bytes,
+        bytes=entry.size_bytes or 0,
+        status="skipped",
+        verified=verified,
+        volume=volume,
+        queued_s=0.0,
+        start_s=now_s,
+        end_s=now_s,
+        rate_bps=0.0,
+        stragglers=0,
+        attempts=[],
+        columns=dict(entry.kept) if entry.kept else UNSET,
+    )
+
+
 class Ledger:
     """Closes the account of each entry, once; the listeners count it."""
 
-    def __init__(self, policy: Policy, outside: Surroundings, *, stall_timeout_s: float) -> None:
+    def __init__(
+        self, policy: Policy, flights: Flights, outside: Surroundings, *, stall_timeout_s: float
+    ) -> None:
         self._policy = policy
+        self._flights = flights
         self._clock = outside.clock
         self._instant = outside.instant
         self._stall_timeout_s = stall_timeout_s
@@ -24,27 +54,10 @@ class Ledger:
 
     def skip(self, entry: Entry, host: str, verified: str, *, volume: str, now_s: float) -> None:
         """Record an entry that was in place before a worker took it in hand."""
-        now_s = round(now_s, 6)
-        record = FileRecord(
-            instant=self._instant,
-            id=entry.id,
-            offset=entry.position,
-            path=entry.path,
-            host=host,
-            size_bytes=entry.size_bytes,
-            bytes=entry.size_bytes or 0,
-            status="skipped",
-            verified=verified,
-            volume=volume,
-            queued_s=0.0,
-            start_s=now_s,
-            end_s=now_s,
-            rate_bps=0.0,
-            stragglers=0,
-            attempts=[],
-            columns=dict(entry.kept) or UNSET,
+        record = make_skipped_record(
+            entry, self._instant, host=host, verified=verified, volume=volume, now_s=now_s
         )
-        self._emit(EntryFinished(t_s=now_s, record=record))
+        self._emit(EntryFinished(t_s=record.end_s, record=record))
 
     def finish(
         self,
@@ -67,4 +80,5 @@ class Ledger:
         record = add_verdicts(record, stall_timeout_s=self._stall_timeout_s)
         if status in ("failed", "cancelled"):
             self._policy.note_failure(transfer.entry.id)
+        self._flights.settle(transfer.entry.id)
         self._emit(EntryFinished(t_s=record.end_s, record=record))

@@ -195,7 +195,7 @@ class Monitor:
                 failed=ended.failed,
                 retries=counts.retries,
                 bytes_done=ended.in_place_bytes,
-                bytes_active=self._flights.bytes_active(),
+                bytes_active=self._flights.bytes_active() + self._flights.bytes_resting(),
                 bytes_wasted=ended.wasted_bytes,
                 bytes_adopted=counts.adopted_bytes,
                 active=active,
@@ -228,6 +228,7 @@ class Monitor:
             expected_s=expected_s,
             n=assignment.n,
             state=_state(attempt, elapsed_s, expected_s, end),
+            is_spared=assignment.is_immune,
         )
 
     def _speed(self, attempt: Attempt, now_s: float) -> float:

@@ -14,6 +14,7 @@ from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.cancellation import let_pass
 from cfetch.engine.composition import Reactions, compose
+from cfetch.engine.policies import make_policy
 from cfetch.engine.segments import Helper
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.widths import look_at_widths
@@ -23,9 +24,12 @@ from cfetch.manifest.entries import Entries
 from cfetch.report.counts import LiveCounts
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
-from cfetch.straggler.policy import Policy, policy_of
-from cfetch.wire.http import Transport
+from cfetch.straggler.policy import Policy
+from cfetch.wire.rate import Use
 from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.transport import Transport
+
+PAUSE_SPREAD = 0.25  # of a pause that many pools have: they do not all ask again at the same moment
 
 
 class Pool:
@@ -58,8 +62,9 @@ class Pool:
         self._counts = counts
         self._clock = clock
         self._emit = emit
+        self._jitter = jitter
         self._known = age_knowledge(knowledge, clock.wall())
-        self._policy = policy or _policy_of(settings, knowledge, clock)
+        self._policy = policy or make_policy(settings, knowledge, clock.wall())
         self._parts = compose(
             entries,
             settings,
@@ -120,6 +125,22 @@ class Pool:
         left = {host: schedule.count_left(n) for n, host in enumerate(self._hosts_named) if host in hosts}
         return {host: self._parts.hosts.demand(host, left.get(host, 0)) for host in hosts}
 
+    def lease_rates(self, rates_bps: Mapping[str, int]) -> None:
+        """Call ``Limiter.lease``, for a pool that is one of several under the same limits."""
+        if self._parts.fetcher.limiter is not None and rates_bps:
+            self._parts.fetcher.limiter.lease(rates_bps)
+
+    def measure_rates(self) -> dict[str, Use]:
+        """Call ``Limiter.measure``; nothing without limits."""
+        limiter = self._parts.fetcher.limiter
+        return {} if limiter is None else limiter.measure()
+
+    def pause_host(self, host: str, pause_s: float) -> None:
+        """Call ``Hosts.join_pause``, as another pool of the run was asked for this pause."""
+        if host in self._hosts_named:
+            spread_s = pause_s * (1 + PAUSE_SPREAD * self._jitter())
+            self._parts.hosts.join_pause(host, spread_s, self._clock.now())
+
     def use_median(self, median_bps: float | None) -> None:
         """Call ``Policy.use_median``."""
         self._policy.use_median(median_bps)
@@ -170,14 +191,3 @@ class Pool:
         self._parts.commitment.stop()
         for worker in self._workers:
             worker.cancel()
-
-
-def _policy_of(settings: Settings, knowledge: Knowledge, clock: RunClock) -> Policy:
-    return policy_of(
-        settings.policy,
-        settings.straggler,
-        tick_s=settings.check_interval,
-        concurrency=settings.concurrency,
-        knowledge=knowledge,
-        wall_s=clock.wall(),
-    )

@@ -136,12 +136,24 @@ class Access:
     ``standing``: the file in place; the entry's own server is asked whether the file has changed.
     """
 
-    __slots__ = ("_entry", "is_fresh", "link", "must_refresh", "refreshes", "standing", "url")
+    __slots__ = (
+        "_entry",
+        "asked_s",
+        "is_fresh",
+        "is_renewed",
+        "link",
+        "must_refresh",
+        "refreshes",
+        "standing",
+        "url",
+    )
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self.link = Link(entry.url, entry.expires_at)
         self.url: SecretUrl = entry.url
+        self.is_renewed = False
+        self.asked_s = 0.0  # when the latest try began, in seconds since 1970
         self.refreshes = 0
         self.must_refresh = False
         self.is_fresh = False  # over a new connection
@@ -155,6 +167,7 @@ class Access:
     def renew(self, link: Link, *, counts: bool) -> None:
         """Use a fresh link from now on; ``counts`` if the server had refused the old one."""
         self.link, self.url = link, link.url
+        self.is_renewed = True
         self.refreshes += counts
         self.must_refresh = False
 

@@ -11,8 +11,12 @@ Read in this order::
     cache.py       lineages for all readers of a process
     reader.py      the loop below                     checkpoint.py   a follower's position, as a file
     steps.py       changes in rounds, a plan each     journal.py   a follower's redo log
+    snapshot.py    what the whole feed has now, to compare files with it
     tally.py       counts a follower's work           explain.py   explains the route of a read
     delete_limit.py  how many files may be deleted because a source lacks them
+    path_filter.py   which paths a follower takes
+    link_hosts.py    which hosts the links of a feed may name
+    conformance.py   checks a server of anybody against the protocol
     protocol.py    keys and changes on the wire, strict in and exact out
     backends/      sources of feeds                   server/      the reference feed server
 

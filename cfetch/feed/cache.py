@@ -68,6 +68,11 @@ class RouteCache:
         self._flights: dict[FeedId, _Flight] = {}
 
     @property
+    def is_enabled(self) -> bool:
+        """Whether lineages are kept."""
+        return self._enabled
+
+    @property
     def feeds(self) -> int:
         """The number of feeds whose lineage is kept."""
         return len(self._lineages)
@@ -89,6 +94,8 @@ class RouteCache:
         if not self._enabled:
             return await self._ask_anew(source, own) if own.closed else own
         cached = self._lineages.get(own.feed)
+        if cached is own:
+            return self._count_hit(own)
         if own.closed and (cached is None or any(live.id in own.closed for live in cached.live)):
             cached = self._keep(own)
         return self._count_hit(cached) if cached else own
@@ -108,11 +115,16 @@ class RouteCache:
             return cached  # another reader was faster
         return await self._await_refresh(source, stale.feed, stale, None)
 
-    def _count_hit(self, lineage: Lineage) -> Lineage:
+    def count_reads(self, lineage: Lineage, reads: int) -> None:
+        """Count further reads for which ``lineage`` was known."""
+        if self._lineages.get(lineage.feed) is lineage:
+            self._count_hit(lineage, reads)
+
+    def _count_hit(self, lineage: Lineage, reads: int = 1) -> Lineage:
         self._lineages.move_to_end(lineage.feed)
-        self.counts.hits += 1
-        self.counts.info_requests_saved += len(lineage.closed)
-        self._emit("hit", lineage.feed, lineage.generation, len(lineage.closed))
+        self.counts.hits += reads
+        self.counts.info_requests_saved += len(lineage.closed) * reads
+        self._emit("hit", lineage.feed, lineage.generation, len(lineage.closed) * reads)
         return lineage
 
     def _keep(self, lineage: Lineage) -> Lineage:
@@ -204,12 +216,13 @@ class RouteCache:
     ) -> dict[str, Span] | None:
         """Ask which LSNs these closed ranges owned. None: a live range that was asked is gone by now."""
         spans: dict[str, Span] = {}
+        heirs: dict[str, list[str]] = {}
+        for leaf in live:
+            for name in leaf.ancestors:
+                heirs.setdefault(name, []).append(leaf.id)
         for start in range(0, len(names), AT_ONCE):
             some = names[start : start + AT_ONCE]
-            asked = [
-                self._ask_span(source, name, [leaf.id for leaf in live if name in leaf.ancestors])
-                for name in some
-            ]
+            asked = [self._ask_span(source, name, heirs[name]) for name in some]
             answers = await asyncio.gather(*asked, return_exceptions=True)
             for name, answer in zip(some, answers, strict=True):
                 if isinstance(answer, BaseException):

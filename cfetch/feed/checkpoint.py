@@ -7,7 +7,8 @@ links of changes that wait may be signed.
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,9 @@ _LSN = re.compile(r"-1|0|[1-9][0-9]{0,99}", re.ASCII)  # Kinesis has 56 digits; 
 class Checkpoint:
     """``tokens``, by key, hold each of ``keys`` exactly once; ``pending`` changes failed, and wait.
 
+    ``starts``: the oldest LSNs that were kept of some closed ranges when reading began. Ranges that merged
+    later were no ancestors of each other, so each had its own oldest entry.
+
     Raises:
         ValueError: the tokens leave a gap or overlap, or name ranges that the lineage does not know.
     """
@@ -42,6 +46,7 @@ class Checkpoint:
     keys: KeyRange
     tokens: tuple[Token, ...]
     pending: tuple[Change, ...] = ()
+    starts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         edges = [self.keys.low, *(edge for token in self.tokens for edge in token.keys), self.keys.high]
@@ -91,7 +96,7 @@ class ChangeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entry: Entry | None
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     schema: Literal["cfetch.checkpoint/1"]
     account: str
     feed: str
@@ -101,6 +106,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     live: list[_Live]
     closed: list[_Closed]
     pending: list[ChangeRow]
+    starts: dict[str, str] = {}
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -150,6 +156,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             for name, closed in sorted(lineage.closed.items())
         ],
         pending=[make_row(change) for change in checkpoint.pending],
+        starts={name: str(lsn) for name, lsn in sorted(checkpoint.starts.items())},
     )
     return msgspec.json.encode(document)
 
@@ -191,7 +198,8 @@ def _build_checkpoint(document: _Document) -> Checkpoint:
             raise ValueError("a token stands beyond the end of its range")
     lineage = Lineage(FeedId(document.account, document.feed), document.generation, live, closed)
     pending = tuple(restore_change(row) for row in document.pending)
-    return Checkpoint(lineage, _parse_keys(document.keys), tokens, pending)
+    starts = {name: _parse_lsn(lsn) for name, lsn in document.starts.items()}
+    return Checkpoint(lineage, _parse_keys(document.keys), tokens, pending, starts)
 
 
 def make_row(change: Change) -> ChangeRow:

@@ -6,7 +6,7 @@ from cfetch.clock import Clock
 from cfetch.errors import UsageError
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.lineage import Lineage
-from cfetch.feed.ranges import KeyRange, Position
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.feed.reader import ask_first_listing
 from cfetch.feed.route import Token, explain_token, route, settle_token
 from cfetch.feed.source import FeedSource
@@ -29,6 +29,41 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     generation: str
     reads: list[Read]
     why: list[str]
+
+
+class FeedStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch.feed-status/1``: the live ranges of a feed, and how many have closed."""
+
+    class Live(msgspec.Struct, frozen=True, kw_only=True):
+        range: str
+        first_lsn: str
+        share: float
+        ancestors: int
+
+    schema: str = "cfetch.feed-status/1"
+    feed: str
+    generation: str
+    live: list[Live]
+    closed: int
+
+
+def describe_feed(lineage: Lineage) -> FeedStatus:
+    """Describe the ranges of a feed; ``share`` is that of all keys."""
+    live = [
+        FeedStatus.Live(
+            range=leaf.id,
+            first_lsn=str(lineage.first_lsn(leaf.id)),
+            share=(leaf.keys.high - leaf.keys.low) / ALL_KEYS.high,
+            ancestors=len(leaf.ancestors),
+        )
+        for leaf in lineage.live
+    ]
+    return FeedStatus(
+        feed=f"{lineage.feed.account} {lineage.feed.id}",
+        generation=lineage.generation,
+        live=live,
+        closed=len(lineage.closed),
+    )
 
 
 async def ask_lineage(source: FeedSource, clock: Clock) -> Lineage:

@@ -28,6 +28,7 @@ from cfetch.feed.checkpoint import (
     restore_change,
     write_checkpoint,
 )
+from cfetch.feed.path_filter import PathFilter
 from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
 from cfetch.records import NOT_DECODED
@@ -39,6 +40,10 @@ CHECKPOINT = "checkpoint.json"
 STEP = "step"
 NEXT = "next.json"
 TOMBSTONES = "tombstones.jsonl"
+STATUS = "status.json"
+FILTER = "filter.json"
+IN_STEP_S = 60.0  # a follower with nothing to do does not write to the disk more often
+SNAPSHOT = "resync.sqlite"  # while it is there, the follower compares its files with the feed
 HELD = "follows this feed into this destination already; wait for it, or stop it"
 
 
@@ -60,6 +65,14 @@ class Step(NamedTuple):
     rounds: Sequence[Round]
     checkpoint: Checkpoint
     done: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When a follower last found nothing new, and its last error; times are those of the machine's clock."""
+
+    in_step_s: float | None = None
+    error: str = ""
+    error_s: float | None = None
 
 
 class _Tombstone(msgspec.Struct, frozen=True, rename={"deleted_at": "at"}):
@@ -91,7 +104,7 @@ class Journal:
                 held = self._make_held_error()
                 os.close(self._lock)
                 raise held from None
-            for name in (CHECKPOINT, STEP, NEXT):
+            for name in (CHECKPOINT, STEP, NEXT, STATUS, FILTER):
                 remove_temporaries(self.directory / name)
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, msgspec.json.encode(this_owner("")), 0)
@@ -167,6 +180,62 @@ class Journal:
         known = _Next(step.done, msgspec.Raw(encode_checkpoint(step.checkpoint)))
         replace_file(self.directory / NEXT, msgspec.json.encode(known))
 
+    # comparing all files with the feed
+
+    def begin_resync(self) -> None:
+        """Forget the position in the feed: all of the feed is to be read, and compared with what is here."""
+        with on_disk(self.directory):
+            for name in (NEXT, STEP, SNAPSHOT, f"{SNAPSHOT}-journal"):  # SQLite's, after a kill
+                (self.directory / name).unlink(missing_ok=True)
+            self.snapshot.touch(0o600)
+            (self.directory / CHECKPOINT).unlink(missing_ok=True)
+
+    def is_resyncing(self) -> bool:
+        """Whether files are still to be compared with the feed, perhaps since an earlier run."""
+        return self.snapshot.exists()
+
+    def end_resync(self, checkpoint: Checkpoint) -> None:
+        """Note that all files are as the feed has them at ``checkpoint``."""
+        self.keep(checkpoint)
+        with on_disk(self.directory):
+            self.snapshot.unlink()
+
+    @property
+    def snapshot(self) -> Path:
+        """The path of what the feed has (``Snapshot``)."""
+        return self.directory / SNAPSHOT
+
+    def keep_filter(self, wanted: PathFilter) -> bool:
+        """Note which paths are taken. If they were others before, all of the feed is to be read again.
+
+        Return whether it is.
+        """
+        path = self.directory / FILTER
+        with on_disk(path):
+            data = path.read_bytes() if path.exists() else msgspec.json.encode(PathFilter())
+        if data == msgspec.json.encode(wanted):
+            return False
+        is_other = (self.directory / CHECKPOINT).exists() or self.is_resyncing()
+        if is_other:
+            self.begin_resync()
+        replace_file(path, msgspec.json.encode(wanted))
+        return is_other
+
+    # for people
+
+    def note_in_step(self, now_s: float) -> None:
+        """Note that the follower is at the end of the feed."""
+        status = read_status(self.directory)
+        if status.in_step_s is None or not 0 <= now_s - status.in_step_s < IN_STEP_S:
+            self._write_status(msgspec.structs.replace(status, in_step_s=now_s))
+
+    def note_error(self, error: str, now_s: float) -> None:
+        """Note an error of the follower or of the feed."""
+        self._write_status(msgspec.structs.replace(read_status(self.directory), error=error, error_s=now_s))
+
+    def _write_status(self, status: Status) -> None:
+        replace_file(self.directory / STATUS, msgspec.json.encode(status))
+
     # deletes
 
     def record_deletes(self, deletes: Iterable[Change], deleted_at: str) -> None:
@@ -184,6 +253,15 @@ class Journal:
                 file.write(b"".join(stones))
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def read_status(directory: Path) -> Status:
+    """Read what a follower has noted for people; nothing if the file is not there, or damaged."""
+    with on_disk(directory):
+        try:
+            return msgspec.json.decode((directory / STATUS).read_bytes(), type=Status)
+        except (FileNotFoundError, *NOT_DECODED):
+            return Status()
 
 
 def locate_journal(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:

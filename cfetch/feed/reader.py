@@ -4,14 +4,18 @@ It keeps a token for each piece of its keys, and reads a page for one after the 
 only when it returns: a step that fails or is cancelled has read nothing.
 """
 
+import asyncio
 from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple, Self
 
 from cfetch.clock import Clock
-from cfetch.errors import FeedReplaced, HostileFeed, SourceError, Transient
+from cfetch.errors import FeedError, FeedReplaced, HostileFeed, SourceError, Transient
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import Checkpoint
-from cfetch.feed.lineage import Lineage, show_range
+from cfetch.feed.lineage import Lineage, list_merged, show_range
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.feed.route import Route, Token, make_first_tokens, narrow_token, route, settle_token
 from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page, Ranges
@@ -19,7 +23,11 @@ from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page, Rang
 AGAIN_S = (1.0, 2.0, 4.0)  # pauses after a Gone without any news; then the step fails
 MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
 ARCHIVES = 3  # live ranges that archive the same entries and are asked in turn, if the first is down
+BATCH = 256  # tokens whose requests are prepared together
 MAX_STILL = 1000  # pages of a token that neither bring changes nor move it on
+
+
+_Answer = Page | Gone | NotModified | SourceError | FeedError
 
 
 class Step(NamedTuple):
@@ -36,6 +44,23 @@ async def ask_first_listing(source: FeedSource) -> Ranges:
     if isinstance(listing, NotModified):
         raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
     return listing
+
+
+async def _ask_starts(source: FeedSource, lineage: Lineage) -> dict[str, int]:
+    """Ask for the oldest kept LSN of each closed range whose ancestors are not certain.
+
+    Without an answer the range is entered at its first LSN, which may not be kept any more.
+    """
+    starts: dict[str, int] = {}
+    for name in list_merged(lineage):
+        for heir in reversed(lineage.heirs(name)):
+            with suppress(SourceError):
+                page = await source.read(heir.id, Position(name, 0), ALL_KEYS, 1)
+                if isinstance(page, Page):
+                    oldest = page.changes[0].lsn if page.changes else page.next_lsn
+                    starts[name] = max(oldest, lineage.first_lsn(name))
+                    break
+    return starts
 
 
 class Reader:
@@ -59,6 +84,7 @@ class Reader:
         self._keys = begin.keys
         self._lineage = begin.lineage
         self._tokens = deque(begin.tokens)
+        self._starts = begin.starts
         self._idle = 0  # steps in a row that brought nothing and were at the end
         self._still = 0
 
@@ -83,13 +109,18 @@ class Reader:
         listing = await ask_first_listing(source)
         if checkpoint is None:
             lineage = await cache.begin(source, listing)
-            checkpoint = Checkpoint(lineage, keys, make_first_tokens(lineage, keys))
+            starts = await _ask_starts(source, lineage)
+            checkpoint = Checkpoint(lineage, keys, make_first_tokens(lineage, keys), starts=starts)
         elif listing.feed != checkpoint.feed:
             raise FeedReplaced(
-                "the checkpoint is of another feed, which was deleted, or made anew under its name: follow "
-                "it in a new directory, or move the checkpoint away to read it from its beginning"
+                "the checkpoint is of another feed, which was deleted, or made anew under its name"
             )
         return cls(source, cache, clock, checkpoint, limit=limit)
+
+    @property
+    def tokens(self) -> int:
+        """The number of pieces of its keys, each of which is read on its own."""
+        return len(self._tokens)
 
     @property
     def is_idle(self) -> bool:
@@ -105,7 +136,9 @@ class Reader:
 
     def checkpoint(self, pending: tuple[Change, ...] = ()) -> Checkpoint:
         """The reader's position: all changes of the steps so far are before it."""
-        return Checkpoint(self._lineage, self._keys, tuple(sorted(self._tokens)), pending)
+        is_beyond = all(token.position.range not in self._lineage.closed for token in self._tokens)
+        starts = {} if is_beyond else self._starts
+        return Checkpoint(self._lineage, self._keys, tuple(sorted(self._tokens)), pending, starts)
 
     async def step(self) -> Step:
         """Read a page for the token whose turn it is; then the next token has its turn.
@@ -140,6 +173,89 @@ class Reader:
                 raise
         raise HostileFeed(f"the feed said {MAX_GONE} times in a row that its ranges are gone")
 
+    async def steps(self) -> list[Step | SourceError]:
+        """Do several steps, whose requests are sent at the same time if the source allows it.
+
+        A SourceError takes the place of a step that had no answer; the next token has its turn then.
+
+        Raises:
+            FeedReplaced, CheckpointExpired, HostileFeed: as ``step``, and none of these steps was done.
+        """
+        batch: list[tuple[Token, Route]] = []
+        if self._cache.is_enabled and self._source.reads_at_once > 1:
+            self._idle = 0 if self.is_idle else self._idle
+            self._adopt(await self._cache.current(self._source, self._lineage))
+            batch = self._settle_batch()
+        if len(batch) < 2:
+            return [await self._step_or_error()]
+        self._cache.count_reads(self._lineage, len(batch) - 1)
+        answers = await self._read_batch([way for _, way in batch])
+        steps: list[Step | SourceError] = []
+        for (token, way), answer in zip(batch, answers, strict=True):
+            if self._tokens[0] is not token or answer is None or isinstance(answer, Gone):
+                break  # it was joined with another, or is asked again by the next step
+            try:
+                steps.append(self._take_any(way, answer))
+            except FeedError:
+                if not steps:
+                    raise
+                break  # the next call raises it
+        return steps or [await self._step_or_error()]
+
+    async def _step_or_error(self) -> Step | SourceError:
+        try:
+            return await self.step()
+        except SourceError as error:
+            return error
+
+    def _settle_batch(self) -> list[tuple[Token, Route]]:
+        """Find the next pages of several tokens, as ``_choose_route`` does; fewer where that fails."""
+        pieces: list[Token] = []
+        count = 0
+        for token in islice(self._tokens, min(BATCH, len(self._tokens) - self._idle)):
+            try:
+                pieces += settle_token(self._lineage, token, self._starts)
+            except FeedError:
+                break
+            count += 1
+        for _ in range(count):
+            self._tokens.popleft()
+        self._tokens.extendleft(reversed(pieces))
+        return [(piece, route(self._lineage, piece)) for piece in pieces[:BATCH]]
+
+    async def _read_batch(self, ways: Sequence[Route]) -> list[_Answer | None]:
+        """Read pages at the same time; None for those that are too many for the memory."""
+        answers: list[_Answer | None] = [None] * len(ways)
+        waiting = iter(enumerate(ways))
+        changes = 0
+
+        async def work() -> None:
+            nonlocal changes
+            for number, way in waiting:
+                try:
+                    answer: _Answer = await self._read(way)
+                except (SourceError, FeedError) as error:
+                    answer = error
+                answers[number] = answer
+                changes += len(answer.changes) if isinstance(answer, Page) else 0
+                if changes >= self._limit:
+                    break
+
+        await asyncio.gather(*(work() for _ in range(min(self._source.reads_at_once, len(ways)))))
+        return answers
+
+    def _take_any(
+        self, way: Route, answer: Page | NotModified | SourceError | FeedError
+    ) -> Step | SourceError:
+        """Do the step of the first token with its answer. Raises FeedError if that is the answer."""
+        if isinstance(answer, FeedError):
+            raise answer
+        if isinstance(answer, SourceError):
+            self._idle = 0
+            self._tokens.rotate(-1)
+            return answer
+        return self._take_answer(way, answer)
+
     async def _choose_route(self) -> Route:
         """Find the next page.
 
@@ -149,7 +265,7 @@ class Reader:
         name = self._tokens[0].position.range
         if not self._lineage.heirs(name):  # the cached lineage may be older than this reader's
             self._adopt(await self._cache.beyond(self._source, self._lineage))
-        moved = settle_token(self._lineage, self._tokens[0])
+        moved = settle_token(self._lineage, self._tokens[0], self._starts)
         self._tokens.popleft()
         self._tokens.extendleft(reversed(moved))
         return route(self._lineage, moved[0])
@@ -228,6 +344,9 @@ class Reader:
     def _fuse_tokens(self) -> None:
         """After a merge, join the token that was just read with a neighbour at the same position."""
         token = self._tokens[-1]
+        leaf = self._lineage.leaf(token.position.range)
+        if leaf is not None and leaf.keys == token.keys:  # it has no neighbour in its range
+            return
         for number, other in enumerate(self._tokens):
             is_beside = other.keys.high == token.keys.low or other.keys.low == token.keys.high
             if is_beside and other[1:] == token[1:]:

@@ -12,7 +12,9 @@ The LSN decides, not the range that the reader came from. Only entries with the 
 closed range had the keys of all its children.
 """
 
+from collections.abc import Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cfetch.errors import CheckpointExpired, FeedError, HostileFeed
@@ -47,7 +49,7 @@ class Route(NamedTuple):
 
 def make_first_tokens(lineage: Lineage, keys: KeyRange = ALL_KEYS) -> tuple[Token, ...]:
     """The tokens of a new reader: they are at the roots, or at the oldest known ranges."""
-    return _cut_keys(lineage, keys, None, is_new=True)
+    return _cut_keys(lineage, keys, None, {}, is_new=True)
 
 
 def narrow_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
@@ -64,22 +66,29 @@ def narrow_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
     )
 
 
-def settle_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
+def settle_token(
+    lineage: Lineage, token: Token, starts: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Token, ...]:
     """The token, moved to where there may be something to read.
 
     From the end of a closed range it moves on, perhaps to several ranges. If the LSN is before the range, it
-    moves to the ancestor that owns the LSN.
+    moves to the ancestor that owns the LSN. ``starts``: LSNs at which ranges are entered, instead of their
+    first ones (``Checkpoint``).
 
     Raises:
         CheckpointExpired, HostileFeed: the lineage does not have the heirs of the token's range.
         FeedError: several ancestors own an LSN before the range.
     """
+    keys, (name, next_lsn, _), is_new = token
+    leaf = lineage.leaf(name)
+    is_inside = leaf is not None and leaf.keys.low <= keys.low and keys.high <= leaf.keys.high
+    if is_inside and (is_new or next_lsn >= lineage.first_lsn(name)):  # as nearly always
+        return (token,)
     _check_known(lineage, token)
-    name, next_lsn, _ = token.position
     closed = lineage.closed.get(name)
     if closed and next_lsn > closed.last:
-        onward = _cut_keys(lineage, token.keys, name, is_new=token.is_new)
-        return tuple(piece for token in onward for piece in settle_token(lineage, token))
+        onward = _cut_keys(lineage, token.keys, name, starts, is_new=token.is_new)
+        return tuple(piece for token in onward for piece in settle_token(lineage, token, starts))
     if not token.is_new and next_lsn < lineage.first_lsn(name):
         return (token._replace(position=Position(_find_owner(lineage, token), next_lsn)),)
     return (token,)
@@ -88,8 +97,10 @@ def settle_token(lineage: Lineage, token: Token) -> tuple[Token, ...]:
 def route(lineage: Lineage, token: Token) -> Route:
     """Choose the live range to ask for a settled token: the last heir by key; the others are in reserve."""
     name = token.position.range
-    heirs = [heir.id for heir in reversed(lineage.heirs(name))]
     position = Position(name, 0) if token.is_new else token.position
+    if name not in lineage.closed:
+        return Route(name, position, token.keys, ())
+    heirs = [heir.id for heir in reversed(lineage.heirs(name))]
     return Route(heirs[0], position, token.keys, tuple(heirs[1:]))
 
 
@@ -133,14 +144,16 @@ def _check_known(lineage: Lineage, token: Token) -> None:
     if not heirs:
         raise CheckpointExpired(
             f"the feed does not know {show_range(name)} any more, nor what came of it: what it had from LSN "
-            f"{next_lsn} on is lost; move the checkpoint away to read what the feed still keeps"
+            f"{next_lsn} on is lost"
         )
     stranger = next((leaf.id for leaf in lineage.leaves(token.keys) if leaf.id not in heirs), None)
     if stranger is not None:
         raise HostileFeed(f"{show_range(stranger)} has keys of {show_range(name)}, but is not its child")
 
 
-def _cut_keys(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bool) -> tuple[Token, ...]:
+def _cut_keys(
+    lineage: Lineage, keys: KeyRange, after: str | None, starts: Mapping[str, int], *, is_new: bool
+) -> tuple[Token, ...]:
     """Cut ``keys`` into tokens at each key's next range: ``after`` a closed range, or the first of all."""
     tokens: list[Token] = []
     beyond = lineage.rank(after) if after is not None else (-1.0, -1.0, "")
@@ -158,7 +171,8 @@ def _cut_keys(lineage: Lineage, keys: KeyRange, after: str | None, *, is_new: bo
             if tokens and tokens[-1].position.range == name:
                 tokens[-1] = tokens[-1]._replace(keys=KeyRange(tokens[-1].keys.low, high))
             else:
-                tokens.append(Token(piece, Position(name, lineage.first_lsn(name)), is_new))
+                first = starts.get(name, lineage.first_lsn(name))
+                tokens.append(Token(piece, Position(name, first), is_new))
     return tuple(tokens)
 
 

@@ -82,7 +82,10 @@ class FeedSource(Protocol):
 
     ``ranges(None)`` is called first, and names the feed. If an answer comes from another feed, all methods
     raise ``FeedReplaced``: the feed was deleted, or made anew. ``HostileFeed``: the answer breaks the rules.
+    ``reads_at_once``: how many reads may be under way.
     """
+
+    reads_at_once: int
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
         """The live ranges, which cover all keys; NotModified if ``etag`` is still theirs.

@@ -9,12 +9,14 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 import msgspec
 
+from cfetch.config.wire import ALL_HOSTS, RateLimits
 from cfetch.dashboard.view import by_risk
 from cfetch.engine.pool import Pool
-from cfetch.events import EntryFinished, Event, Progress
+from cfetch.events import EntryFinished, Event, HostPaused, Progress
 from cfetch.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import (
@@ -41,6 +43,11 @@ FIRST_ANSWER_S = 2.0  # the most time that a task with leased hosts waits for a 
 ANSWER_S = 5.0  # after this the task makes another connection
 LAPSE_S = SILENT_S - 2.0  # a task gives up its leases before the hub gives them to others
 LONGEST_PAUSE_S = 15.0
+ALL_BPS = 1 << 50  # wanted of a rate by a task that had to wait for it
+ROOM = 2  # times the rate that a task uses is its lease: it may use more before it has asked for more
+LEAST_PART = 16  # the inverse: of its fixed part an idle task keeps so much, to begin with
+NO_LIMITS = RateLimits()
+NO_DEMANDS: Mapping[str, Demand] = MappingProxyType({})
 FAIR_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 
 
@@ -54,6 +61,7 @@ class BeatMaker:
         self._counts = Counts()
         self._finished = 0  # files since the last beat that could be sampled
         self._samples: list[Sample] = []
+        self._pauses: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
         """A listener of the pool."""
@@ -63,8 +71,12 @@ class BeatMaker:
             self._counts.add(event.record)
             if event.record.status == "done":
                 self._add_sample(event)
+        elif isinstance(event, HostPaused) and event.is_certain and len(self._pauses) < MOST_DEMANDS:
+            self._pauses[event.host] = event.pause_s
 
-    def make_beat(self, demands: Mapping[str, Demand], *, over: bool = False) -> Beat:
+    def make_beat(
+        self, demands: Mapping[str, Demand], rates: Mapping[str, Demand] = NO_DEMANDS, *, over: bool = False
+    ) -> Beat:
         """Make the next beat: it has the samples since the last one, and the present state."""
         active = self._progress.active if self._progress is not None and not over else []
         beat = msgspec.structs.replace(
@@ -75,11 +87,13 @@ class BeatMaker:
             files=self._counts.settled,
             size_bytes=self._counts.done_bytes,
             demands={host: demand for host, demand in demands.items() if any(demand)},
+            rates=dict(rates),
+            pauses=self._pauses,
             samples=self._samples,
             finished=self._finished,
             over=over,
         )
-        self._samples, self._finished = [], 0
+        self._samples, self._finished, self._pauses = [], 0, {}
         return beat
 
     def _add_sample(self, event: EntryFinished) -> None:
@@ -101,11 +115,20 @@ class LeasedPool:
     """A pool that follows the hub's orders, or its own limits.
 
     ``hosts``: the task asks for leases of these; ``own_limit``: connections to a host that the task may have
-    without the hub; None: no limit.
+    without the hub; None: no limit. ``own_rates``: the same for rates.
     """
 
-    def __init__(self, pool: Pool, hosts: Collection[str], own_limit: int | None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        hosts: Collection[str],
+        own_limit: int | None,
+        own_rates: RateLimits = NO_LIMITS,
+    ) -> None:
         self._pool = pool
+        self._own_rates = {} if own_rates.total_bps is None else {ALL_HOSTS: own_rates.total_bps}
+        if own_rates.per_host_bps is not None:
+            self._own_rates |= dict.fromkeys(hosts, own_rates.per_host_bps)
         self._hosts = hosts if own_limit is not None else ()
         self._own_limit = own_limit
         self._leases: dict[str, int] = {}
@@ -116,6 +139,9 @@ class LeasedPool:
             self._pool.stop("the run is stopping")
         if orders.answers:
             self._pool.use_median(orders.median_bps)
+            self._pool.lease_rates(orders.rates)
+            for host, pause_s in orders.pauses.items():
+                self._pool.pause_host(host, pause_s)
             self.set_leases({host: orders.leases.get(host, 0) for host in self._hosts})
 
     def set_leases(self, leases: dict[str, int]) -> None:
@@ -124,9 +150,15 @@ class LeasedPool:
             self._leases = dict.fromkeys(self._hosts, 0) | leases
             self._pool.lease(self._leases, self._own_limit)
 
+    def wait_for_orders(self) -> None:
+        """Begin with nothing of that which the hub leases."""
+        self.set_leases({})
+        self._pool.lease_rates(dict.fromkeys(self._own_rates, 0))
+
     def go_alone(self) -> None:
         """Use the task's own limits, as the hub is not there or has long been silent."""
         self._pool.use_median(None)
+        self._pool.lease_rates(self._own_rates)
         if self._own_limit is not None:
             self.set_leases(dict.fromkeys(self._hosts, self._own_limit))
 
@@ -134,6 +166,15 @@ class LeasedPool:
         """The connections that the pool has and can use at each leased host."""
         demands = self._pool.demands(self._hosts)
         return {host: Demand(has, self._leases[host], wants) for host, (has, wants) in demands.items()}
+
+    def rate_demands(self) -> dict[str, Demand]:
+        """The rates that the pool has, and those that it can use."""
+        demands = {}
+        for name, use in self._pool.measure_rates().items():
+            if (own_bps := self._own_rates.get(name)) is not None:
+                wants = ALL_BPS if use.is_short else max(own_bps // LEAST_PART, int(ROOM * use.read_bps))
+                demands[name] = Demand(0, int(use.limit_bps), wants)
+        return demands
 
 
 class HubLine:
@@ -152,7 +193,7 @@ class HubLine:
         if self._address is None:
             self._pool.go_alone()
             return
-        self._pool.set_leases({})
+        self._pool.wait_for_orders()
         self._lapse = asyncio.get_running_loop().call_later(FIRST_ANSWER_S, self._pool.go_alone)
 
     async def keep(self) -> None:
@@ -201,7 +242,7 @@ class HubLine:
                 if answered and loop.time() >= due_s:
                     sent_s, answered = loop.time(), False
                     due_s = sent_s + ANSWER_S
-                    send(self._beats.make_beat(self._pool.demands()))
+                    send(self._beats.make_beat(self._pool.demands(), self._pool.rate_demands()))
                 if not (await asyncio.wait({reading}, timeout=max(0.0, due_s - loop.time())))[0]:
                     if not answered:
                         raise TimeoutError

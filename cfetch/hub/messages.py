@@ -42,7 +42,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 
     ``active``: the attempts that are worth showing, out of ``under_way``. ``files`` and ``size_bytes`` count
     all that has ended since the task began; ``samples``: of the files that ``finished`` since the last beat.
-    ``over``: this is the last beat.
+    ``rates``: of the rates in bytes a second, by host or ``ALL_HOSTS``. ``pauses``: hosts that have asked for
+    a pause since the last beat, with its seconds. ``over``: this is the last beat.
     """
 
     task: int
@@ -54,6 +55,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     files: int = 0
     size_bytes: int = 0
     demands: dict[str, Demand] = {}
+    rates: dict[str, Demand] = {}
+    pauses: dict[str, float] = {}
     samples: list[Sample] = []
     finished: int = 0
     over: bool = False
@@ -63,12 +66,15 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """The hub's answer to a beat; orders with only a ``stop`` may come at any time and answer no beat.
 
     ``median_bps``: normal speed over all tasks; None: the task judges by its own files. ``slow``: it does so
-    because its machine as a whole is slower than the others.
+    because its machine as a whole is slower than the others. ``rates``: the task's parts of the rates.
+    ``pauses``: hosts that have asked any task for a pause, with the seconds that are left of it.
     """
 
     answers: bool = True
     stop: bool = False
     leases: dict[str, int] = {}
+    rates: dict[str, int] = {}
+    pauses: dict[str, float] = {}
     median_bps: float | None = None
     slow: bool = False
 

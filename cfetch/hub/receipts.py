@@ -38,7 +38,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The events of a share, in order (``cfetch.receipt/1``).
 
     ``number``: counts this task's parts, from 0; None: the share is over. ``first``: how many events of this
-    task came before these. ``fault``: the fault that ended it early.
+    task came before these. ``fault``: the fault that ended it early. ``executor``: its name for people.
     """
 
     schema: str = "cfetch.receipt/1"
@@ -51,6 +51,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     first: int = 0
     events: list[ReportedEvent]
     fault: str | None = None
+    executor: str = ""
 
     @property
     def name(self) -> str:

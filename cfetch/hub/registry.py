@@ -4,20 +4,22 @@ Beats go in and orders come out. A task's last beat states all about it, so noth
 beat; a task that has been silent for ``SILENT_S`` seconds no longer counts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
+from cfetch.config.wire import ALL_HOSTS, RateLimits
 from cfetch.events import ActiveAttempt, BaselineView, ExecutorView
-from cfetch.hub.leases import Leases
-from cfetch.hub.messages import SILENT_S, Beat, Orders
+from cfetch.hub.leases import Demand, Leases
+from cfetch.hub.messages import MOST_DEMANDS, SILENT_S, Beat, Orders
 from cfetch.straggler.merged import Merged, Sample
 
 COMPARED_S = 2.0  # how often executors are compared with each other
 YOUNG_S = 2.0  # the speed of a younger attempt shows little
 SPEED_WEIGHT = 0.3  # of the newest beat
+NO_LIMITS = RateLimits()
 
 
 class ClusterView(NamedTuple):
@@ -55,14 +57,37 @@ class _Executor:
         self.heard_s = 0.0
 
 
+class RateLeases:
+    """Divides the rates of a run among its tasks, as ``Leases`` divides connections."""
+
+    def __init__(self, limits: RateLimits) -> None:
+        self._total = None if limits.total_bps is None else Leases(limits.total_bps)
+        self._hosts = None if limits.per_host_bps is None else Leases(limits.per_host_bps)
+
+    def take_demands(self, task: int, demands: Mapping[str, Demand], now_s: float) -> dict[str, int]:
+        """Note the rates that the task uses and wants. Returns its parts from now on, in bytes a second."""
+        total = {name: demand for name, demand in demands.items() if name == ALL_HOSTS}
+        hosts = {name: demand for name, demand in demands.items() if name != ALL_HOSTS}
+        parts = {} if self._total is None else self._total.take_demands(task, total, now_s)
+        return parts | ({} if self._hosts is None else self._hosts.take_demands(task, hosts, now_s))
+
+    def forget(self, task: int) -> None:
+        """Let others have the parts of a task."""
+        for leases in (self._total, self._hosts):
+            if leases is not None:
+                leases.forget(task)
+
+
 class TaskRegistry:
-    """``per_host``: connections to a host for all tasks together; None is without a limit.
+    """``per_host``: connections to a host for all tasks together; None is without a limit. ``rates``: theirs.
 
     Times are seconds on one monotonic clock.
     """
 
-    def __init__(self, config: StragglerConfig, per_host: int | None) -> None:
+    def __init__(self, config: StragglerConfig, per_host: int | None, rates: RateLimits = NO_LIMITS) -> None:
         self._leases = None if per_host is None else Leases(per_host)
+        self._rates = RateLeases(rates)
+        self._pauses: dict[str, float] = {}  # when they end, by host
         self._merged = Merged(config)
         self._tasks: dict[int, _Task] = {}
         self._executors: dict[str, _Executor] = {}
@@ -83,6 +108,8 @@ class TaskRegistry:
         return Orders(
             stop=self.stopping,
             leases=leases,
+            rates=self._rates.take_demands(beat.task, beat.rates, now_s),
+            pauses=self._share_pauses(beat.pauses, now_s),
             median_bps=None if slow else self._merged.in_force_bps(self._under_way),
             slow=slow,
         )
@@ -136,8 +163,17 @@ class TaskRegistry:
         beat = self._tasks.pop(number).beat
         self._under_way -= beat.under_way
         self._executors[beat.executor].tasks.discard(number)
+        self._rates.forget(number)
         if self._leases is not None:
             self._leases.forget(number)
+
+    def _share_pauses(self, new: dict[str, float], now_s: float) -> dict[str, float]:
+        """Note the pauses that a task was asked for. Returns all that last, with the seconds left."""
+        for host, pause_s in new.items():
+            self._pauses[host] = max(self._pauses.get(host, 0.0), now_s + pause_s)
+        lasting = [(host, until_s - now_s) for host, until_s in self._pauses.items() if until_s > now_s]
+        self._pauses = {host: now_s + left_s for host, left_s in lasting[-MOST_DEMANDS:]}
+        return dict(lasting)
 
     def _compare(self, now_s: float) -> None:
         """At most every ``COMPARED_S``: forget silent tasks, and find out which executors are slow."""
@@ -154,6 +190,7 @@ class TaskRegistry:
             and now_s - executor.heard_s > SILENT_S  # otherwise it may just be between two tasks
         ]:
             del self._executors[name]
+            self._merged.forget(name)
         self._slow = self._merged.slow(self._sample_attempts())
 
     def _sample_attempts(self) -> Iterator[tuple[str, Sample]]:

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -157,13 +158,19 @@ class Hub:
             writer.write(channel.seal(data))
 
 
-@contextmanager
-def open_hub(registry: TaskRegistry, name: str, clock: Clock, *, bind: str | None = None) -> Iterator[Hub]:
-    """Run a hub for as long as the ``with`` lasts; executors reach this machine by ``name``.
+class HubPlace(NamedTuple):
+    """The name by which tasks reach this machine, and where to listen: the address, if it is another."""
 
-    ``bind``: the address to listen at, if it is another. Raises OSError: it cannot listen there.
-    """
-    family, *_, address = socket.getaddrinfo(bind or name, 0, type=socket.SOCK_STREAM)[0]
+    name: str
+    bind: str | None = None
+    port: int = 0
+
+
+@contextmanager
+def open_hub(registry: TaskRegistry, place: HubPlace, clock: Clock) -> Iterator[Hub]:
+    """Run a hub for as long as the ``with`` lasts. Raises OSError: it cannot listen there."""
+    name = place.name
+    family, *_, address = socket.getaddrinfo(place.bind or name, place.port, type=socket.SOCK_STREAM)[0]
     server = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     key = SecretText(secrets.token_hex(KEY_BYTES))
     hub = Hub(registry, server, HubAddress(name, server.getsockname()[1], key), clock)

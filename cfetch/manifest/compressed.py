@@ -29,6 +29,11 @@ def is_compressed(start: bytes) -> bool:
     return start.startswith((_GZIP, _ZSTD))
 
 
+def is_zstd(start: bytes) -> bool:
+    """Whether a file with these first bytes is compressed by zstd."""
+    return start.startswith(_ZSTD)
+
+
 @contextmanager
 def open_decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
     """Yield ``source``, or a temporary file with the decompressed bytes; both are seekable binary files.
@@ -48,12 +53,12 @@ def open_decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
         yield source
         return
     with tempfile.TemporaryFile() as plain:
-        _copy(source, plain, name, is_zstd=start == _ZSTD)
+        _copy(source, plain, name, as_zstd=is_zstd(start))
         yield plain
 
 
-def _copy(source: BinaryIO, plain: BinaryIO, name: str, *, is_zstd: bool) -> None:
-    opened, own_errors = _open_decompressor(source, is_zstd=is_zstd)
+def _copy(source: BinaryIO, plain: BinaryIO, name: str, *, as_zstd: bool) -> None:
+    opened, own_errors = open_decompressor(source, as_zstd=as_zstd)
     size = 0
     try:
         while chunk := opened.read(CHUNK_BYTES):
@@ -74,15 +79,20 @@ def _copy(source: BinaryIO, plain: BinaryIO, name: str, *, is_zstd: bool) -> Non
         raise LocalFault(f"cannot decompress {name} into a temporary file: {error.strerror}") from error
 
 
-def _open_decompressor(source: BinaryIO, *, is_zstd: bool) -> tuple[Any, tuple[type[Exception], ...]]:
-    """A file of the decompressed bytes, and the errors that mean broken data."""
-    if not is_zstd:
+def open_decompressor(source: BinaryIO, *, as_zstd: bool) -> tuple[Any, tuple[type[Exception], ...]]:
+    """A file of the decompressed bytes, and the errors that mean broken data; EOFError means that it was cut.
+
+    Raises:
+        UsageError: the library for zstd is not installed.
+    """
+    if not as_zstd:
         return gzip.GzipFile(fileobj=source, mode="rb"), (gzip.BadGzipFile, zlib.error)
-    zstd = _import_zstd()
+    zstd = import_zstd()
     return zstd.ZstdFile(source), (zstd.ZstdError,)
 
 
-def _import_zstd() -> Any:  # noqa: ANN401 - one of two modules with one interface (PEP 784)
+def import_zstd() -> Any:  # noqa: ANN401 - one of two modules with one interface (PEP 784)
+    """The module for zstd. Raises UsageError: it is not installed."""
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:

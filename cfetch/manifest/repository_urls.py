@@ -23,6 +23,21 @@ _FILE = re.compile(
 )
 
 
+_PAGE = re.compile(
+    rf"https://huggingface\.co/(?P<place>(?:datasets/|spaces/)?{_NAME}/{_NAME})(?:/tree/(?P<revision>[^?#\s]+))?/?\Z"
+)
+
+
+def find_repository(page: str) -> str | None:
+    """The URL of all files of the repository that a page at Hugging Face shows; None: it is no such page."""
+    match = _PAGE.match(page)
+    if match is None:
+        return None
+    revision = f"@{unquote(match['revision'])}" if match["revision"] else ""
+    store = f"{SCHEME}{match['place']}{revision}"
+    return f"{store}/" if _FILE.match(store) else None
+
+
 def is_repository_url(text: str) -> bool:
     """Whether the text has the scheme; nothing else is checked."""
     return text.startswith(SCHEME)

@@ -21,31 +21,29 @@ _VISIBLE = re.compile(r"[!-~]+\Z")
 _AUTHORITY = re.compile(r"[^:]+://([^/?#]*)")
 _PLAIN_RELATIVE = re.compile(r"(?!\.)[^:/?#]+(?:/(?!\.)[^/?#]*)*(?:\?[^#]+)?\Z")
 _MAX_PORT = 65535
-_REASONS = tuple(
-    (re.compile(pattern, re.DOTALL | re.IGNORECASE), reason)
-    for pattern, reason in (
-        (r"\Z", "it is empty"),
-        (
-            r".*[^\0-\x7f]",
-            "it holds characters outside ASCII; percent-encode them (and write the host as xn--…)",
-        ),
-        (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
-        (r"abfss?://", "its scheme is not http or https; write az://container/path"),
-        (r"ftp://", "its scheme is ftp; many such servers have the same path under https:// too: write that"),
-        (r"magnet:", "it is a link of BitTorrent; aria2 downloads such files"),
-        (
-            r"doi:",
-            "a DOI names no file; give the list of files of the record that it leads to",
-        ),
-        (r"file:", "its scheme is file; cp and rsync copy such files"),
-        (r"(?!https?:)", "its scheme is not http, https, s3, gs, az or hf"),
-        (r"[^:]+:(?!//[^/?#:])", "it has no host"),
-        (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
-        (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
-        (r"", "its host holds characters that no host name has"),
-    )
+_REASONS = (
+    (r"\Z", "it is empty"),
+    (
+        r".*[^\0-\x7f]",
+        "it holds characters outside ASCII; percent-encode them (and write the host as xn--…)",
+    ),
+    (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
+    (r"abfss?://", "its scheme is not http or https; write az://container/path"),
+    (r"ftp://", "its scheme is ftp; many such servers have the same path under https:// too: write that"),
+    (r"magnet:", "it is a link of BitTorrent; aria2 downloads such files"),
+    (
+        r"doi:",
+        "a DOI names no file; give the list of files of the record that it leads to",
+    ),
+    (r"file:", "its scheme is file; cp and rsync copy such files"),
+    (r"(?!https?:)", "its scheme is not http, https, s3, gs, az or hf"),
+    (r"[^:]+:(?!//[^/?#:])", "it has no host"),
+    (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
+    (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
+    (r"", "its host holds characters that no host name has"),
 )
-"""Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is reported."""
+"""Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is reported. The patterns
+are compiled when a URL has a fault: few lists have one, and it takes longer than all other patterns here."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -116,7 +114,7 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
         match = _ABSOLUTE.match(text)
     if match is None:
         raise UrlError(_find_fault(text))
-    port, ipv6 = match["port"], match["ipv6"]
+    ipv6, port, _ = match.groups()
     if port and not 1 <= int(port) <= _MAX_PORT:
         raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
     if ipv6:
@@ -159,6 +157,8 @@ def strip_signature(url: str) -> str:
 
     Keys are removed only if the signature is complete (``_SIGNATURES``); else the whole query stays.
     """
+    if "?" not in url and "#" not in url:  # fast path
+        return url
     if is_object_url(url):  # it is never signed, and its key may hold any character
         return url
     stem, mark, query = url.partition("#")[0].partition("?") if "#" in url else url.partition("?")
@@ -177,8 +177,11 @@ def last_segment(url: str) -> str:
     Raises:
         UrlError: there is none, or it decodes to a name with a slash or to bytes that are not UTF-8.
     """
+    stem, _, name = url.rpartition("/")
     if is_object_url(url):
-        return url.rpartition("/")[2]
+        return name
+    if "?" not in url and "#" not in url and stem[-1:] != "/":  # fast path: the last slash is in the path
+        return _decode_name(name)
     match = _ABSOLUTE.match(url)
     return _decode_name((match["path"] or "").rpartition("/")[2] if match else "")
 
@@ -260,4 +263,4 @@ def _check_ipv6(text: str) -> None:
 
 def _find_fault(text: str) -> str:
     """The first reason in ``_REASONS`` that holds."""
-    return next(reason for pattern, reason in _REASONS if pattern.match(text))
+    return next(reason for pattern, reason in _REASONS if re.match(pattern, text, re.DOTALL | re.IGNORECASE))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 SHARE = 0.02  # of all bytes: the fullest of eight volumes is at most 14 % above the mean
 MOST_FILES = 1000  # with more files in a commit, small files would wait long for their names
+SMALLEST_SHARE = 0.0001  # 10,000 batches; each costs a record and a look at every volume
 NOT_YET = 0xFFFFFFFF  # no entry of this named batch has been met so far
 
 
@@ -34,6 +35,18 @@ class Cut(NamedTuple):
     def entries(self, batch: int) -> "array[int]":
         """The entries of one batch."""
         return self.members[self.start[batch] : self.start[batch + 1]]
+
+
+def fit_share(share: float, total_bytes: int, spare_bytes: int, volumes: int) -> float:
+    """The largest of ``share``, a half of it, a quarter and so on, with which all batches surely fit.
+
+    On each volume less than one batch of space may remain unused, so ``volumes`` batches must not exceed the
+    space to spare. It is halved, not computed, so that a later run with a little less space cuts the same
+    batches.
+    """
+    while share * total_bytes * volumes > spare_bytes and share > SMALLEST_SHARE:
+        share /= 2
+    return share
 
 
 def cut(

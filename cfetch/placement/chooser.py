@@ -165,6 +165,6 @@ def spread(sizes: Sequence[int], volumes: int) -> list[int]:
     return homes
 
 
-def most_loaded(loads: Sequence[int]) -> int:
+def most_loaded(loads: Sequence[float]) -> int:
     """The volume to relieve: the largest load, the lowest index on ties. Raises ValueError without any."""
     return max(range(len(loads)), key=loads.__getitem__)

@@ -12,7 +12,16 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Breaker, Position
-from cfetch.placement.chooser import NO_ROOM, Choice, Mode, VolumeState, choose, finish_s, speeds_of
+from cfetch.placement.chooser import (
+    NO_ROOM,
+    Choice,
+    Mode,
+    VolumeState,
+    choose,
+    finish_s,
+    most_loaded,
+    speeds_of,
+)
 
 SMALLEST = attrgetter("size_bytes", "arrival")
 
@@ -158,7 +167,7 @@ def find_stealable(volumes: Sequence[VolumeBooks], index: int, mode: Mode) -> Ba
             return float(volumes[number].load_count + more_files)
         return finish_s(volumes[number].load_bytes, more_bytes, speeds[number])
 
-    victim, batch = max(victims, key=lambda pair: cost(pair[0], 0, 0))
+    victim, batch = victims[most_loaded([cost(other, 0, 0) for other, _ in victims])]
     behind = list(takewhile(lambda other: other is not batch, reversed(volumes[victim].queued.values())))
     behind_bytes = sum(other.size_bytes for other in behind)
     behind_files = sum(other.files for other in behind)

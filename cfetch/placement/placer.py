@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.breaker import CLOSED, Position
+from cfetch.breaker import CLOSED, LONGEST_PAUSE_S, Position
 from cfetch.placement.chooser import Mode, VolumeState, choose
 from cfetch.placement.deadlines import Deadlines
 from cfetch.placement.ledger import (
@@ -32,6 +32,7 @@ from cfetch.placement.ledger import (
     lacks_only_room,
 )
 
+LEAST_PROBES = 5  # of a volume within the deadline: one that recovers late in it must be tried
 EVIDENCE = 3  # stragglers in a row: the source may be to blame for one or two
 RETRY_S = 5.0  # disk space does not become free within a second
 SMOOTHING = 0.3  # weight of the newest speed: the last two measurements have half of the weight
@@ -81,6 +82,7 @@ class Placer:
         self._volumes = [VolumeBooks() for _ in range(volumes)]
         self._mode = mode
         self._deadline_s = deadline_s
+        self._longest_pause_s = min(LONGEST_PAUSE_S, deadline_s / LEAST_PROBES)
         self._deadlines = Deadlines(self._volumes, deadline_s)
         self._batches: dict[int, BatchState] = {}
         self._waiting: list[BatchState] = []  # in the order of arrival
@@ -112,7 +114,7 @@ class Placer:
         if not volume.usable or volume.evidence < EVIDENCE or not better:
             return False
         volume.reason = f"{volume.evidence} files in a row were far slower than the rest"
-        volume.breaker = volume.breaker.fail(now_s, threshold=1)
+        volume.breaker = volume.breaker.fail(now_s, threshold=1, longest_s=self._longest_pause_s)
         self._withdraw(volume, now_s)
         return True
 
@@ -273,7 +275,7 @@ class Placer:
                 volume.breaker = volume.breaker.end_probe(now_s)
             return []
         if was_usable or was_probe:  # otherwise it was begun before a failure that has been counted
-            volume.breaker = volume.breaker.admit().fail(now_s, threshold=1)
+            volume.breaker = volume.breaker.admit().fail(now_s, threshold=1, longest_s=self._longest_pause_s)
         return self._withdraw(volume, now_s) if was_usable else []
 
     def volume_failed(self, index: int, now_s: float, reason: str) -> list[int]:
@@ -285,7 +287,7 @@ class Placer:
         volume.reason = reason
         if volume.breaker.opens_s(now_s) <= now_s:
             volume.breaker = volume.breaker.admit()
-        volume.breaker = volume.breaker.fail(now_s, threshold=1)
+        volume.breaker = volume.breaker.fail(now_s, threshold=1, longest_s=self._longest_pause_s)
         self._withdraw(volume, now_s)
         started = list(volume.running.values())
         for batch in started:

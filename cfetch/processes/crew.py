@@ -85,6 +85,10 @@ class Crew:
             self._changed.wait_for(lambda: not self._working, timeout_s)
             return not self._working
 
+    def take_notes(self) -> list[str]:
+        """Implements ``Job.take_notes``: there are none."""
+        return []
+
     def stop(self) -> None:
         """Hand out no more shares."""
         with self._changed:

@@ -11,7 +11,7 @@ from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError
 from cfetch.hub.receipts import Account
-from cfetch.hub.server import Hub
+from cfetch.hub.server import Hub, HubPlace
 from cfetch.manifest.plan import Plan
 from cfetch.processes.crew import Crew, LocalShares
 from cfetch.run.fresh_links import ManifestRef
@@ -82,9 +82,9 @@ class _LocalTasks:
         """How many shares there are."""
         return len(self._shares.members)
 
-    def find_hub_address(self) -> tuple[str, str | None]:
+    def find_hub_place(self) -> HubPlace:
         """The loopback, on which children reach the hub."""
-        return HUB_HOST, None
+        return HubPlace(HUB_HOST)
 
     def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Crew:
         """Start the processes."""

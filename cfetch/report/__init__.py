@@ -10,7 +10,8 @@ Listeners of a run::
     counts.py           the one tally of entries, bytes and retries (pure)
     event_records.py    the events that the metrics keep (pure)
     ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
-    tracing.py          the run as an OpenTelemetry span
+    run_numbers.py      the numbers of runs for monitoring (pure); openmetrics.py: for Prometheus
+    telemetry.py        the same, and tracing.py's span, for OpenTelemetry
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
     saved_time.py       how much time a cancelled attempt saved for its file (pure)
     wasted_bytes.py     the bytes that are in no file at the end (pure)
@@ -19,6 +20,7 @@ Past runs and other verbs::
 
     analysis.py  slow_files.py  document.py  tables.py     ``cfetch report``
     plan_view.py                                           ``cfetch plan``, and ``--dry-run``
+    follow_text.py                                         the words of ``cfetch follow`` about its own work
     tuning_document.py  tune_view.py                       ``cfetch tune``
     bench_document.py  bench_view.py  clean_view.py        ``cfetch bench``
     simulation_document.py  simulation_view.py             ``cfetch bench --simulate``

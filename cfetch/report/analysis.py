@@ -7,7 +7,7 @@ import heapq
 import math
 from array import array
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,32 +31,41 @@ from cfetch.report.slow_files import mitigations, slow_file
 
 T = TypeVar("T")
 
-SLOWEST = 10  # more is a job for the metrics file itself
-MITIGATIONS = 20
-EVENTS = 20  # events of a run; the metrics have all
-HOSTS = 20
 BINS = 12  # at most so many rows, so that they are readable as one picture
+
+
+class Most(NamedTuple):
+    """The most rows of each kind in a report; more is a job for the metrics file itself."""
+
+    slowest: int
+    mitigations: int
+    events: int  # of one run
+    hosts: int
+
+
+FOR_TERMINAL = Most(slowest=10, mitigations=20, events=20, hosts=20)
 
 
 def analyse(runs: Iterable[Run]) -> Report:
     """One report over all ``runs``, which are read to their ends."""
-    builder = _ReportBuilder()
+    builder = ReportBuilder(FOR_TERMINAL)
     lines = []
-    for run in runs:
-        account = _RunAccount(run.header)
+    for number, run in enumerate(runs, start=1):
+        account = RunAccount(run.header, FOR_TERMINAL)
         for record in run.records:
             account.add(record)
             if isinstance(record, FileRecord):
-                builder.add(record)
+                builder.add(record, number)
         lines.append(account.line(str(run.source)))
     return builder.report(lines)
 
 
-class _RunAccount:
+class RunAccount:
     """The results of one run; values that an older version did not record are computed."""
 
-    def __init__(self, header: RunHeader) -> None:
+    def __init__(self, header: RunHeader, most: Most) -> None:
         self._header = header
+        self._most = most
         self._counts = Counts()
         self._makespan = Makespan()
         self._ending = Ending()
@@ -65,6 +74,7 @@ class _RunAccount:
         self._end: EndRecord | None = None
 
     def add(self, record: Record) -> None:
+        """Add a record of the run."""
         if isinstance(record, FileRecord):
             self._counts.add(record)
             self._makespan.add(record)
@@ -72,12 +82,13 @@ class _RunAccount:
         elif isinstance(record, EventRecord):
             self._ending.note(record)
             self._events_total += 1
-            if len(self._events) < EVENTS:
+            if len(self._events) < self._most.events:
                 self._events.append(record)
         else:
             self._end = record
 
     def line(self, source: str) -> RunLine:
+        """The headline of the run so far."""
         limits, end = Limits.of(self._header.settings, self._header.concurrency), self._end
         return msgspec.structs.replace(
             run_line(source, self._header, self._counts),
@@ -132,23 +143,28 @@ class _HostRates:
         )
 
 
-class _ReportBuilder:
-    def __init__(self) -> None:
+class ReportBuilder:
+    """Everything in a report but the headlines of its runs."""
+
+    def __init__(self, most: Most) -> None:
+        self._most = most
         self.hosts: dict[str, _HostRates] = {}
-        self.slowest: list[tuple[float, int, FileRecord]] = []  # heaps; the number breaks ties
+        self.slowest: list[tuple[float, int, tuple[int, FileRecord]]] = []  # heaps; the number breaks ties
         self.shown: list[tuple[float, int, Mitigation]] = []
         self.failures: dict[str, FailureKind] = {}
         self.cancelled = self.better = self.worse = self.unknown = self.wasted_bytes = 0
         self.seen = 0
 
-    def add(self, record: FileRecord) -> None:
+    def add(self, record: FileRecord, run: int) -> None:
+        """Add the record of an entry; ``run`` is the number of its run."""
         self.seen += 1
         if record.status == "done":
             self._add_done(record)
         elif record.status == "failed":
             self._add_failed(record)
         if record.attempts:
-            _push(self.slowest, record.end_s - record.start_s, self.seen, record, SLOWEST)
+            taken_s = record.end_s - record.start_s
+            _push(self.slowest, taken_s, self.seen, (run, record), self._most.slowest)
         if len(record.attempts) > 1:
             for verdict in mitigations(record):
                 self._add_mitigation(verdict)
@@ -168,7 +184,11 @@ class _ReportBuilder:
         kind = record.error_kind or "unknown"
         known = self.failures.get(kind)
         if known is None:
-            known = FailureKind(kind=kind, files=0, path=record.path, message=record.error or "")
+            message = record.error or ""
+            known = FailureKind(kind=kind, files=0, hosts={}, path=record.path, message=message)
+        hosts = known.hosts
+        if record.host in hosts or len(hosts) < self._most.hosts:
+            hosts[record.host] = hosts.get(record.host, 0) + 1
         self.failures[kind] = msgspec.structs.replace(known, files=known.files + 1)
 
     def _add_mitigation(self, verdict: Mitigation) -> None:
@@ -181,13 +201,14 @@ class _ReportBuilder:
             self.better += saved > 0
             self.worse += saved <= 0
         weight = -1.0 if saved is None else abs(saved)
-        _push(self.shown, weight, self.seen * 1000 + verdict.attempt, verdict, MITIGATIONS)
+        _push(self.shown, weight, self.seen * 1000 + verdict.attempt, verdict, self._most.mitigations)
 
     def report(self, runs: list[RunLine]) -> Report:
-        hosts = heapq.nlargest(HOSTS, self.hosts.items(), key=lambda item: len(item[1].seconds))
+        """The report so far, with the headlines ``runs``."""
+        hosts = heapq.nlargest(self._most.hosts, self.hosts.items(), key=lambda item: len(item[1].seconds))
         return Report(
             runs=runs,
-            slowest=[slow_file(record) for _, _, record in sorted(self.slowest, reverse=True)],
+            slowest=[slow_file(record, run) for _, _, (run, record) in sorted(self.slowest, reverse=True)],
             hosts=[host.line(name) for name, host in hosts],
             hosts_total=len(self.hosts),
             throughput=_histogram([host.rates for host in self.hosts.values()]),

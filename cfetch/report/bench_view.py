@@ -24,7 +24,7 @@ _LEGEND = (
     "files finished over time, up to the slowest run's last: █ most, ▁ few, · none;",
     "green: within the ideal run's time, yellow: up to twice that, red: later",
 )
-_NAMES = {"ideal": "ideal", "none": "no mitigation"}
+NAMES = {"ideal": "ideal", "none": "no mitigation"}
 
 
 def view(comparison: Comparison) -> RenderableType:
@@ -51,7 +51,7 @@ def picture(runs: list[Figures], policy: str) -> list[Text]:
     ideal_s = ends_s.get("ideal", span_s)
     axis = f"{'':{NAME_WIDTH}}0{duration(span_s):>{WIDTH - 1}}"
     return [
-        *(_draw_run(run, _NAMES.get(run.name, policy), span_s, ideal_s) for run in runs),
+        *(_draw_run(run, NAMES.get(run.name, policy), span_s, ideal_s) for run in runs),
         *(Text(line, style="dim", no_wrap=True) for line in (axis, *_LEGEND)),
     ]
 
@@ -98,7 +98,7 @@ def _draw_heading(comparison: Comparison) -> Text:
     return Text.assemble((comparison.scenario, "bold"), description, "\n", (workload, "dim"))
 
 
-_ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("wall", lambda run: f"{run.wall_s:.2f} s"),
     ("slowdown against ideal", lambda run: f"{run.slowdown:.1f}x"),
     ("time per file, p50", lambda run: duration(run.p50_s)),
@@ -117,8 +117,8 @@ def _draw_table(comparison: Comparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     for run in comparison.runs:
-        table.add_column(_NAMES.get(run.name, comparison.policy), justify="right")
-    for label, cell in _ROWS:
+        table.add_column(NAMES.get(run.name, comparison.policy), justify="right")
+    for label, cell in ROWS:
         table.add_row(label, *map(cell, comparison.runs))
     table.add_row("files done", *(_draw_done(run) for run in comparison.runs))
     return table

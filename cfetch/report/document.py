@@ -59,10 +59,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that took long from its first attempt to its end; ``why`` is the reason by its attempts.
 
-    ``instant`` names the run.
+    ``run`` is the number of its run in this report, from 1; several runs of one plan share their ``instant``.
     """
 
     instant: str
+    run: int
     path: str
     host: str
     size_bytes: int | None
@@ -125,10 +126,11 @@ class Mitigations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureKind(msgspec.Struct, frozen=True, kw_only=True):
-    """Failed files of one kind, with one of them as example."""
+    """Failed files of one kind, with one of them as example; ``hosts``: how many of each host, of some."""
 
     kind: str
     files: int
+    hosts: dict[str, int]
     path: str
     message: str
 

@@ -80,6 +80,8 @@ def _of_large_file(tail: Tail, setup: Setup) -> _Words:
     why = f"{tail.idle_places:.0f} places were idle"
     if tail.size_bytes is not None:
         why = f"it is {size(tail.size_bytes)}, and {why}"
+    if tail.rate_bps == 0:  # nothing came: its failure says more than any advice
+        return _Words(_last_file(tail), why)
     if setup.policy == "adaptive":
         return _Words(
             _last_file(tail), why, "more connections for one file: --segments, if its server has ranges"

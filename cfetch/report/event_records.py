@@ -22,6 +22,8 @@ from cfetch.events import (
     WidthChanged,
 )
 from cfetch.records import EventRecord
+from cfetch.report.format import duration
+from cfetch.secret import printable
 
 KINDS = {
     "width": "a host gets `places` at a time instead of `before`",
@@ -42,6 +44,18 @@ def make_event_record(event: Event) -> EventRecord | None:
     """The record of ``event``; None if the metrics do not keep it."""
     maker = _MAKERS.get(type(event))
     return None if maker is None else maker(event)
+
+
+def describe_event(event: EventRecord) -> str:
+    """The event for a person: its kind, its host or file, and what it did."""
+    names = [name for name in (event.host, event.volume, event.path) if name]
+    details = [
+        f"{event.places} at a time instead of {event.before}" if event.places is not None else "",
+        f"for {duration(event.seconds)}" if event.seconds is not None else "",
+        event.reason or "",
+    ]
+    words = f"{event.kind}: {', '.join(names)}" if names else event.kind
+    return printable("; ".join([words, *filter(None, details)]), 1000)
 
 
 def _of_width(event: WidthChanged) -> EventRecord:

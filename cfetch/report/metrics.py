@@ -1,32 +1,37 @@
 """The metrics file: a header for the run, the records of entries and events, the end; one JSON object a line.
 
-If the name ends in ``.json``, the file is one array document, with one element a line. Both forms are written
-as a stream and read line by line in bounded memory. The file of a killed run can be read except for its last,
-torn line. Formats: ``cfetch.run/1``, ``cfetch.file/1``, ``cfetch.event/1`` and ``cfetch.end/1``; files of
-earlier versions have only the first two.
+If the name ends in ``.json``, the file is one array document, with one element a line. If ``.zst`` follows,
+it is compressed. All forms are written as a stream and read line by line in bounded memory; gzip is read too.
+The file of a killed run can be read except for its last, torn line. Formats: ``cfetch.run/1``,
+``cfetch.file/1``, ``cfetch.event/1`` and ``cfetch.end/1``; files of earlier versions have only the first two.
 """
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BufferedReader
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted
+from cfetch.manifest.compressed import import_zstd, is_compressed, is_zstd, open_decompressor
 from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord, Int64
 from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
+from cfetch.storage.patience import Call, call_within
 
 FLUSH_EVERY_S = 1.0  # a kill -9 may lose the records of this time
 GROUP_RECORDS = 64  # encoded at once, which takes half the time
 _OF_A_DESTINATION = Path(".cfetch", "metrics")
+PACKED = ".zst"
+ENDINGS = tuple(kind + packed for packed in ("", ".gz", PACKED) for kind in (".jsonl", ".json"))
 MAX_LINE_BYTES = 16 << 20  # fifty times the record of a file with a hundred attempts
 BUFFER_BYTES = 256 * 1024  # a write a second at 250 files/s, a few dozen at 10,000 files/s
 
@@ -50,20 +55,29 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
 class MetricsFile:
     """A listener that writes ``path``, readable by its owner only; an older file of that name is replaced.
 
+    If its name ends in ``.zst``, it is compressed, and whole up to each flush.
+
     It is flushed once a second of run time (by the events' ``t_s``) and when the run finishes.
 
     Raises:
+        UsageError: it is to be compressed, and the library for zstd is not installed.
         LocalFault: the file cannot be created or written (disk full). Raised once; later events are ignored.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, limit_s: float | None = None) -> None:
+        """``limit_s``: how long the disk may hang. Until the end, threads write; None: it is waited for."""
         self.path = path
+        self._limit_s = limit_s
+        self._writing: Call | None = None
         self._encoder = msgspec.json.Encoder()
         self._records: list[msgspec.Struct] = []  # not encoded yet
         self._buffer = bytearray()
-        self._array = path.suffix == ".json"
+        zstd = import_zstd() if path.suffix == PACKED else None
+        self._compressor = None if zstd is None else zstd.ZstdCompressor()
+        self._array = path.name.removesuffix(PACKED).endswith(".json")
         self._separator = b"[\n" if self._array else b""
         self._flushed_s = 0.0
+        self._is_ending = False
         self._fd = self._open()
 
     def __call__(self, event: Event) -> None:
@@ -71,7 +85,7 @@ class MetricsFile:
         if isinstance(event, EntryFinished):
             self._add(event.record)
         elif isinstance(event, RunStarted):
-            self._add(_header_of(event))
+            self._add(make_header(event))
             self.flush()
         elif isinstance(event, RunExplained):
             self._add(event.record)
@@ -79,7 +93,7 @@ class MetricsFile:
         elif (kept := make_event_record(event)) is not None:
             self._add(kept)
         if len(self._buffer) >= BUFFER_BYTES or event.t_s - self._flushed_s >= FLUSH_EVERY_S:
-            self.flush()
+            self._hand_over()
             self._flushed_s = event.t_s
         if isinstance(event, RunFinished):
             self.close()
@@ -91,11 +105,12 @@ class MetricsFile:
         self._encode()
         if self._array:
             self._buffer += (b"" if self._separator == b",\n" else self._separator) + b"\n]\n"
+        self._is_ending = True
         self.flush()
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             try:
-                os.close(fd)
+                self._ask(partial(os.close, fd))
             except OSError as error:  # a network file system may report only now that it is full
                 raise self._fault(error) from None
 
@@ -133,20 +148,59 @@ class MetricsFile:
             self._separator = b",\n"
         self._buffer += text
 
+    def _hand_over(self) -> None:
+        """Write all records so far, in a thread if the disk may hang. Raises LocalFault."""
+        if self._limit_s is None or self._fd < 0:
+            self.flush()
+            return
+        if self._writing is not None:
+            if not self._writing.over.is_set():
+                return
+            self._wait()
+        self._encode()
+        data = self._take()
+        if self._fd >= 0 and data:
+            self._writing = Call(str(self.path.parent), partial(_write, self._fd, data))
+
     def flush(self) -> None:
         """Write all records so far. Raises LocalFault."""
         self._encode()
+        self._wait()
+        data = self._take()
         if self._fd < 0:
-            self._buffer.clear()
             return
         try:
-            while self._buffer:
-                del self._buffer[: os.write(self._fd, self._buffer)]
+            self._ask(partial(_write, self._fd, data))
         except OSError as error:
+            self._give_up(error)
+
+    def _ask(self, step: Callable[[], None]) -> None:
+        call_within(self._limit_s, str(self.path.parent), step)
+
+    def _wait(self) -> None:
+        """Wait for the thread that writes. Raises LocalFault."""
+        writing, self._writing = self._writing, None
+        if writing is not None and self._limit_s is not None:
+            try:
+                writing.result(self._limit_s)
+            except OSError as error:
+                self._give_up(error)
+
+    def _give_up(self, error: OSError) -> NoReturn:
+        if not isinstance(error, TimeoutError):  # else a thread still uses the descriptor
             os.close(self._fd)
-            self._fd = -1
-            self._buffer.clear()
-            raise self._fault(error) from None
+        self._fd = -1
+        self._buffer.clear()
+        raise self._fault(error) from None
+
+    def _take(self) -> bytearray:
+        """Take the bytes to write from the buffer. After a whole block a reader needs no more of the file."""
+        data, self._buffer = self._buffer, bytearray()
+        packer = self._compressor
+        if packer is None:
+            return data
+        mode = packer.FLUSH_FRAME if self._is_ending else packer.FLUSH_BLOCK
+        return bytearray(packer.compress(bytes(data), mode))
 
     def _fault(self, error: OSError) -> LocalFault:
         reason = error.strerror or type(error).__name__
@@ -154,7 +208,13 @@ class MetricsFile:
         return LocalFault(f"cannot write the metrics file {name}: {reason}; name another with --metrics")
 
 
-def _header_of(started: RunStarted) -> RunHeader:
+def _write(fd: int, data: bytearray) -> None:
+    while data:
+        del data[: os.write(fd, data)]
+
+
+def make_header(started: RunStarted) -> RunHeader:
+    """The header of the run's metrics."""
     return RunHeader(
         instant=started.instant,
         wall_start=started.wall_start,
@@ -194,22 +254,40 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
     """
     files: list[Path] = []
     for path in paths:
-        if not path.is_dir():
+        if not os.path.isdir(path):
             files.append(path)
             continue
         own = path / _OF_A_DESTINATION
-        folder = own if own.is_dir() else path
-        metrics = (file for file in folder.iterdir() if file.suffix in (".jsonl", ".json"))
-        within = sorted(metrics, key=_order_of_runs)
+        folder = own if os.path.isdir(own) else path
+        try:
+            metrics = [file for file in folder.iterdir() if _is_first_copy(file)]
+        except OSError as error:
+            raise UsageError(f"cannot read {printable(str(folder))}: {error.strerror}") from None
+        within = sorted(metrics, key=order_of_runs)
         if not within:
             raise UsageError(f"{printable(str(path))}: there are no metrics in this directory")
         files += within
-    return files
+    first = [(file.parent, order_of_runs(file)[0]) for file in files]
+    return sorted(files, key=lambda file: _place_of_run(file, first))
 
 
-def _order_of_runs(path: Path) -> tuple[str, int, str]:
+def _is_first_copy(path: Path) -> bool:
+    """Whether these are metrics, and not the compressed copy of a file that is still there."""
+    if not path.name.endswith(ENDINGS):
+        return False
+    return path.suffix != PACKED or not path.with_suffix("").exists()
+
+
+def _place_of_run(path: Path, plans: Sequence[tuple[Path, str]]) -> tuple[int, int]:
+    """Sort by plans as they were given, and the runs of a plan in their order: a shell puts X.2 before X."""
+    instant, epoch, _ = order_of_runs(path)
+    return plans.index((path.parent, instant)), epoch
+
+
+def order_of_runs(path: Path) -> tuple[str, int, str]:
     """The sort key: a plan's later runs, ``<instant>.<epoch>.jsonl``, come after its first run."""
-    instant, _, epoch = path.stem.partition(".")
+    plain = path.with_suffix("") if path.suffix in (PACKED, ".gz") else path
+    instant, _, epoch = plain.stem.partition(".")
     return instant, int(epoch) if epoch.isascii() and epoch.isdigit() else 0, epoch
 
 
@@ -304,6 +382,8 @@ class _Schema(msgspec.Struct):
 
 
 _RUN, _FILE, _EVENT, _END = "cfetch.run/1", "cfetch.file/1", "cfetch.event/1", "cfetch.end/1"
+_NO_ERRORS: tuple[type[Exception], ...] = ()
+_HEAD_BYTES = 200  # a run header begins with its schema
 _FILE_START = b'{"schema":"cfetch.file/1"'
 _SCHEMA = msgspec.json.Decoder(_Schema)
 _HEADER, _RECORD = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
@@ -312,24 +392,53 @@ _OTHERS: msgspec.json.Decoder[EventRecord | EndRecord] = msgspec.json.Decoder(Ev
 
 def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     """Yield the line number, one JSON object, and whether it ends the file without a line break."""
+    line, own_errors = 0, _NO_ERRORS
     try:
-        with path.open("rb") as file:
-            start = file.read(3)
+        with _find(path).open("rb") as raw:
+            file, own_errors = _open_plain(raw)
+            start = file.peek(3)[:3]
             if (
                 start[:1] == b"[" and start != b"[\n{"
             ):  # an array that another tool wrote on one line or indented
-                for index, raw in enumerate(_read_array(path, start + file.read())):
-                    yield index + 1, bytes(raw), False
+                for index, element in enumerate(_read_array(path, file.read())):
+                    yield index + 1, bytes(element), False
                 return
-            file.seek(0)
             for line, text in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
                 if len(text) > MAX_LINE_BYTES:
                     raise _refusal(path, line, f"the line is longer than {MAX_LINE_BYTES} bytes")
                 bare = text.strip().rstrip(b",")
                 if bare not in {b"", b"[", b"]"}:
                     yield line, bare, not text.endswith(b"\n")
+    except EOFError:
+        return  # the run was killed before it ended the compressed file
+    except own_errors:
+        raise _refusal(path, line + 1, "the compressed data is broken") from None
     except OSError as error:
         raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
+
+
+def _find(path: Path) -> Path:
+    """The file, or its compressed copy if only that is left."""
+    packed = path.with_name(path.name + PACKED)
+    return packed if packed.is_file() and not path.exists() else path
+
+
+def _open_plain(raw: BufferedReader) -> tuple[Any, tuple[type[Exception], ...]]:
+    """The file as it was before it was compressed, and the errors that mean broken data."""
+    start = raw.peek(4)[:4]
+    return open_decompressor(raw, as_zstd=is_zstd(start)) if is_compressed(start) else (raw, _NO_ERRORS)
+
+
+def is_metrics(path: Path) -> bool:
+    """Whether the file may be replaced by metrics: it is empty or holds some. Raises OSError."""
+    with path.open("rb") as raw:
+        file, own_errors = _open_plain(raw)
+        errors: tuple[type[Exception], ...] = (*own_errors, EOFError)
+        try:
+            head = file.read(_HEAD_BYTES)
+        except errors:
+            return False
+    return not head or b'"cfetch.run/1"' in head
 
 
 def _read_array(path: Path, data: bytes) -> list[msgspec.Raw]:

@@ -145,15 +145,38 @@ def held_document(held: Held) -> HeldBy:
 
 
 def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:
-    """A table of all instants."""
-    rows = [("instant", "what", "kind", "state", "epoch", "files", "size", "owner")]
-    for plan in plans:
-        what = plan.action if plan.target is None else f"rollback of {plan.target}"
+    """A row for each instant, at most 80 columns wide, and below it a line about the run that has it."""
+    shown = list(plans)
+    rows = [("instant", "what", "state", "files", "size")]
+    for plan in shown:
         files = UNKNOWN if plan.files is None else f"{plan.files:,}"
         known = size(plan.bytes or None)  # 0: no size is known
-        kind = plan.kind or "unreadable"
-        rows.append((plan.instant, what, kind, plan.state, str(plan.epoch), files, known, _owner_text(plan)))
-    yield from _align(rows) if len(rows) > 1 else ["there is no plan on this timeline"]
+        rows.append(
+            (plan.instant, "download" if plan.target is None else "rollback", plan.state, files, known)
+        )
+    if not shown:
+        yield "there is no plan on this timeline"
+        return
+    head, *lines = _align(rows)
+    yield head
+    for line, plan in zip(lines, shown, strict=True):
+        yield line
+        yield f"  {'; '.join(_describe_run(plan))}"
+
+
+def _describe_run(plan: Plan) -> Iterator[str]:
+    if plan.target is not None:
+        yield f"of {plan.target}"
+    if plan.kind is None:
+        yield "its record cannot be read"
+    elif plan.kind == "removable":
+        yield "removable"
+    if plan.owner is None:
+        yield "not begun yet"
+    elif plan.released and plan.state != "completed":
+        yield f"run {plan.epoch} has ended{_ago(plan)}; cfetch plan run goes on with it"
+    else:
+        yield f"run {plan.epoch}, {_owner_text(plan)}"
 
 
 def detail_lines(plans: Sequence[Plan]) -> Iterator[str]:
@@ -164,9 +187,9 @@ def detail_lines(plans: Sequence[Plan]) -> Iterator[str]:
         facts = [
             ("instant", plan.instant),
             ("what", plan.action if plan.target is None else f"rollback of {plan.target}"),
-            ("kind", plan.kind or "its record cannot be read"),
+            ("kind", _KINDS.get(plan.kind or "", "its record cannot be read")),
             ("state", plan.state),
-            ("epoch", str(plan.epoch)),
+            ("run", str(plan.epoch) if plan.epoch else "not begun yet"),
             ("owner", _owner_text(plan)),
             ("manifest", plan.manifest),
             *(("" if position else "to", volume) for position, volume in enumerate(plan.destinations)),
@@ -189,13 +212,20 @@ def clean_lines(cleaned: Cleaned) -> Iterator[str]:
 def _owner_text(plan: Plan) -> str:
     if plan.owner is None:
         return UNKNOWN
-    ago = "" if plan.heartbeat_age_s is None else f" {duration(plan.heartbeat_age_s)} ago"
+    ago = _ago(plan)
     if plan.state == "completed":
         return printable(plan.owner)
     if plan.released:
-        return f"none; {printable(plan.owner)} has given it back{ago}"
+        return f"none; the last was {printable(plan.owner)}, which ended{ago}"
     word = {True: "alive", False: "dead", None: "alive or dead"}[plan.live]
     return f"{printable(plan.owner)} ({word}{ago and f', last beat{ago}'})"
+
+
+def _ago(plan: Plan) -> str:
+    return "" if plan.heartbeat_age_s is None else f" {duration(plan.heartbeat_age_s)} ago"
+
+
+_KINDS = {"immutable": "stays until it is complete", "removable": "removable: run once, then cleaned away"}
 
 
 def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:

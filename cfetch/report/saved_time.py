@@ -39,7 +39,7 @@ def add_verdicts(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
     byte at least as long. Then the server was slow with the file, not the connection, and the first request
     would have been answered sooner, as it was sent sooner.
     """
-    if all(attempt.outcome not in _CANCELLED for attempt in record.attempts):
+    if _CANCELLED.isdisjoint([attempt.outcome for attempt in record.attempts]):
         return record
     verdicts = {id(verdict.attempt): verdict for verdict in _judge(record, stall_timeout_s)}
     attempts = [

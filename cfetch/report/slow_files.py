@@ -5,10 +5,11 @@ from cfetch.report.document import Mitigation, SlowFile
 from cfetch.report.saved_time import list_verdicts
 
 
-def slow_file(record: FileRecord) -> SlowFile:
-    """The line of a slow file. It must have at least one attempt."""
+def slow_file(record: FileRecord, run: int) -> SlowFile:
+    """The line of a slow file of the report's run number ``run``. It must have at least one attempt."""
     return SlowFile(
         instant=record.instant,
+        run=run,
         path=record.path,
         host=record.host,
         size_bytes=record.size_bytes,

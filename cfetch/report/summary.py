@@ -163,11 +163,14 @@ class Tally:
             self._volumes[event.volume].out_of_use = event.reason
 
     def _note_entry(self, record: FileRecord) -> None:
-        self._makespan.add(record)
-        self._ending.add(record)
-        if record.is_in_place and record.volume in self._volumes:
-            self._volumes[record.volume].files += 1
-            self._volumes[record.volume].bytes += record.bytes
+        if record.attempts:
+            self._makespan.add(record)
+            self._ending.add(record)
+        if record.is_in_place:
+            if (volume := self._volumes.get(record.volume)) is not None:
+                volume.files += 1
+                volume.bytes += record.bytes
+            return
         if record.status == "failed":
             self.failed_bytes += record.size_bytes or 0
         if record.status == "failed" and len(self._failures) < MAX_FAILURES:
@@ -182,10 +185,6 @@ class Tally:
                     line=record.line or None,
                 )
             )
-
-    def find_used_volumes(self) -> tuple[str, ...]:
-        """The names of the volumes on which files of the run stand."""
-        return tuple(name for name, volume in self._volumes.items() if volume.files)
 
     def end(self, elapsed_s: float, *, error: BaseException | None = None) -> EndRecord:
         """Make the record of how the run ended, and of the cause. ``error`` ended it early."""

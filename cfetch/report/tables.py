@@ -4,14 +4,26 @@ Rendering only; every number comes from the `Report` value. Names are shown prin
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePath
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from cfetch.records import EventRecord
 from cfetch.report.document import Mitigation, Percentiles, Report, RunLine
 from cfetch.report.ending_text import Setup, explain_tail
-from cfetch.report.format import cells, count, duration, fit, plural, rate, saving_text, shorten, size
+from cfetch.report.event_records import describe_event
+from cfetch.report.format import (
+    cells,
+    count,
+    duration,
+    fit,
+    plural,
+    rate,
+    saving_text,
+    shorten,
+    shorten_apart,
+    size,
+)
 from cfetch.secret import printable
 
 BAR = 40  # columns of the longest bar
@@ -65,9 +77,10 @@ def _draw_grid(columns: str, rows: Iterable[Row], width: int) -> Iterator[Text]:
     head = [(name.removeprefix(">"), "dim") for name in names]
     widths = [max(cells(row[column][0]) for row in (head, *body)) for column in range(len(names))]
     widths[0] = min(widths[0], max(LEAST_NAME, width - sum(widths[1:]) - 2 * len(widths[1:])))
-    for row in (head, *body):
-        line = Text()
-        for name, wide, (words, style) in zip(names, widths, row, strict=True):
+    first = [head[0][0], *shorten_apart([row[0][0] for row in body], widths[0])]
+    for name_cell, row in zip(first, (head, *body), strict=True):
+        line = Text(fit(name_cell, widths[0]), row[0][1]).append("  ")
+        for name, wide, (words, style) in zip(names[1:], widths[1:], row[1:], strict=True):
             padded = f"{words:>{wide}}" if name.startswith(">") else fit(shorten(words, wide), wide)
             line.append(padded, style).append("  ")
         line.rstrip()
@@ -77,6 +90,8 @@ def _draw_grid(columns: str, rows: Iterable[Row], width: int) -> Iterator[Text]:
 def _draw_runs(report: Report, _width: int) -> Iterator[Text]:
     for number, run in enumerate(report.runs, start=1):
         where = f"{printable(run.wall_start, 40)} on {printable(run.host, 60)}"
+        if _has_several(report):
+            where += f", {printable(PurePath(run.source).name, 60)}"
         yield _draw_heading(f"run {f'{number}: ' * _has_several(report)}{printable(run.instant, 40)}", where)
         for line in _describe_run(run):
             yield Text(f"  {line}")
@@ -119,29 +134,17 @@ def _draw_events(report: Report, _width: int) -> Iterator[Text]:
             f"events{f' of run {number}' * _has_several(report)}", f"and {count(more)} more" if more else ""
         )
         for event in run.events:
-            yield Text.assemble((f"{duration(event.t_s):>8}  ", "dim"), _describe_event(event))
-
-
-def _describe_event(event: EventRecord) -> str:
-    names = [name for name in (event.host, event.volume, event.path) if name]
-    details = [
-        f"{event.places} at a time instead of {event.before}" if event.places is not None else "",
-        f"for {duration(event.seconds)}" if event.seconds is not None else "",
-        event.reason or "",
-    ]
-    words = f"{event.kind}: {', '.join(names)}" if names else event.kind
-    return printable("; ".join([words, *filter(None, details)]), 1000)
+            yield Text.assemble((f"{duration(event.t_s):>8}  ", "dim"), describe_event(event))
 
 
 def _draw_slowest(report: Report, width: int) -> Iterator[Text]:
     if not report.slowest:
         return
     yield _draw_heading("slowest files", "from the first attempt to the end")
-    numbers = {run.instant: str(number) for number, run in enumerate(report.runs, start=1)}
     rows: list[Row] = [
         (
             file.path,
-            *([numbers.get(file.instant, "?")] if _has_several(report) else []),
+            *([str(file.run)] if _has_several(report) else []),
             size(file.size_bytes),
             duration(file.elapsed_s),
             rate(file.rate_bps),

@@ -1,18 +1,16 @@
-"""The run as an OpenTelemetry span, for processes that have configured an SDK.
+"""The run as an OpenTelemetry span.
 
 The span ``cfetch.download`` has the five events of the straggler design with their original names and tags,
 so that dashboards built for that system keep working. It also has the events of a feed's route cache, except
 for its hits. By default, an SDK keeps 128 events a span (``OTEL_SPAN_EVENT_COUNT_LIMIT``).
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cfetch.events import (
     Event,
     FallbackTriggered,
-    Listener,
     RouteEvent,
     RunFinished,
     RunStarted,
@@ -29,29 +27,20 @@ if TYPE_CHECKING:
 Tags = Mapping[str, str | int | float]
 
 
-def tracing_listener() -> Listener | None:
-    """A listener for this process's tracer provider, or None if no SDK is configured.
+class RunSpan:
+    """A listener that makes one span for each run."""
 
-    A process that has configured an SDK has imported it, so other processes do not import the API.
-    """
-    sdk: Any = sys.modules.get("opentelemetry.sdk.trace")
-    if sdk is None:
-        return None
-    from opentelemetry import trace
-
-    provider = trace.get_tracer_provider()
-    return _Tracing(provider.get_tracer("cfetch")) if isinstance(provider, sdk.TracerProvider) else None
-
-
-class _Tracing:
     def __init__(self, tracer: "Tracer") -> None:
         self._tracer = tracer
         self._span: Span | None = None
 
     def __call__(self, event: Event) -> None:
+        """Begin the span, add an event to it, or end it."""
         if isinstance(event, RunStarted):
             self._span = self._tracer.start_span("cfetch.download", attributes=_run_tags(event))
         if self._span is None:
+            if isinstance(event, RouteEvent) and (tags := _tag_route(event)) is not None:
+                self._tracer.start_span("cfetch.feed_route", attributes=tags).end()  # between two runs
             return
         name_and_tags = _EVENTS.get(type(event))
         if name_and_tags is not None:

@@ -24,31 +24,32 @@ def view(tuning: Tuning, written: str | None = None) -> RenderableType:
     """The whole tuning, for ``Console.print``; ``written``: the file that holds the recommended values."""
     front: tuple[RenderableType, ...] = (_draw_table(tuning), *_draw_legend(tuning))
     return Group(
-        *_draw_answer(tuning), Text(), *front, Text(), *_draw_grounds(tuning), *_draw_end(tuning, written)
+        *draw_answer(tuning), Text(), *front, Text(), *draw_grounds(tuning), *_draw_end(tuning, written)
     )
 
 
-def _draw_answer(tuning: Tuning) -> Iterator[Text]:
+def draw_answer(tuning: Tuning) -> Iterator[Text]:
+    """The recommendation and its gain."""
     choice = tuning.choice
     stays = tuning.leave
     said = "leave the default: " if stays else "recommended: "
     values = tuning.default if stays else choice.recommended
     yield Text.assemble(
-        (said, "bold"), (_value_text(values), "bold green"), (f"  (policy {tuning.policy})", "dim")
+        (said, "bold"), (value_text(values), "bold green"), (f"  (policy {tuning.policy})", "dim")
     )
     if stays:
         yield Text(f"  {tuning.leave}")
     if choice.recommended != tuning.default:
-        yield Text(f"  {_value_text(choice.recommended)} against the default: {_ratio_text(choice.ratio)}")
-    yield Text(f"  against what was really run ({_policies_text(tuning)}): {_ratio_text(choice.recorded)}")
+        yield Text(f"  {value_text(choice.recommended)} against the default: {ratio_text(choice.ratio)}")
+    yield Text(f"  against what was really run ({_policies_text(tuning)}): {ratio_text(choice.recorded)}")
     promise = choice.promise_s
     span = f"{duration(promise.low)} to {duration(promise.high)}"
-    yield Text(f"  with {_value_text(choice.recommended)} such a run takes {duration(promise.mean)} ({span})")
+    yield Text(f"  with {value_text(choice.recommended)} such a run takes {duration(promise.mean)} ({span})")
     yield Text(
-        f"  chosen on some runs and checked on the others: {_ratio_text(choice.held_out.ratio)}, "
+        f"  chosen on some runs and checked on the others: {ratio_text(choice.held_out.ratio)}, "
         f"{choice.held_out.folds} folds"
     )
-    yield Text(f"  without mitigation: {_ratio_text(tuning.unmitigated.ratio)}")
+    yield Text(f"  without mitigation: {ratio_text(tuning.unmitigated.ratio)}")
     for name, text, end in _find_edges(tuning):
         yield Text(f"  {name} {text} is the {end} of the grid; --grid can try beyond it", "yellow")
 
@@ -121,7 +122,8 @@ def _draw_legend(tuning: Tuning) -> Iterator[Text]:
     yield Text("  means a run; alarms: flagged, but sooner done if left alone; ╌ 95 % interval", "dim")
 
 
-def _draw_grounds(tuning: Tuning) -> Iterator[Text]:
+def draw_grounds(tuning: Tuning) -> Iterator[Text]:
+    """The data that the recommendation is made from, and its limits."""
     finished = sum(run.finished for run in tuning.runs)
     yield Text(f"from {plural(len(tuning.runs), 'run')}, {plural(finished, 'finished file')}")
     known = [run for run in tuning.runs if run.recorded_s > 0]
@@ -149,7 +151,7 @@ def _draw_grounds(tuning: Tuning) -> Iterator[Text]:
 
 def _draw_host(host: HostChoice) -> Text:
     name, choice = f"{shorten(host.host, 40)} alone, {plural(host.files, 'file')}", host.choice
-    return Text(f"  {name}: {_value_text(choice.recommended)}; {_ratio_text(choice.ratio)}")
+    return Text(f"  {name}: {value_text(choice.recommended)}; {ratio_text(choice.ratio)}")
 
 
 def _draw_end(tuning: Tuning, written: str | None) -> Iterator[Text]:
@@ -164,11 +166,13 @@ def _draw_end(tuning: Tuning, written: str | None) -> Iterator[Text]:
     yield Text(f"cfetch download MANIFEST --policy {tuning.policy} {' '.join(flags)}")
 
 
-def _ratio_text(ratio: Estimated) -> str:
+def ratio_text(ratio: Estimated) -> str:
+    """A ratio with its interval."""
     return f"{ratio.mean:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
-def _value_text(values: Values) -> str:
+def value_text(values: Values) -> str:
+    """The options of a setting with their values."""
     return ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _value_texts(values), strict=False))
 
 

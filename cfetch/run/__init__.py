@@ -2,9 +2,11 @@
 
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          opens the destinations, and makes them into volumes for the engine
+    labels.py           the labels by which a run knows its volumes again
     open_manifest.py  server_names.py    opens a manifest by its name; asks servers for the files' names
+    known_names.py      the names that servers have stated in earlier runs
     listings.py         what a prefix or a pattern means: objects of a store, files of a repository
-    index_tree.py       the files below a directory index
+    index_tree.py  stac_pages.py         the files below a directory index; all pages of a STAC search
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written
     failed_manifest.py  the failed entries, as a manifest

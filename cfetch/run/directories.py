@@ -2,19 +2,25 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import combinations
 from pathlib import Path, PurePath, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError
+from cfetch.errors import ConfigError, LocalFault
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
+from cfetch.storage.patience import call_within
+from cfetch.timeline.files import place_of
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import sign
 from cfetch.timeline.store import TIMELINE
+
+T = TypeVar("T")
+REMOVE_S = 30.0  # a directory of five files; it belongs to a run that is over
 
 
 class Places(NamedTuple):
@@ -35,7 +41,7 @@ def places(settings: Settings) -> Places:
     Raises:
         ConfigError: two destinations are the same or one lies in the other, or none can hold the state.
     """
-    destinations = roots(settings.to)
+    destinations = roots(settings.to, limit_s=settings.write_timeout)
     if settings.state:
         return Places(destinations, Path(settings.state).absolute())
     directories = [root for root in destinations if isinstance(root, Path)]
@@ -45,21 +51,30 @@ def places(settings: Settings) -> Places:
             "--state"
         )
     states = [directory / STATE_NAME for directory in directories]
-    # The order of the destinations does not matter. Path.is_dir would raise where the mount is dead.
-    there = (state for state in states if os.path.isdir(state / TIMELINE))  # noqa: PTH112
-    return Places(destinations, next(there, states[0]))
+    # the order of the destinations does not matter
+    limit_s = settings.write_timeout if len(directories) > 1 else None
+    for state in states:
+        if _ask(state.parent, partial(os.path.isdir, state / TIMELINE), limit_s):
+            return Places(destinations, state)
+    return Places(destinations, states[0])
 
 
-def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
+def roots(to: Sequence[str], *, limit_s: float | None = None) -> tuple[str | Path, ...]:
     """The destinations: directories as absolute paths, object stores as URLs without a slash at the end.
+
+    ``limit_s``: how long one of several may take to answer; then its symlinks are not resolved.
 
     Raises:
         ConfigError: two are the same or one lies in the other, symlinks resolved.
     """
     destinations = tuple(name.rstrip("/") if is_object_store(name) else Path(name).absolute() for name in to)
-    real = [_real(root) for root in destinations]
+    limit_s = limit_s if len(destinations) > 1 else None
+    real = [
+        (_ask(root, partial(_real, root), limit_s) if isinstance(root, Path) else None) or PurePosixPath(root)
+        for root in destinations
+    ]
     for (first, here), (second, there) in combinations(zip(to, real, strict=True), 2):
-        if here == there or _is_same(here, there):
+        if here == there or _ask(f"{first} or {second}", partial(_is_same, here, there), limit_s):
             raise ConfigError(
                 f"to names {first} and {second}, which are the same; give each destination once"
             )
@@ -69,8 +84,17 @@ def roots(to: Sequence[str]) -> tuple[str | Path, ...]:
     return destinations
 
 
-def _real(root: str | Path) -> PurePath:
-    return Path(os.path.realpath(root)) if isinstance(root, Path) else PurePosixPath(root)
+def _ask(place: str | Path, step: Callable[[], T], limit_s: float | None) -> T | None:
+    """Return the answer of a call on a place; None if it hangs."""
+    if limit_s is None:
+        return step()
+    with suppress(TimeoutError):
+        return call_within(limit_s, str(place), step)
+    return None
+
+
+def _real(root: Path) -> PurePath:
+    return Path(os.path.realpath(root))
 
 
 def _is_same(here: PurePath, there: PurePath) -> bool:
@@ -98,6 +122,11 @@ def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
     directory = state / "plans" / f".{instant}"
     try:
         make_private(directory, state=state)
+    except FileNotFoundError:  # not even after it was made: /proc and similar places take none
+        raise LocalFault(
+            f"cannot keep cfetch's own files in {state}: no directory can be made there; name another one "
+            "with --state"
+        ) from None
     except OSError as error:
         raise local_fault(error, f"cannot write to {state}") from None
     stack.callback(_remove, directory, state)
@@ -106,8 +135,13 @@ def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
 
 
 def _remove(directory: Path, state: Path) -> None:
-    """Remove a directory of this run, and the directories above it that are empty then."""
-    shutil.rmtree(directory, ignore_errors=True)
-    for above in (directory.parent, state):
-        with suppress(OSError):
-            above.rmdir()
+    """Remove a directory of this run, and the directories above it that are empty then; unless it hangs."""
+
+    def remove() -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        for above in (directory.parent, state):
+            with suppress(OSError):
+                above.rmdir()
+
+    with suppress(TimeoutError):
+        call_within(REMOVE_S, place_of(state), remove)

@@ -7,8 +7,7 @@
     open the engine -> RunStarted
     engine.bring                        emits what happens to entries; returns what ended it early
     flush the metrics                   a disk that is full now fails the run, not its reader
-    settle                              all in place, and each volume still there: commit the plan; a fault:
-                                        does this run still have it?
+    settle                              all in place: commit the plan; a fault: does this run still have it?
     RunExplained                        how it ended, and what decided the end: the last line of the metrics
     RunFinished                         with the summary, which is made from the same events
 
@@ -18,7 +17,7 @@ The failure of an entry is never raised: the summary tells it, with the exit cod
 import signal
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,10 +43,12 @@ from cfetch.records import Summary
 from cfetch.report.counts import LiveCounts
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.summary import Tally
-from cfetch.report.tracing import tracing_listener
+from cfetch.report.telemetry import telemetry_listener
 from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import listen
 from cfetch.straggler.knowledge import Knowledge
+
+ENDING_S = 15.0  # after a signal, beside what disks take: supervisors kill a process after 90 s
 
 
 class Guard(Protocol):
@@ -115,10 +116,7 @@ class Engine(Protocol):
 
 
 class Frame:
-    """A run of ``plan`` to ``roots`` by ``engine``. Used once.
-
-    ``confirm_volumes`` raises LocalFault if a volume of these names is not the one that took files.
-    """
+    """A run of ``plan`` to ``roots`` by ``engine``. Used once."""
 
     def __init__(
         self,
@@ -127,10 +125,7 @@ class Frame:
         roots: Sequence[str | Path],
         settings: Settings,
         clock: Clock,
-        *,
-        confirm_volumes: Callable[[Collection[str]], None],
     ) -> None:
-        self._confirm_volumes = confirm_volumes
         self._engine = engine
         self._plan = plan
         self._roots = roots
@@ -145,8 +140,8 @@ class Frame:
             UsageError: the engine cannot be had.
             LocalFault: it cannot begin.
         """
-        tally, tracing = Tally(), tracing_listener()
-        keep = fan_out(*(member for member in (tally, metrics, tracing) if member is not None))
+        tally, telemetry = Tally(), telemetry_listener()
+        keep = fan_out(*(member for member in (tally, metrics, telemetry) if member is not None))
 
         def emit(event: Event) -> None:
             try:
@@ -157,7 +152,9 @@ class Frame:
                 self._engine.stop(str(fault))
 
         try:
-            with listen(self._interrupt), self._engine.open(), collect_seldom():
+            end_s = self._settings.write_timeout + ENDING_S
+            hangs = str(self._roots[0] if len(self._roots) == 1 else metrics.path.parent)
+            with listen(self.interrupt, end_s=end_s, hangs=hangs), self._engine.open(), collect_seldom():
                 run = Run(guard, emit, tally.live, RunClock(self._clock))
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
@@ -172,7 +169,8 @@ class Frame:
         finally:
             metrics.close()
 
-    def _interrupt(self, interrupted: Interrupted) -> None:
+    def interrupt(self, interrupted: Interrupted) -> None:
+        """End the run in good order; from any thread or signal handler, also before ``go``."""
         self._error = self._error or interrupted
         name = signal.Signals(interrupted.signal_number).name
         self._engine.stop(f"{name}: closing what is under way; once more to leave at once")
@@ -244,7 +242,6 @@ class Frame:
             if isinstance(error, LocalFault):
                 run.guard.confirm()  # another run that tidies up after this one may have caused the fault
             elif error is None and tally.is_enough:
-                self._confirm_volumes(tally.find_used_volumes())
                 size_bytes = self._plan.total_bytes - tally.failed_bytes
                 run.guard.commit(files=run.counts.ended.in_place, size_bytes=size_bytes)
         except CfetchError as lost:

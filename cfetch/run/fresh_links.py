@@ -18,9 +18,9 @@ from cfetch.run.open_manifest import is_url
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import fetch_document, make_chunk_fetcher
-from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
+from cfetch.wire.transport import Transport
 
 
 class StatementApi:
@@ -51,6 +51,8 @@ class StatementApi:
             return None
 
         async def ask(index: int) -> bytes:
+            from cfetch.wire.http import HttpTransport
+
             transport = HttpTransport(connect_timeout_s=10.0, network=self._network)
             try:
                 chunk = self.chunks(statement_id, transport)

@@ -19,8 +19,8 @@ from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_awa
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.document import Answer
-from cfetch.wire.http import Transport
 from cfetch.wire.network import Network
+from cfetch.wire.transport import Transport
 
 MOST_DIRECTORIES = 100_000  # some 30 MiB of names
 MOST_LEVELS = 64

@@ -26,10 +26,10 @@ from cfetch.manifest.repository_urls import (
 from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
-from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.judge import Headers
 from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
+from cfetch.wire.transport import Transport
 
 CONNECT_TIMEOUT_S = 10.0
 MOST_IDLE_PAGES = 100  # consecutive pages without a file; a hub puts up to 1,000 entries on a page
@@ -110,8 +110,10 @@ def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterat
             runner.run(transport.close())
 
 
-async def make_transport(network: Network) -> HttpTransport:
+async def make_transport(network: Network) -> Transport:
     """Make the transport that asks for lists."""
+    from cfetch.wire.http import HttpTransport
+
     return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
 
 

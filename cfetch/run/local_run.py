@@ -12,12 +12,13 @@ from cfetch.errors import CfetchError
 from cfetch.events import VolumePaused
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Guard, Run
+from cfetch.run.signals import listen_in_loop
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.wire.http import HttpTransport, Transport
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.transport import RunTransport, Transport
 
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 _Order = Callable[[Pool, Guard], None]
@@ -59,7 +60,7 @@ class LocalEngine:
 
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``."""
-        return self._runner.run(self._bring(run))
+        return self._runner.run(self._bring_heard(run))
 
     def stop(self, reason: str) -> None:
         """Implements ``Engine.stop``."""
@@ -81,8 +82,12 @@ class LocalEngine:
             self._lost_by = error
             pool.stop(str(error), again=True)
 
+    async def _bring_heard(self, run: Run) -> CfetchError | None:
+        with listen_in_loop():
+            return await self._bring(run)
+
     async def _bring(self, run: Run) -> CfetchError | None:
-        transport = HttpTransport(
+        transport = RunTransport(
             connect_timeout_s=self._settings.connect_timeout,
             keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
             network=self._network,
@@ -117,8 +122,7 @@ class LocalEngine:
             finally:
                 self.learned = pool.collect_knowledge()
                 await transport.close()
-                for volume in volumes:
-                    await volume.close()
+                await asyncio.gather(*(volume.close() for volume in volumes))
         return self._lost_by or pool.fault
 
     @contextmanager

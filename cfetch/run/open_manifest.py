@@ -2,6 +2,7 @@
 
 import asyncio
 import glob
+import os
 import random
 import shutil
 import sys
@@ -19,7 +20,8 @@ from cfetch.errors import LocalFault, SourceError, UsageError
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import INDEX, detect_format
 from cfetch.manifest.formats.html_index import find_place, read_page
-from cfetch.manifest.formats.whole_json import load_text
+from cfetch.manifest.formats.stac import find_next_page
+from cfetch.manifest.formats.whole_json import load_object, load_text
 from cfetch.manifest.freezing import Opened, Part, freeze_parts
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
@@ -32,6 +34,7 @@ from cfetch.run.index_tree import IndexTree
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files, make_transport
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
+from cfetch.run.stac_pages import StacPages
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
 from cfetch.wire.network import DIRECT, Network
@@ -84,12 +87,17 @@ def open_manifest(
                 if whole_tree and (tree := _find_tree(spool, own_url)) is not None:
                     _write_rows(spool, tree.list_files(clock, network))
                     partial = partial or tree.doubt
-                    notes = tree.notes
+                    notes = [*tree.notes, *_note_lost_slash(own_url)]
+                elif is_url(manifest) and (pages := _find_pages(spool, own_url)) is not None:
+                    _write_rows(spool, pages.list_files(clock, network))
+                    partial = partial or pages.doubt
+                    notes = [pages.doubt] if pages.doubt else []
             else:
                 _write_rows(spool, (file.row for file in list_files(listing, clock, network)))
             spool.seek(0)
         except SourceError as error:
-            raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}") from None
+            remedy = "; is the address right?" if error.http_status in (404, 410) else ""
+            raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error}{remedy}") from None
         except OSError as error:
             raise LocalFault(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
@@ -108,6 +116,30 @@ def _find_tree(spool: BinaryIO, own_url: str) -> IndexTree | None:
     except BrokenDocumentError:  # the format's reader reports it
         return None
     return IndexTree(place, read_page(text, place))
+
+
+def _note_lost_slash(own_url: str) -> list[str]:
+    """Return a note if the links of a directory's page do not lead into that directory."""
+    stem, _, name = own_url.partition("?")[0].rpartition("/")
+    if not name or "." in name or stem.endswith("/"):
+        return []
+    note = (
+        f"{SecretUrl(own_url)} does not end with a slash, so its links lead to files beside it; if it is a "
+        "directory, add the slash"
+    )
+    return [note]
+
+
+def _find_pages(spool: BinaryIO, own_url: str) -> StacPages | None:
+    """The further pages of the STAC search whose answer is in ``spool``; None: there are none."""
+    source = Source(spool, own_url=own_url)
+    if detect_format(source) != "stac":
+        return None
+    try:
+        first = load_object(source, "the answer")
+        return None if find_next_page(first, own_url) is None else StacPages(first, own_url)
+    except BrokenDocumentError:  # the format's reader reports it
+        return None
 
 
 def _write_rows(spool: BinaryIO, rows: Iterable[object]) -> None:
@@ -147,7 +179,10 @@ def _open_file(manifest: str) -> BinaryIO:
     try:
         file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
     except OSError as error:
-        raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {error.strerror}") from None
+        why = error.strerror
+        if "://" in manifest:
+            why = "its scheme is not http, https, s3, gs, az or hf; fetch the list first, and give the file"
+        raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {why}") from None
     if not file.seekable():
         file.close()
         raise UsageError(f"{shown_name(manifest)} is a pipe; give it as standard input with -")
@@ -189,12 +224,12 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
     manifests: dict[str, None] = {}
     notes: list[str] = []
     for name in names:
-        path = Path(name)
-        if name == "-" or is_elsewhere(name) or path.is_file() or not (path.is_dir() or glob.has_magic(name)):
+        path, is_directory = Path(name), os.path.isdir(name)
+        if name == "-" or is_elsewhere(name) or not (is_directory or glob.has_magic(name)) or path.is_file():
             manifests[name] = None
             continue
         try:
-            within = path.iterdir() if path.is_dir() else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
+            within = path.iterdir() if is_directory else map(Path, glob.iglob(name))  # noqa: PTH207 - it may be absolute
             candidates = [path for path in within if path.name[0] not in "._"]
             directories = sum(path.is_dir() for path in candidates)
             # with broken symlinks: an entry must not be missing without an error

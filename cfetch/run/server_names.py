@@ -2,7 +2,7 @@
 
 A part is named by its path, a later run finds a file by its path, and two entries with one path are refused
 before the first byte. So a plan has all names before it begins; the price is one small request for each file
-in every run. An entry whose name cannot be had counts as a row with a fault.
+in the first run (``known_names.py``). An entry whose name cannot be had counts as a row with a fault.
 """
 
 import asyncio
@@ -22,10 +22,12 @@ from cfetch.manifest.freezing import freeze_again
 from cfetch.manifest.names import name_range
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.run.known_names import KnownNames
 from cfetch.run.listings import CONNECT_TIMEOUT_S
-from cfetch.wire.http import HttpTransport, Transport
+from cfetch.storage.resume import identity_of
 from cfetch.wire.network import Network
 from cfetch.wire.stated_name import ask_name
+from cfetch.wire.transport import Transport
 
 AT_ONCE = 16  # requests; as many as a run has downloads by default
 BLOCK = 1000  # entries whose names are in memory together
@@ -42,11 +44,13 @@ def name_by_servers(
     progress: Callable[[int], None] | None = None,
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
+    known: KnownNames | None = None,
+    asks_all: bool = False,
 ) -> Plan:
     """Freeze the plan again, with the names from servers for entries whose paths the manifest does not state.
 
-    ``report`` gets the line and the reason of each entry without a name, which is then left out. The other
-    arguments are as in ``freeze``.
+    Servers are asked only for names that are not ``known``, unless ``asks_all``. ``report`` gets the line and
+    the reason of each entry without a name, which is then left out. The other arguments are as in ``freeze``.
 
     Raises:
         ManifestError: there are entries without names, or two with one name.
@@ -57,7 +61,18 @@ def name_by_servers(
     def name_all() -> Iterator[Entry]:
         named, rest = 0, plan.entries()
         while block := list(islice(rest, BLOCK)):
+            if known is not None and not asks_all:
+                block = _take_known(block, known)
             names = ask_names(block, network, clock, headers=plan.headers)
+            if known is not None:
+                stated = zip(block, names, strict=True)
+                known.keep(
+                    {
+                        identity_of(entry): name
+                        for entry, name in stated
+                        if entry.is_unnamed and isinstance(name, str)
+                    }
+                )
             for entry, name in zip(block, names, strict=True):
                 if isinstance(name, str):
                     named += 1
@@ -72,12 +87,26 @@ def name_by_servers(
     return freeze_again(plan, name_all(), faults, directory=directory, only=only)
 
 
+def _take_known(entries: Sequence[Entry], known: KnownNames) -> list[Entry]:
+    """Name the entries whose names are known; return all entries."""
+    links = [identity_of(entry) if entry.is_unnamed else "" for entry in entries]
+    paths = known.find([link for link in links if link])
+    return [
+        msgspec.structs.replace(entry, path=paths[link], is_unnamed=False) if link in paths else entry
+        for entry, link in zip(entries, links, strict=True)
+    ]
+
+
 def ask_names(
     entries: Sequence[Entry], network: Network, clock: Clock, *, headers: Headers = ()
 ) -> list[Named]:
     """Return the names of the entries, or the errors; ``headers`` go with every request."""
+    if not any(entry.is_unnamed for entry in entries):
+        return [entry.path for entry in entries]
 
     async def ask() -> list[Named]:
+        from cfetch.wire.http import HttpTransport
+
         transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
         turns = asyncio.Semaphore(AT_ONCE)
         try:

@@ -1,28 +1,36 @@
 """Opens the destinations of a run, stages parts in them, and makes the volumes that the pool writes to."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from cfetch.clock import RunClock
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
+from cfetch.records import NOT_DECODED
+from cfetch.run.labels import Labels
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
-from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.storage.files import STATE_NAME, on_disk, replace_file
+from cfetch.storage.patience import call_within
 from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
+from cfetch.timeline.files import place_of
+from cfetch.timeline.owner import Owner, is_alive, this_owner
 
 if TYPE_CHECKING:
     from cfetch.storage.object_store import ObjectStore
 
 
+T = TypeVar("T")
 BLOCK = 512  # entries that are looked up together
 
 
@@ -36,13 +44,17 @@ class Volumes:
         LocalFault: none can be opened.
     """
 
-    def __init__(self, roots: Sequence[str | Path], *, write_timeout_s: float) -> None:
-        """``write_timeout_s``: how long a disk or an object store may take to answer."""
+    def __init__(self, roots: Sequence[str | Path], *, state: Path, write_timeout_s: float) -> None:
+        """``state`` knows the labels of several directories.
+
+        ``write_timeout_s``: how long a disk or an object store may take to answer.
+        """
         self.roots = tuple(roots)
         self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
         self._timeout_s = write_timeout_s
+        self._labels = self._ask(place_of(state), lambda: Labels(state))
         self._order: list[Directory | ObjectStore] = []
         try:
             for root in roots:
@@ -58,33 +70,62 @@ class Volumes:
             if isinstance(root, str):
                 from cfetch.storage.object_store import ObjectStore
 
-                self._order.append(ObjectStore(root, timeout_s=self._timeout_s))
+                self._order.append(ObjectStore(root, timeout_s=self._timeout_s, is_only=share == 1))
                 self.stores.append(root)
             else:
-                volume = Directory(root, share=share)
+                volume = self._ask(root, lambda: self._open_directory(root, share))
                 self.local.append(volume)
                 self._order.append(volume)
         except LocalFault as fault:
             self.refused.append((str(root), fault))
+
+    def _open_directory(self, root: Path, share: int) -> Directory:
+        volume = Directory(root, share=share)
+        try:
+            if share > 1:
+                self._labels.check(root)
+        except LocalFault:
+            volume.close()
+            raise
+        return volume
+
+    def _ask(self, place: Path | str, step: Callable[[], T]) -> T:
+        """Return the answer of a call on a place. One of several may hang; a single one is waited for.
+
+        Raises VolumeFault.
+        """
+        if len(self.roots) == 1:
+            return step()
+        try:
+            return call_within(self._timeout_s, str(place), step)
+        except TimeoutError as error:
+            raise VolumeFault(str(error.strerror)) from None
 
     @property
     def states(self) -> list[Path]:
         """The state directories on the volumes; they hold the parts of attempts."""
         return [volume.root / STATE_NAME for volume in self.local]
 
-    def confirm(self, names: Collection[str]) -> None:
-        """Raise VolumeFault if a directory of these names was moved, unmounted or removed during the run."""
-        for volume in self.local:
-            if str(volume.root) in names and not volume.is_forsaken:  # one that hangs would be waited for
-                volume.confirm_root()
-
     def free_bytes(self) -> int | None:
-        """The free space of all of them together; None: one of them has no known limit."""
-        return None if self.stores else sum(volume.free_bytes() for volume in self.local)
+        """The free space of all of them together; None: one of them has no known limit.
+
+        Directories on one file system share its space. Raises LocalFault.
+        """
+        if self.stores:
+            return None
+        by_device: dict[int, int] = {}
+        for volume in self.local:
+            with on_disk(volume.root):
+                device = self._ask(volume.root, volume.root.stat).st_dev
+                by_device[device] = self._ask(volume.root, volume.free_bytes)
+        return sum(by_device.values())
 
     def kept_bytes(self) -> int:
         """The room that parts take, most of which dead runs of the same plan have left."""
-        return sum(_disk_bytes(state / ATTEMPTS) for state in self.states)
+        return sum(
+            self._ask(volume.root, partial(_disk_bytes, volume.root / STATE_NAME / ATTEMPTS))
+            for volume in self.local
+        )
 
     def rooms(self) -> dict[str, int | None]:
         """The free space by volume; None: no known limit."""
@@ -122,18 +163,33 @@ class Volumes:
         return None
 
     @contextmanager
-    def stage_parts(self, staging: str, instant: str, state: Path) -> Iterator[None]:
-        """Have parts written to ``staging`` below each state directory. Raises LocalFault.
+    def stage_parts(self, staging: str, instant: str, state: Path, plan: str) -> Iterator[None]:
+        """Have parts written to ``staging`` below each state directory.
 
-        Parts in another state directory than the run's are marked, so that a run that tidies up there leaves
-        them alone.
+        Parts in another state directory than the run's are marked with the digest of the ``plan``, so that a
+        run that tidies up there leaves them alone, and a run of the same plan with another state is refused.
+        One of several volumes that takes no parts, a full disk, is still searched for files in place;
+        ``refused`` names it.
+
+        Raises:
+            LocalFault: the only volume takes no parts.
+            Held: a process of this machine brings the same plan to one of them, with another state.
         """
         with ExitStack() as stack:
             for volume in self.local:
-                stack.callback(volume.unstage)
-                if volume.root / STATE_NAME != state:
-                    stack.enter_context(_mark_parts(volume.root / STATE_NAME, instant))
-                volume.stage(staging)
+                stack.callback(self._leave, volume.root, volume.unstage)
+                try:
+                    self._ask(volume.root, partial(volume.stage, staging))
+                    if len(self._order) > 1:
+                        self._ask(volume.root, partial(self._labels.put, volume.root))
+                    if volume.root / STATE_NAME != state:
+                        mark = volume.root / STATE_NAME / ATTEMPTS / instant / ELSEWHERE
+                        stack.callback(self._leave, volume.root, partial(_unmark_parts, mark))
+                        self._ask(volume.root, partial(_mark_parts, mark, plan))
+                except LocalFault as fault:
+                    if len(self._order) == 1:
+                        raise
+                    self.refused.append((str(volume.root), fault))
             yield
 
     def volumes(
@@ -169,7 +225,31 @@ class Volumes:
     def close(self) -> None:
         """Remove cfetch's own directories that are empty, and close the descriptors."""
         for volume in self.local:
-            volume.close()
+            self._leave(volume.root, volume.close)
+
+    def _leave(self, root: Path, step: Callable[[], None]) -> None:
+        """Carry out a last step, unless the volume hangs: the end of the process closes its files."""
+        with suppress(VolumeFault):
+            self._ask(root, step)
+
+
+class _Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the mark at a run's parts: the digest of its plan, and its process."""
+
+    plan: str
+    owner: Owner
+
+
+def _refuse_same_plan(mark: Path, plan: str) -> None:
+    with suppress(OSError, *NOT_DECODED):  # it is gone, or of a version that wrote nothing into it
+        other = msgspec.json.decode(mark.read_bytes(), type=_Mark)
+        if other.plan == plan and is_alive(other.owner):
+            raise Held(
+                f"another run is at it: {other.owner.shown} brings the same files to {mark.parents[3]}; wait "
+                "until it has ended, or end it, and run the same command again",
+                host=other.owner.host,
+                pid=other.owner.pid,
+            )
 
 
 def _has_size(volume: Directory, entry: Entry) -> bool:
@@ -193,17 +273,16 @@ def _disk_bytes(directory: Path) -> int:
     return disk_bytes
 
 
-@contextmanager
-def _mark_parts(state: Path, instant: str) -> Iterator[None]:
-    """Mark this run's parts in ``state``, so that a run that tidies up a timeline there leaves them alone."""
-    mark = state / ATTEMPTS / instant / ELSEWHERE
-    try:
-        mark.touch(0o600)
-    except OSError as error:
-        raise local_fault(error, f"cannot write to {state}") from None
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            mark.unlink()
-            mark.parent.rmdir()
+def _mark_parts(mark: Path, plan: str) -> None:
+    """Mark this run's parts, see ``Volumes.stage_parts``. Raises LocalFault, Held."""
+    replace_file(mark, msgspec.json.encode(_Mark(plan=plan, owner=this_owner(""))), durable=False)
+    # after the own mark: of two runs that begin together, one sees the other
+    for other in mark.parents[1].glob(f"*/{ELSEWHERE}"):
+        if other != mark:
+            _refuse_same_plan(other, plan)
+
+
+def _unmark_parts(mark: Path) -> None:
+    with suppress(OSError):
+        mark.unlink()
+        mark.parent.rmdir()

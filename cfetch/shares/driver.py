@@ -17,12 +17,14 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
+from cfetch.engine.ledger import make_skipped_record
 from cfetch.errors import CfetchError
 from cfetch.events import EntryFinished, RunNoted, RunStopping
 from cfetch.hub.receipts import STOP_NAME, Account, ReceiptReader, is_in_place
 from cfetch.hub.registry import EMPTY_VIEW, TaskRegistry
-from cfetch.hub.server import Hub, open_hub
+from cfetch.hub.server import Hub, HubPlace, open_hub
 from cfetch.manifest.entries import Frozen
+from cfetch.manifest.urls import host_of
 from cfetch.records import FileRecord
 from cfetch.run.frame import Run
 from cfetch.run.fresh_links import ManifestRef
@@ -52,6 +54,9 @@ class Job(Protocol):
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end of all tasks. Returns whether they have ended."""
+
+    def take_notes(self) -> list[str]:
+        """Notes for a person that have come up since the last call."""
 
     def stop(self) -> None:
         """Begin no further task, if the runner can do that; running tasks learn of the stop by themselves."""
@@ -89,11 +94,8 @@ class TaskRunner(Protocol):
     def tasks(self) -> int:
         """How many shares there are to bring, once they are prepared."""
 
-    def find_hub_address(self) -> tuple[str, str | None] | None:
-        """The name by which tasks reach this machine, and the address to listen at, if it is another.
-
-        None: they cannot reach it.
-        """
+    def find_hub_place(self) -> HubPlace | None:
+        """Find where the hub listens. None: tasks cannot reach this machine. Raises UsageError."""
 
     @property
     def learned(self) -> Knowledge:
@@ -189,6 +191,7 @@ class _Driver:
         self._emit_earlier()
         failure = self._run_tasks()
         if failure is not None and not self._is_ending():
+            self._emit_unreported()
             raise self._explain(failure)
         if self._run.counts.ended.in_place == len(self._setup.plan):
             self._orphans.clear()
@@ -219,16 +222,17 @@ class _Driver:
 
     def _own_hub(self, stack: ExitStack) -> Hub | None:
         """Open a hub; None if tasks could not reach it: the run then uses receipts and fixed limits."""
-        address = self._runner.find_hub_address()
-        if address is None:
+        place = self._runner.find_hub_place()
+        if place is None:
             return None
-        name, bind = address
-        registry = TaskRegistry(self._setup.settings.straggler, self._setup.settings.per_host)
+        settings = self._setup.settings
+        registry = TaskRegistry(settings.straggler, settings.per_host, settings.rates)
         try:
-            return stack.enter_context(open_hub(registry, name, self._setup.clock, bind=bind))
+            return stack.enter_context(open_hub(registry, place, self._setup.clock))
         except OSError as error:
             self._note(
-                f"executors cannot be heard at {printable(name)} ({error.strerror}): no live view of them"
+                f"executors cannot be heard at {printable(place.name)} ({error.strerror}): "
+                "no live view of them"
             )
             return None
 
@@ -263,6 +267,8 @@ class _Driver:
             self._read()
             if self._runner.sweeps:
                 self._orphans.look()
+            for note in job.take_notes():
+                self._note(note)
             self._view.show(hub.view() if hub is not None else EMPTY_VIEW)
             if stop_s is None and (self._is_ending() or job.failure is not None):
                 self._stop(job, hub)
@@ -307,6 +313,28 @@ class _Driver:
                     if record.id not in self._account and is_in_place(volume, record):
                         self._account.add(record.id)
                         self._emit(self._finish_skipped(record))
+
+    def _emit_unreported(self) -> None:
+        """Emit as skipped the files that stand without a report: a full disk refuses receipts too.
+
+        A file gets its final name only when it is verified; the next run checks those that it did not bring.
+        """
+        now_s = self._now()
+        with closing(Directory(self._setup.root)) as volume:
+            for entry in self._setup.plan.entries():
+                if entry.id in self._account:
+                    continue
+                record = make_skipped_record(
+                    entry,
+                    self._run.guard.instant,
+                    host=host_of(entry.url.value),
+                    verified="none",
+                    volume=str(self._setup.root),
+                    now_s=now_s,
+                )
+                if is_in_place(volume, record):
+                    self._account.add(entry.id)
+                    self._emit(EntryFinished(t_s=record.end_s, record=record))
 
     def _finish_skipped(self, record: FileRecord) -> EntryFinished:
         now_s = self._now()

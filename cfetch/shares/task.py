@@ -24,7 +24,7 @@ from cfetch.clock import RunClock, SystemClock
 from cfetch.config.settings import SLOWEST_PER_S, Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
-from cfetch.events import Event, StragglerCancelled, fan_out
+from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out
 from cfetch.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
 from cfetch.hub.messages import Beat, HubAddress
 from cfetch.hub.receipts import (
@@ -55,6 +55,7 @@ SHOWN = 512  # attempts that all tasks together report to the driver
 MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a beat holds twice as many
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
 UNKNOWN = -1
+SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,8 +145,9 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches:
     return replace(
         settings,
         max_concurrency=settings.max_concurrency if searches else settings.concurrency,
-        limit_rate=settings.limit_rate and max(1, settings.limit_rate // at_a_time),
-        limit_rate_per_host=settings.limit_rate_per_host and max(1, settings.limit_rate_per_host // sharers),
+        limit_rate=settings.limit_rate and max(SLOWEST_BPS, settings.limit_rate // at_a_time),
+        limit_rate_per_host=settings.limit_rate_per_host
+        and max(SLOWEST_BPS, settings.limit_rate_per_host // sharers),
         rate=settings.rate and max(SLOWEST_PER_S, settings.rate / sharers),
     )
 
@@ -182,6 +184,9 @@ class _Reporter:
     def __call__(self, event: Event) -> None:
         if isinstance(event, StragglerCancelled):
             event = msgspec.structs.replace(event, executor=self._copy.executor or None)
+        elif isinstance(event, EntryFinished) and self._copy.executor:
+            record = msgspec.structs.replace(event.record, executor=self._copy.executor)
+            event = msgspec.structs.replace(event, record=record)
         if isinstance(event, REPORTED):
             self._events.append(event)
         self.counts(event)
@@ -231,6 +236,7 @@ class _Reporter:
             first=first,
             events=self._events[first:],
             fault=fault,
+            executor=self._copy.executor,
         )
 
 
@@ -275,8 +281,9 @@ async def _run_pool(
             backwards=copy.attempt > 0,
         )
         limit = settings.per_host and max(1, settings.per_host // share.sharers)
-        leased = choose_leased_hosts(share.entries) if settings.per_host else ()
-        line = HubLine(spec.hub, beats, LeasedPool(pool, leased, limit))
+        by_host = settings.per_host or settings.limit_rate_per_host
+        leased = choose_leased_hosts(share.entries) if by_host else ()
+        line = HubLine(spec.hub, beats, LeasedPool(pool, leased, limit, settings.rates))
         line.begin()
         beside = [
             asyncio.create_task(work) for work in (_watch_pool(pool, reporter, spec.part_s), line.keep())

@@ -6,12 +6,13 @@ neither bodies nor rows of files: a task reads its share from disk and leaves a 
 ::
 
     driver   write the open shares                  share_files.py, open_shares.py
+             look at all executors of a cluster     preflight.py
              start one action, a task for each      job.py
              implement the port of ``cfetch/shares/driver.py``      cluster_run.py
 
 Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``job.py``, ``cluster_run.py``.
 ``session.py`` finds or makes the session, ``table_writer.py`` writes Parquet. Rooms within: ``prepare/``
-(manifests that no machine holds), ``frames/`` (data sources), ``tables/`` (metrics of many runs).
+(manifests that no machine holds), ``frames/`` (data sources, ``download``), ``tables/`` (metrics of runs).
 ``replay_job.py`` is the half of ``cfetch tune`` that runs on Spark.
 
 When it fails: a task that dies begins again on any executor and skips the files that are in place; after a
@@ -23,11 +24,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from cfetch.spark.frames.download import download
+
+__all__ = ["download", "register"]
+
+
+def __getattr__(name: str) -> object:
+    """Import ``download`` when it is used first: other parts of this room load without the engine."""
+    if name == "download":
+        from cfetch.spark.frames.download import download
+
+        return download
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the formats ``cfetch`` and ``cfetch.feed`` known to a session.
+    """Make the formats of docs/data-source.md and docs/spark-download.md known to a session.
 
     Raises:
         UsageError: PySpark is missing or too old.
@@ -36,8 +48,10 @@ def register(spark: "SparkSession") -> None:
 
     with spark_session(None, spark) as session:
         from cfetch.spark.frames.feed_source import FeedSource
+        from cfetch.spark.frames.shard_sink import ParquetSink, WebdatasetSink
         from cfetch.spark.frames.source import FilesSource
         from cfetch.spark.job import count_slots
 
-        for source in (FilesSource, FeedSource):  # neither can ask a session for its slots
-            session.dataSource.register(type(source.__name__, (source,), {"slots": count_slots(session)}))
+        slots = count_slots(session)  # no source can ask a session for them
+        for source in (FilesSource, FeedSource, WebdatasetSink, ParquetSink):
+            session.dataSource.register(type(source.__name__, (source,), {"slots": slots}))

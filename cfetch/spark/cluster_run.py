@@ -5,34 +5,39 @@ disk. After a crash of an executor, the next attempt of its task continues; afte
 next run does.
 """
 
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.hub.receipts import Account
-from cfetch.hub.server import Hub
+from cfetch.hub.server import Hub, HubPlace
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.signals import keep_handlers
 from cfetch.shares.cut import Pace
 from cfetch.shares.driver import Setup, ShareEngine
-from cfetch.shares.task import RunSpec
+from cfetch.shares.task import RunSpec, attempts_directory
 from cfetch.spark.job import (
     SETTINGS,
     cancel_jobs,
     count_slots,
     find_driver_address,
     find_task_fault,
+    is_one_machine,
     list_missing_settings,
     start_job,
 )
 from cfetch.spark.open_shares import OpenShares, ShareSource
+from cfetch.spark.preflight import Look, check_executors, explain_python
 from cfetch.spark.session import spark_session
 from cfetch.straggler.knowledge import NOTHING
+from cfetch.wire.network import make_network
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +82,8 @@ class _SparkTasks:
         with ExitStack() as stack:
             with keep_handlers():  # Spark replaces the run's signal handler
                 master = self._settings.spark_master
-                self._spark = stack.enter_context(spark_session(master, settings=SETTINGS))
+                session = spark_session(master, settings=SETTINGS, is_light=True)
+                self._spark = stack.enter_context(session)
             self.slots = count_slots(self._spark)
             yield
 
@@ -100,7 +106,7 @@ class _SparkTasks:
         """How many shares are open."""
         return 0 if self._open is None else len(self._open.numbers)
 
-    def find_hub_address(self) -> tuple[str, str | None] | None:
+    def find_hub_place(self) -> HubPlace | None:
         """The driver's address, from the session."""
         assert self._spark is not None
         return find_driver_address(self._spark)
@@ -109,12 +115,15 @@ class _SparkTasks:
         """Start one job for all open shares."""
         assert self._spark is not None
         assert self._open is not None
-        tag = f"cfetch-{spec.instant}-{spec.epoch}"
-        future = start_job(self._spark, spec, self._open.files, self._open.numbers, tag)
-        return _SparkJob(self._spark, future, tag)
+        return _SparkJob(self._spark, spec, self._open, self.slots)
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
         """The executor's message, without Spark's own text."""
+        if isinstance(failure, CfetchError):
+            return failure
+        cause = explain_python(str(failure))
+        if cause is not None:
+            return LocalFault(cause)
         said = receipt or find_task_fault(failure)
         if said is not None:
             return LocalFault(f"an executor cannot work: {said}")
@@ -125,12 +134,29 @@ class _SparkTasks:
 
 
 class _SparkJob:
-    """Implements ``Job``."""
+    """Implements ``Job``: a look at all executors of a cluster, then a task for each open share."""
 
-    def __init__(self, spark: "SparkSession", future: "Future[None]", tag: str) -> None:
+    def __init__(self, spark: "SparkSession", spec: RunSpec, shares: OpenShares, slots: int) -> None:
         self._spark = spark
-        self._future = future
-        self._tag = tag
+        self._tag = f"cfetch-{spec.instant}-{spec.epoch}"
+        self._notes: deque[str] = deque()
+        self._is_stopping = False
+
+        def may_begin() -> bool:
+            return is_one_machine(spark) or check_executors(
+                spark,
+                _make_look(spec, shares),
+                slots,
+                self._tag,
+                tell=self._notes.append,
+                is_stopping=lambda: self._is_stopping,
+            )
+
+        self._future = start_job(spark, spec, shares.files, shares.numbers, self._tag, may_begin=may_begin)
+
+    def take_notes(self) -> list[str]:
+        """Implements ``Job.take_notes``."""
+        return [self._notes.popleft() for _ in range(len(self._notes))]
 
     @property
     def failure(self) -> BaseException | None:
@@ -143,8 +169,21 @@ class _SparkJob:
         return self._future.done()
 
     def stop(self) -> None:
-        """Do nothing: Spark begins all tasks, and they see the stop and end."""
+        """End the look at executors. Later Spark begins all tasks, and they see the stop and end."""
+        self._is_stopping = True
 
     def cancel(self) -> None:
         """Cancel the job."""
         cancel_jobs(self._spark, self._tag)
+
+
+def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
+    """The look at an executor of this run: its directories, and the source of its first file."""
+    attempts = attempts_directory(Path(spec.root), spec.instant, spec.epoch)
+    directories = (("--to", str(attempts)), ("--state", spec.receipts))
+    url = shares.files.read_share(shares.numbers[0]).entries[0].url
+    parts, ports = urlsplit(url.reveal()), {"http": 80, "https": 443}
+    by_proxy = make_network(spec.settings.network, spec.env).proxy_for(url) is not None
+    if parts.scheme not in ports or parts.hostname is None or by_proxy:
+        return Look(directories, None)
+    return Look(directories, (parts.hostname, parts.port or ports[parts.scheme]))

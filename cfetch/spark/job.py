@@ -4,20 +4,24 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from cfetch.errors import UsageError
+from cfetch.hub.server import HubPlace
 from cfetch.secret import printable
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.spark.share_files import ShareFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
+T = TypeVar("T")
 SETTINGS = {
     # A task on a slow machine gets a copy: copies share the work, and all end when the share is done.
     "spark.speculation": "true",
@@ -30,16 +34,37 @@ SETTINGS = {
     "spark.decommission.enabled": "true",  # a machine that will be taken away gets no new tasks
 }
 ADVISED = ("spark.speculation", "spark.excludeOnFailure.enabled")
+HUB_PORT = "spark.cfetch.hub.port"  # for networks that let executors reach named ports only
+MOST_PORT = 65535
 MANY = 1 << 20  # more than any cluster has slots
 EXECUTORS_COME_S = 15.0  # a cluster's executors start within this, or the cluster is full
 STEADY_S = 1.0
+MOST_TASKS = 1000  # whose errors are looked for
 _OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
+
+
+def name_executor() -> str:
+    """Name this executor as the pages of Spark do, with its host; on one machine, by the host alone.
+
+    Only the command line of the executor's JVM says its number; the Python process is a child of its child.
+    """
+    host = os.uname().nodename.partition(".")[0]
+    with suppress(OSError, ValueError, IndexError):
+        jvm = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+        words = Path(f"/proc/{jvm}/cmdline").read_text(errors="replace").split("\0")
+        number, name = words[words.index("--executor-id") + 1], words[words.index("--hostname") + 1]
+        return f"executor {number} on {name}"
+    return host
+
+
+def is_one_machine(spark: "SparkSession") -> bool:
+    """Whether the driver is the only executor."""
+    return re.fullmatch(r"local(\[.*\])?", spark.conf.get("spark.master", "") or "") is not None
 
 
 def list_missing_settings(spark: "SparkSession") -> list[str]:
     """Settings that matter for a download and that a given session lacks."""
-    master = spark.conf.get("spark.master", "") or ""
-    if master.startswith("local"):  # there is no other machine for a copy
+    if is_one_machine(spark):  # there is no other for a copy
         return []
     return [f"{name}={SETTINGS[name]}" for name in ADVISED if spark.conf.get(name, "false") != SETTINGS[name]]
 
@@ -53,16 +78,13 @@ def count_slots(spark: "SparkSession") -> int:
         context = spark.sparkContext
     except PySparkException:  # Connect has no context, but its server cuts a range into as many parts
         return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
-    if not str(context.master).startswith("local"):
+    if not is_one_machine(spark):
         _wait_for_executors(context)
     return max(1, context.defaultParallelism)
 
 
-def find_driver_address(spark: "SparkSession") -> tuple[str, str | None] | None:
-    """The name by which executors reach this machine, and the address to listen at, if it is another.
-
-    None with Connect, whose server does not know the client's address.
-    """
+def find_driver_address(spark: "SparkSession") -> HubPlace | None:
+    """Find where the hub listens; None with Connect, whose server does not know the client's address."""
     from pyspark.errors import PySparkException
 
     try:
@@ -70,17 +92,52 @@ def find_driver_address(spark: "SparkSession") -> tuple[str, str | None] | None:
     except PySparkException:
         return None
     name = settings.get("spark.driver.host")
-    return None if name is None else (name, settings.get("spark.driver.bindAddress"))
+    if name is None:
+        return None
+    port = settings.get(HUB_PORT, "0")
+    if not port.isdecimal() or int(port) > MOST_PORT:
+        raise UsageError(f"{HUB_PORT} is {printable(port)}; give a port from 0 (any) to {MOST_PORT}")
+    return HubPlace(name, settings.get("spark.driver.bindAddress"), int(port))
 
 
 def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
     end_s, before = time.monotonic() + EXECUTORS_COME_S, 1  # the driver counts as one
     while time.monotonic() < end_s:
-        now = context._jsc.sc().getExecutorMemoryStatus().size()
+        now = 1 + _count_executors(context)
         if now == before > 1:
             return
         before = now
         time.sleep(STEADY_S)
+
+
+def _count_executors(context: Any) -> int:  # noqa: ANN401 - of py4j
+    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the driver is one of them
+
+
+def count_executors(spark: "SparkSession") -> int | None:
+    """How many executors there are besides the driver; None: it is the only one, or Connect does not tell."""
+    context = _find_context(spark)
+    return None if context is None or is_one_machine(spark) else _count_executors(context)
+
+
+def find_task_error(spark: "SparkSession", tag: str) -> str | None:
+    """Spark's text about a task of the jobs with ``tag`` that has failed; None: no task has, or Connect.
+
+    The error of a job comes only when Spark tries no more, which may take minutes.
+    """
+    context = _find_context(spark)
+    if context is None:
+        return None
+    with suppress(Exception):  # py4j's, if the stage is not known yet or any more
+        tracker, store = context._jsc.sc().statusTracker(), context._jsc.sc().statusStore()
+        for job in tracker.getJobIdsForTag(tag):
+            for stage in tracker.getJobInfo(job).get().stageIds():
+                tasks = store.taskList(stage, 0, MOST_TASKS)
+                errors = (tasks.apply(number).errorMessage() for number in range(tasks.size()))
+                text = next((error.get() for error in errors if error.isDefined()), None)
+                if text is not None:
+                    return str(text)
+    return None
 
 
 def find_task_fault(failure: BaseException) -> str | None:
@@ -118,29 +175,45 @@ def _find_context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Con
 
 
 def start_job(
-    spark: "SparkSession", spec: RunSpec, files: ShareFiles, numbers: Sequence[int], tag: str
+    spark: "SparkSession",
+    spec: RunSpec,
+    files: ShareFiles,
+    numbers: Sequence[int],
+    tag: str,
+    *,
+    may_begin: Callable[[], bool] = lambda: True,
 ) -> "Future[None]":
-    """Bring the shares ``numbers`` of ``files``, in a thread of its own.
+    """Bring the shares ``numbers`` of ``files``, in a thread of its own, after ``may_begin`` has been asked.
 
     The future ends when all tasks have, with the error that ended them early.
     """
-    future: Future[None] = Future()
     task = _make_task(spec, files, numbers)
-    threading.Thread(
-        target=_run_job, args=(spark, task, len(numbers), tag, future), name="spark job", daemon=True
-    ).start()
+
+    def run() -> None:
+        if may_begin():
+            positions = spark.range(0, len(numbers), 1, numPartitions=len(numbers))
+            positions.mapInArrow(task, "share int, files int, failed int").collect()
+
+    return _start_thread(spark, run, tag)
+
+
+def start_collecting(spark: "SparkSession", make: "Callable[[], DataFrame]", tag: str) -> "Future[list[Row]]":
+    """Collect a frame in a thread of its own."""
+    return _start_thread(spark, lambda: make().collect(), tag)
+
+
+def _start_thread(spark: "SparkSession", work: Callable[[], T], tag: str) -> Future[T]:
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            tag_jobs(spark, tag)
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the future passes it on
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="spark job", daemon=True).start()
     return future
-
-
-def _run_job(spark: "SparkSession", task: Any, tasks: int, tag: str, future: "Future[None]") -> None:  # noqa: ANN401
-    try:
-        tag_jobs(spark, tag)
-        positions = spark.range(0, tasks, 1, numPartitions=tasks)
-        positions.mapInArrow(task, "share int, files int, failed int").collect()
-    except BaseException as error:  # noqa: BLE001 - the future passes it on
-        future.set_exception(error)
-    else:
-        future.set_result(None)
 
 
 def _make_task(spec: RunSpec, files: ShareFiles, numbers: Sequence[int]) -> Any:  # noqa: ANN401 - what mapInArrow takes
@@ -154,7 +227,7 @@ def _make_task(spec: RunSpec, files: ShareFiles, numbers: Sequence[int]) -> Any:
 
         context = TaskContext.get()
         assert context is not None
-        executor = f"{os.uname().nodename.partition('.')[0]}:{os.getppid()}"  # its workers have one parent
+        executor = name_executor()
         schema = pa.schema([("share", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
         for batch in rows:
             for position in batch.column(0).to_pylist():

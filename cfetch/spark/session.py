@@ -29,6 +29,7 @@ OLDEST_JAVA = 17  # required by Spark 4
 JAVA_ANSWERS_S = 30.0  # enough for a cold disk; a shim that waits for a person never answers
 
 _QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+_LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it starts with half the processor time
 _OWN_SETTINGS = {
     "spark.app.name": "cfetch",
     "spark.ui.enabled": "false",
@@ -39,7 +40,11 @@ _OWN_SETTINGS = {
 
 @contextmanager
 def spark_session(
-    master: str | None, given: "SparkSession | None" = None, *, settings: Mapping[str, str] = NO_SETTINGS
+    master: str | None,
+    given: "SparkSession | None" = None,
+    *,
+    settings: Mapping[str, str] = NO_SETTINGS,
+    is_light: bool = False,
 ) -> Iterator["SparkSession"]:
     """Open a session for as long as the ``with`` lasts.
 
@@ -47,7 +52,7 @@ def spark_session(
     left running. Otherwise a session is made: for ``master`` (``sc://host`` is Spark Connect; if None, that
     of ``spark-submit``, else ``local[*]``), with this Python for its workers unless ``PYSPARK_PYTHON`` names
     another; it is stopped at the end. ``settings`` are for a session that is made, by Spark's names. Settings
-    given to ``spark-submit`` take precedence.
+    given to ``spark-submit`` take precedence. ``is_light``: Spark itself has little to do, as Python does it.
 
     Raises:
         UsageError: the extra ``spark`` or Java is missing or too old, or ``master`` gives no session.
@@ -57,7 +62,7 @@ def spark_session(
     if session is not None:
         yield session
         return
-    made = _make_session(master, settings)
+    made = _make_session(master, settings, is_light=is_light)
     try:
         yield made
     finally:
@@ -87,7 +92,7 @@ def _find_active() -> "SparkSession | None":
         return None
 
 
-def _make_session(given_master: str | None, settings: Mapping[str, str]) -> "SparkSession":
+def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_light: bool) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -97,13 +102,15 @@ def _make_session(given_master: str | None, settings: Mapping[str, str]) -> "Spa
     if not is_connect:
         _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the python3 on PATH
+    own = dict(_OWN_SETTINGS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine needs to reach it
+        own["spark.driver.extraJavaOptions"] += f" {_LIGHT_JVM}" if is_light else ""
     builder = SparkSession.builder
     if is_connect:
         builder = builder.appName("cfetch").remote(master)  # the server decides the settings
     else:
-        builder = builder.config(map={**_OWN_SETTINGS, **settings, **submitted, "spark.master": master})
+        builder = builder.config(map={**own, **settings, **submitted, "spark.master": master})
     try:
         return builder.getOrCreate()
     except ImportError:
@@ -126,6 +133,14 @@ def _read_submitted_settings() -> dict[str, str]:
 
     SparkContext._ensure_initialized()  # only after this a SparkConf has the JVM's settings
     return dict(SparkConf().getAll())
+
+
+def count_local_slots(master: str) -> int | None:
+    """How many tasks ``master`` runs at a time, if that is this machine alone; else None."""
+    match = re.fullmatch(r"local(?:\[(\*|\d+)(?:,.*)?\])?", master)
+    if match is None:
+        return None
+    return os.cpu_count() if match[1] == "*" else int(match[1] or 1)
 
 
 def mask_master(master: str) -> str:

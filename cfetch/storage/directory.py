@@ -59,6 +59,14 @@ class Identity(NamedTuple):
     status_ns: int
 
 
+def _identify_in(directory: int, leaf: bytes) -> Identity | None:
+    status = os.stat(leaf, dir_fd=directory, follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    inode = status.st_ino & _LARGEST  # the catalogue keeps signed numbers
+    return Identity(inode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
 class Directory:
     """The file system beneath one destination. Methods raise LocalFault if the system refuses a call.
 
@@ -67,6 +75,8 @@ class Directory:
 
     ``is_forsaken``: it hangs, so nobody may touch it any more, not even to close it.
 
+    ``holds_files``: this run has published files here, or found files in place.
+
     ``lost_writes``: a flush has failed, so nothing that this run has written may be trusted. Even bytes that
     can be read again do not count, as the kernel forgets which pages it could not write.
     """
@@ -74,7 +84,7 @@ class Directory:
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
         """``staging`` is created if it is missing, see ``stage``. ``share`` is as in ``HeldDirectories``."""
         self.root = root
-        self.lost_writes = self.is_forsaken = False
+        self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
         try:
             self._made_root = not root.exists()  # if a mount is dead, even this fails
@@ -83,7 +93,7 @@ class Directory:
             self.sources = Sources(root, self._held)
             self.records = BatchRecords(root, self._held, self.staging)
         except OSError as error:
-            if root.exists() and not root.is_dir():
+            if os.path.exists(root) and not os.path.isdir(root):
                 raise VolumeFault(
                     f"cannot use {root} as a destination: it is a file; name a directory"
                 ) from None
@@ -110,19 +120,30 @@ class Directory:
 
     def stage(self, path: str) -> None:
         """Write parts to ``attempts/<instant>/<epoch>`` below the state directory from now on."""
+        probe = f"{STATE_NAME}/.probe"
         try:
+            with suppress(FileExistsError):  # a run that was killed has left it, or another one is just here
+                os.mkdir(probe, 0o700, dir_fd=self._held.root_fd)  # on a full disk this raises
+            with suppress(FileNotFoundError):
+                os.rmdir(probe, dir_fd=self._held.root_fd)
             self.staging.open(self._held, f"{STATE_NAME}/{path}")
         except OSError as error:
-            raise volume_fault(error, f"cannot write to {self.root}") from None
+            what = f"cannot write to {self.root}"
+            raise volume_fault(error, what, beneath=self._held.root_fd) from None
 
     def unstage(self) -> None:
         """Close the staging directory; after this nothing is written."""
         if not self.is_forsaken:
             self.staging.close()
 
-    def confirm_root(self) -> None:
-        """Raise VolumeFault if another directory than at the beginning stands under the root's name."""
-        self._held.confirm_root()
+    def confirm(self) -> None:
+        """Raise VolumeFault if the files or batches of this run do not stand here any more.
+
+        Then something has moved, unmounted or emptied the directory. Without files of this run it may go.
+        """
+        if self.holds_files:
+            self._held.confirm_root()
+        self.records.confirm()
 
     def free_bytes(self) -> int:
         """Bytes that an unprivileged user may still write. Raises VolumeFault."""
@@ -150,6 +171,8 @@ class Directory:
         A dead run may not have flushed its final names: they are flushed here before anything relies on them.
         Raises LocalFault.
         """
+        if not self.staging.is_open:
+            return []
         if self.staging.epoch not in ("0", "1"):
             self.flush()
         return self.staging.leftovers()
@@ -254,7 +277,7 @@ class Directory:
         """
         try:
             with self._held.lock:
-                return self._identify_in(*self._open_parent(path))
+                return _identify_in(*self._open_parent(path))
         except OSError as error:
             if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
                 return None
@@ -268,7 +291,7 @@ class Directory:
         try:
             with self._held.lock:
                 directory, leaf = self._open_parent(path)
-                if self._identify_in(directory, leaf) != identity:
+                if _identify_in(directory, leaf) != identity:
                     return False
                 os.unlink(leaf, dir_fd=directory)
         except OSError as error:
@@ -282,12 +305,28 @@ class Directory:
         parent, _, leaf = path.rpartition("/")
         return self._held.directory(parent, create=False), leaf.encode()
 
-    def _identify_in(self, directory: int, leaf: bytes) -> Identity | None:
-        status = os.stat(leaf, dir_fd=directory, follow_symlinks=False)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        inode = status.st_ino & _LARGEST  # the catalogue keeps signed numbers
-        return Identity(inode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    def move(self, path: SafePath, to: SafePath, identity: Identity) -> bool:
+        """Give the file at ``path``, if it has this ``identity``, the name ``to``, if that is free.
+
+        Return whether it has that name now; on a file system without hard links it never has. It is durable
+        after ``flush``.
+        """
+        parent, _, leaf = to.rpartition("/")
+        with suppress(OSError), self._held.lock:
+            directory, own_leaf = self._open_parent(path)
+            if _identify_in(directory, own_leaf) != identity:
+                return False
+            directory = os.dup(directory)  # it is valid only until the other directory is opened
+            try:
+                other = self._held.directory(parent)
+                os.link(
+                    own_leaf, leaf.encode(), src_dir_fd=directory, dst_dir_fd=other, follow_symlinks=False
+                )
+                os.unlink(own_leaf, dir_fd=directory)
+            finally:
+                os.close(directory)
+            return True
+        return False
 
     def _remove_empty(self, parent: str) -> None:
         while parent:

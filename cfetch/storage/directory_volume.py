@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from cfetch.errors import Blocked
+from cfetch.errors import Blocked, CfetchError
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory
@@ -69,25 +69,9 @@ class DirectoryVolume:
         Else verify it by size, and by the link it came from if that is known; without a size, only by that
         link. The answer is the same for all pieces of a file.
         """
-        size_bytes = await self._disk.call(lambda: self._volume.existing(entry.path))  # it may be Blocked
-        if size_bytes is None or entry.file_bytes not in (size_bytes, None) or self._existing == "refetch":
-            return None
-        if entry.piece is not None and self._existing == "check":  # no server knows the whole file
-            return None
-        if entry.digest is None or entry.piece is not None:
-            source = await self._disk.call(lambda: self._volume.sources.find(entry.path))
-            verified = vouch(source, entry, size_bytes)
-            if verified is None or self._existing == "trust":
-                return None if verified is None else Standing(verified)
-            etag = None if source is None else source.etag
-            changed_s = await self._disk.call(lambda: self._volume.sources.changed_s(entry.path))
-            return unless_changed(verified, etag, changed_s, size_bytes)
-        algorithm = entry.digest.algorithm
-        descriptor = await self._disk.call(lambda: self._volume.open_existing(entry.path), undo=_close)
-        if descriptor is None:
-            return None
-        hex_digest = await hash_and_close(descriptor, algorithm, size_bytes, entry.path, self._disk)
-        return Standing(algorithm) if hex_digest == entry.digest.hex else None
+        standing = await _verify_file(self._volume, self._disk, self._existing, entry)
+        self._volume.holds_files |= standing is not None
+        return standing
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Let the part continue the part of the entry that dead runs of this plan have left."""
@@ -120,8 +104,13 @@ class DirectoryVolume:
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish in a group with others, if the files are to be durable."""
+
+        def note_end(error: CfetchError | None) -> None:
+            self._volume.holds_files |= error is None
+            ended(error)
+
         files = join_pieces(self._volume, cast("Sequence[Part]", parts))
-        self._publisher.add(files, ended, record)
+        self._publisher.add(files, note_end, record)
 
     def remove_older(self, path: SafePath) -> None:
         """Remove the file soon. A file that cannot be removed stays, and ``cfetch verify`` names it."""
@@ -138,10 +127,10 @@ class DirectoryVolume:
         self._publisher.withdraw(join_pieces(self._volume, cast("Sequence[Part]", parts)))
 
     async def run(self) -> None:
-        """Call ``Publisher.run``, then check the records of its batches, unless the disk hangs."""
+        """Call ``Publisher.run``, then check that files and batches still stand, unless the disk hangs."""
         await self._publisher.run()
         if not self.is_stuck:
-            await self._disk.look(self._volume.records.confirm)
+            await self._disk.look(self._volume.confirm)
 
     def drain(self) -> None:
         """Call ``Publisher.drain``."""
@@ -157,8 +146,13 @@ class DirectoryVolume:
         await self._publisher.wait_for_room()
 
     async def free_bytes(self) -> int | None:
-        """The free bytes as the file system states them, and those that parts of dead runs hold."""
-        free_bytes = await self._disk.look(self._volume.free_bytes)
+        """The free bytes as the file system states them, and those that parts of dead runs hold.
+
+        0 for a volume that took no staging directory.
+        """
+        if not self._volume.staging.is_open:
+            return 0
+        free_bytes = await self._disk.glance(self._volume.free_bytes)
         return free_bytes + (0 if self._salvage is None else self._salvage.kept_bytes)
 
     @property
@@ -191,6 +185,29 @@ class DirectoryVolume:
             await self._disk.close()
             if self._disk.is_stuck:
                 self._volume.is_forsaken = True
+
+
+async def _verify_file(directory: Directory, disk: Disk, existing: str, entry: Entry) -> Standing | None:
+    """The proof for the file under the entry's name, see ``DirectoryVolume.verify_existing``."""
+    size_bytes = await disk.call(lambda: directory.existing(entry.path))  # it may be Blocked
+    if size_bytes is None or entry.file_bytes not in (size_bytes, None) or existing == "refetch":
+        return None
+    if entry.piece is not None and existing == "check":  # no server knows the whole file
+        return None
+    if entry.digest is None or entry.piece is not None:
+        source = await disk.call(lambda: directory.sources.find(entry.path))
+        verified = vouch(source, entry, size_bytes)
+        if verified is None or existing == "trust":
+            return None if verified is None else Standing(verified)
+        etag = None if source is None else source.etag
+        changed_s = await disk.call(lambda: directory.sources.changed_s(entry.path))
+        return unless_changed(verified, etag, changed_s, size_bytes)
+    algorithm = entry.digest.algorithm
+    descriptor = await disk.call(lambda: directory.open_existing(entry.path), undo=_close)
+    if descriptor is None:
+        return None
+    hex_digest = await hash_and_close(descriptor, algorithm, size_bytes, entry.path, disk)
+    return Standing(algorithm) if hex_digest == entry.digest.hex else None
 
 
 def _look_for_batch(

@@ -58,6 +58,9 @@ class Disk(Protocol):
     async def look(self, step: Callable[[], T]) -> T:
         """Like ``call``, for a step that only reads, and does not wait for steps that write."""
 
+    async def glance(self, step: Callable[[], T]) -> T:
+        """Like ``look``, but a cancellation is raised at once; the step must bear to end later."""
+
     @property
     def must_wait(self) -> bool:
         """Whether so much is unwritten that callers with more bytes have to await ``wait_for_room``."""
@@ -96,7 +99,7 @@ class InlineDisk:
         return await asyncio.to_thread(step)
 
     beside = long
-    look = call
+    look = glance = call
 
     async def wait_for_room(self) -> None:
         """Return at once: there is always room."""
@@ -198,12 +201,24 @@ class GuardedDisk:
 
     async def look(self, step: Callable[[], T]) -> T:
         """Carry out the step in its own thread."""
+        return cast("T", await self._answer(self._begin_beside(step)))
+
+    async def glance(self, step: Callable[[], T]) -> T:
+        """Carry out the step in its own thread; nobody waits for it after a cancellation."""
+        call = self._begin_beside(step)
+        try:
+            return cast("T", await call.future)
+        except asyncio.CancelledError:
+            self._calls.discard(call)
+            raise
+
+    def _begin_beside(self, step: Callable[[], Any]) -> _Call:
         call = _Call(step, None, self.line, self._loop.create_future())
         self._calls.add(call)
         threading.Thread(
             target=self._carry_out, args=(call,), name=f"beside {self._name}", daemon=True
         ).start()
-        return cast("T", await self._answer(call))
+        return call
 
     async def _answer(self, call: _Call) -> Any:  # noqa: ANN401 - whatever the step answers
         cancelled: asyncio.CancelledError | None = None
@@ -324,6 +339,8 @@ class GuardedDisk:
 
     def _settle(self, call: _Call, answer: Any, error: BaseException | None) -> None:  # noqa: ANN401
         self._calls.discard(call)
+        if call.future.done():  # nobody waits any more
+            return
         if error is not None:
             call.future.set_exception(error)
         else:

@@ -33,7 +33,9 @@ ATTRIBUTE = "cfetch"  # Azure takes no name with a hyphen, and some proxies drop
 ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
 MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
 LONGEST_END_S = 10.0  # at a run's end, the wait until uploads are ended; a store's own rule ends the rest
-MAX_RETRIES = 4  # 0.2 s to 3 s apart: enough for a store that asks to slow down, and short for a dead one
+MAX_RETRIES = 4  # some 8 s: enough for a store that asks to slow down, and short for a dead one
+MANY_RETRIES = 10_000  # for a store without which a run ends: the time-out ends them
+BACKOFF_S = (0.2, 3.0)  # between retries: at first, and at most
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
 NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -66,8 +68,12 @@ def piece_bytes_for(size_bytes: int | None) -> int:
     return max(PIECE_BYTES, -(-least // (1 << 20)) << 20)
 
 
-def open_store(url: str, *, timeout_s: float, config: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - of the library
+def open_store(
+    url: str, *, timeout_s: float, retries: int | None = None, config: Mapping[str, Any] | None = None
+) -> Any:  # noqa: ANN401 - of the library
     """Prepare a store without a request. ``config`` takes precedence over the environment.
+
+    A call may be repeated ``retries`` times (None: ``MAX_RETRIES``), and for ``timeout_s`` at most.
 
     Raises:
         UsageError: obstore is not installed.
@@ -87,20 +93,24 @@ def open_store(url: str, *, timeout_s: float, config: Mapping[str, Any] | None =
                 "timeout": timedelta(seconds=timeout_s),
             },
             retry_config={
-                "max_retries": MAX_RETRIES,
+                "max_retries": MAX_RETRIES if retries is None else retries,
                 "retry_timeout": timedelta(seconds=timeout_s),
                 "backoff": {
-                    "init_backoff": timedelta(seconds=0.2),
-                    "max_backoff": timedelta(seconds=3),
+                    "init_backoff": timedelta(seconds=BACKOFF_S[0]),
+                    "max_backoff": timedelta(seconds=BACKOFF_S[1]),
                 },
             },
         )
     except Exception as error:  # noqa: BLE001 - of many types, and any of them means the same
         text = str(error)
         why = "no login for it was found" if NO_LOGIN.search(text) else "the URL or a setting is wrong"
+        names = _VARIABLES.get(url.partition(":")[0], "")
         raise VolumeFault(
-            f"cannot use {printable(url)}: {why}; check the store's variables in the environment"
+            f"cannot use {printable(url)}: {why}; check the store's variables in the environment{names}"
         ) from None
+
+
+_VARIABLES = {"az": ": AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or another login"}
 
 
 def find_status(text: str) -> set[str]:
@@ -114,15 +124,17 @@ class ObjectStore:
     Keys are paths below the prefix. Raises VolumeFault if the store refuses, or is silent for ``timeout_s``.
     """
 
-    def __init__(self, url: str, *, timeout_s: float) -> None:
+    def __init__(self, url: str, *, timeout_s: float, is_only: bool = False) -> None:
         """Prepare the store without a request.
+
+        ``is_only``: there is no other volume, so a store that asks to slow down is asked until ``timeout_s``.
 
         Raises:
             UsageError: obstore is not installed.
             VolumeFault: the URL or the settings in the environment are wrong.
         """
         self.url = url
-        self._store = open_store(url, timeout_s=timeout_s)
+        self._store = open_store(url, timeout_s=timeout_s, retries=MANY_RETRIES if is_only else None)
         import obstore
 
         self._obstore = obstore

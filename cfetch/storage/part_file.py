@@ -275,7 +275,8 @@ class PartFile:
             with contextlib.suppress(OSError):  # some file systems cannot set the time
                 os.utime(self.fd, (changed_s, changed_s))
         if self.fd >= 0 and self._entry.digest is None and self._entry.piece is None:
-            self._volume.sources.note(self.fd, self._entry.path, Source(self.identity, validator))
+            source = Source(self.identity, validator, self._entry.size_bytes)  # a whole part has this size
+            self._volume.sources.note(self.fd, self._entry.path, source)
         self.close()
 
     @property

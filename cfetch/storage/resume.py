@@ -78,14 +78,16 @@ def identity_of(entry: Entry, source: SecretUrl | None = None) -> str:
 
 
 def _hash_source(url: SecretUrl, part: str) -> str:
-    scheme, _, rest = strip_signature(url.reveal()).partition("://")
-    authority, slash, tail = rest.partition("/")
-    text = _spell_origin(scheme, authority) + slash + tail + part  # a URL has no space
+    text = strip_signature(url.reveal())
+    end = text.find("/", text.find("://") + 3)
+    origin, tail = (text, "") if end < 0 else (text[:end], text[end:])
+    text = _spell_origin(origin) + tail + part  # a URL has no space
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=256)  # nearly all links of a manifest have one of few origins
-def _spell_origin(scheme: str, authority: str) -> str:
+def _spell_origin(origin: str) -> str:
+    scheme, _, authority = origin.partition("://")
     default_port = _DEFAULT_PORTS.get(scheme.lower(), "")
     return f"{scheme}://{authority.removesuffix(default_port)}".lower()
 

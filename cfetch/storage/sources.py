@@ -51,6 +51,7 @@ class Source(msgspec.Struct, frozen=True):
 # to 56 bytes fit in an inode of ext4, which has 256; for more bytes a file gets its own block, which doubles
 # the time to create a small file. An MD5 as an ETag, in hex, needs 55 bytes.
 _FORM, _FORM_OF_HASH = b"\x01", b"\x02"
+_FORMS = (_FORM, _FORM_OF_HASH)
 _IDENTITY_BYTES, _SIZE_BYTES = 16, 6
 _HEAD_BYTES = 1 + _IDENTITY_BYTES + _SIZE_BYTES
 SUPERSEDED = Source("0" * 2 * _IDENTITY_BYTES)
@@ -78,8 +79,8 @@ def _encode_source(source: Source) -> bytes:
 
 def _decode_source(raw: bytes) -> Source | None:
     """Decode the attribute; None if cfetch did not write it."""
-    with suppress(ValueError, *NOT_DECODED):
-        if raw[:1] in {_FORM, _FORM_OF_HASH} and len(raw) >= _HEAD_BYTES:
+    try:
+        if raw[:1] in _FORMS and len(raw) >= _HEAD_BYTES:
             size_bytes, kept = int.from_bytes(raw[1 + _IDENTITY_BYTES : _HEAD_BYTES]), raw[_HEAD_BYTES:]
             etag = kept.hex() if raw[:1] == _FORM_OF_HASH else f'"{kept.decode("ascii")}"'
             return Source(raw[1 : 1 + _IDENTITY_BYTES].hex(), etag if kept else None, size_bytes)
@@ -87,7 +88,8 @@ def _decode_source(raw: bytes) -> Source | None:
             return Source(_OBJECT.decode(raw).identity)
         text, _ = _PAIR.decode(raw)
         return Source(base64.b64decode(text + "==", validate=True).hex())
-    return None
+    except (ValueError, *NOT_DECODED):
+        return None
 
 
 def set_source(descriptor: int, source: Source) -> None:
@@ -152,15 +154,15 @@ class Sources:
     def note(self, descriptor: int, path: SafePath, source: Source) -> None:
         """Note the source of an open file that is, or will be, at ``path``, if possible.
 
-        The file must not be changed afterwards.
+        A source without ``size_bytes`` gets the size of the file, which must not be changed afterwards.
         """
         with suppress(OSError):
-            status = os.fstat(descriptor)
-            source = msgspec.structs.replace(source, size_bytes=status.st_size)
+            if source.size_bytes is None:
+                source = msgspec.structs.replace(source, size_bytes=os.fstat(descriptor).st_size)
             try:
                 set_source(descriptor, source)
             except OSError:
-                self._note_in_state(path, source, status.st_mtime_ns)
+                self._note_in_state(path, source, os.fstat(descriptor).st_mtime_ns)
 
     def changed_s(self, path: SafePath) -> float:
         """The time of the last change of the file at ``path``, in seconds since 1970; 0: not known."""

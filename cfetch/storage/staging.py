@@ -110,6 +110,11 @@ class Staging:
                 os.close(descriptor)
 
     @property
+    def is_open(self) -> bool:
+        """Whether parts can be written."""
+        return self.descriptor >= 0
+
+    @property
     def epoch(self) -> str:
         """The epoch of this execution, from the path; a Spark task's directory is one level deeper."""
         return self.path.split("/")[3]

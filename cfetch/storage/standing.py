@@ -38,16 +38,17 @@ class StandingFiles:
     def find(self, entries: Sequence[Entry]) -> list[str | None]:
         """The proof for the file of each entry, if the quick check finds one; else None."""
         vouched: list[str | None] = []
-        parents = ((entry.path.rpartition("/")[0], entry) for entry in entries)
+        places = ((*entry.path.rpartition("/"), entry) for entry in entries)
         with self._directory.one_look():
-            for parent, group in groupby(parents, itemgetter(0)):
-                together = [entry for _, entry in group]
+            for parent, group in groupby(places, itemgetter(0)):
+                files = [(leaf, entry) for _, _, leaf, entry in group]
                 try:
                     descriptor = self._directory.descriptor_of(parent)
                 except (OSError, LocalFault):
-                    vouched += [None] * len(together)
+                    vouched += [None] * len(files)
                 else:
-                    vouched += [_look_at(self._directory, descriptor, entry) for entry in together]
+                    vouched += [_look_at(self._directory, descriptor, leaf, entry) for leaf, entry in files]
+        self._directory.holds_files |= any(vouched)
         return vouched
 
 
@@ -77,12 +78,14 @@ def _came_from_its_link(source: Source | None, entry: Entry) -> bool:
     return any(source.identity == identity_of(entry, mirror) for mirror in entry.mirrors)
 
 
-def _look_at(directory: Directory, descriptor: int, entry: Entry) -> str | None:
+def _look_at(directory: Directory, descriptor: int, leaf: str, entry: Entry) -> str | None:
     if entry.digest is not None and entry.piece is None:
         return None
-    with suppress(OSError):
-        leaf = entry.path.rpartition("/")[2].encode()
-        status = os.stat(leaf, dir_fd=descriptor, follow_symlinks=False)
-        if entry.file_bytes in (status.st_size, None) and stat.S_ISREG(status.st_mode):
-            return vouch(directory.sources.find(entry.path), entry, status.st_size)
-    return None
+    try:
+        status = os.stat(leaf.encode(), dir_fd=descriptor, follow_symlinks=False)
+    except OSError:
+        return None
+    size_bytes = status.st_size
+    if entry.file_bytes not in (size_bytes, None) or not stat.S_ISREG(status.st_mode):
+        return None
+    return vouch(directory.sources.find(entry.path), entry, size_bytes)

@@ -6,7 +6,6 @@ of an object store. The pool uses a volume only by this port, and knows no diffe
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from email.utils import formatdate
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -90,6 +89,8 @@ def unless_changed(verified: str, etag: str | None, changed_s: float, size_bytes
     """
     if etag is not None and not is_hash(etag):
         return Standing(verified, {"If-None-Match": etag}, None, size_bytes)
+    from email.utils import formatdate  # with ETags, no run needs it
+
     return Standing(verified, {"If-Modified-Since": formatdate(changed_s, usegmt=True)}, etag, size_bytes)
 
 
@@ -251,7 +252,7 @@ class Volume(Protocol):
     async def run(self) -> None:
         """Publish parts until ``drain`` was called and all are published.
 
-        Raises LocalFault; also VolumeFault if the records of committed batches are gone.
+        Raises LocalFault; also VolumeFault if the files or batches of this run do not stand any more.
         """
 
     def drain(self) -> None:

@@ -43,9 +43,12 @@ class RunningQuantile:
         if self._skipped < self._stride:
             return
         self._skipped = 0
-        heapq.heappush(self._upper, -heapq.heappushpop(self._lower, -value))
-        self._balance()
-        if len(self) >= self.MAX_SAMPLES:
+        count = len(self._lower) + len(self._upper) + 1
+        if len(self._lower) < self._count_lower(count):
+            heapq.heappush(self._lower, -heapq.heappushpop(self._upper, value))
+        else:
+            heapq.heappush(self._upper, -heapq.heappushpop(self._lower, -value))
+        if count >= self.MAX_SAMPLES:
             self._thin()
 
     @property
@@ -53,17 +56,21 @@ class RunningQuantile:
         """The number of that rank, or interpolated between the two nearest; None while there is none."""
         if not self._lower:
             return None
-        part = self._rank() % 1
+        part = self._rank(len(self)) % 1
         low = -self._lower[0]
         return low if not part else (1 - part) * low + part * self._upper[0]
 
-    def _rank(self) -> float:
-        """The quantile's place among the sorted numbers, from 0 on."""
-        return round(self._share * (len(self) - 1), 9)  # 0.95 of 20 is 19, though not in binary floats
+    def _rank(self, count: int) -> float:
+        """The quantile's place among ``count`` sorted numbers, from 0 on."""
+        return round(self._share * (count - 1), 9)  # 0.95 of 20 is 19, though not in binary floats
+
+    def _count_lower(self, count: int) -> int:
+        """How many of ``count`` numbers are up to the quantile; at most one more for each new number."""
+        return int(self._rank(count)) + 1
 
     def _balance(self) -> None:
         lower, upper = self._lower, self._upper
-        most = int(self._rank()) + 1
+        most = self._count_lower(len(self))
         while len(lower) > most:
             heapq.heappush(upper, -heapq.heappop(lower))
         while len(lower) < most:

@@ -47,6 +47,11 @@ class Merged:
         while len(self._kinds) > MOST_KINDS:
             del self._kinds[next(iter(self._kinds))]
 
+    def forget(self, machine: str) -> None:
+        """Compare the others no more with a machine that is gone: times have changed since."""
+        for rates in self._kinds.values():
+            rates.pop(machine, None)
+
     @property
     def median_bps(self) -> float | None:
         """Normal speed, even if it is not in force; None before the first sample."""

@@ -206,7 +206,7 @@ def policy_of(
     knowledge: Knowledge = NOTHING,
     wall_s: float = 0.0,
 ) -> Policy:
-    """The policy called ``name``.
+    """The policy of cfetch itself that is called ``name``.
 
     ``tick_s``: the formula's time between checks; ``knowledge``: of earlier runs; ``wall_s``: the time now.
     """

@@ -12,7 +12,8 @@ are fenced off), ``lock.py``, ``store.py`` (instants on disk), ``records.py`` (t
     start, under the table lock:  completed? -> its record      live heartbeat? -> Held, names the owner
                                   else claim a new epoch (one rename), write the first heartbeat
     start, outside the lock:      roll back dead epochs' attempts, salvage useful parts, move to inflight
-    run:                          a heartbeat every interval; an owner that cannot beat in time stops itself
+    run:                          a heartbeat every interval; an owner that could not beat in time looks
+                                  whether another has claimed the plan: it claims it again, or stops
     end:                          commit (all in place: completed), release (to be continued), or fail
 
 Two fences make it safe, and neither is a lock or a clock. First, a change of state is a rename from a name

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
-from cfetch.errors import LocalFault
+from cfetch.errors import LocalFault, NewerRecord
 from cfetch.records import NOT_DECODED
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
@@ -53,7 +53,7 @@ def _archive_file(table: Table, entries: list[Entry]) -> list[Entry]:
     lines: list[bytes] = []
     taken: list[Entry] = []
     for entry in entries:
-        with suppress(FileNotFoundError):  # another cleaner was faster
+        with suppress(FileNotFoundError, NewerRecord):  # another cleaner was faster, or has to do it
             record = _record(table, entry)
             if record is not None:  # an unreadable instant stays where it is, for a person to look at
                 line = _Line(entry.instant, entry.action, msgspec.Raw(msgspec.json.encode(record)))

@@ -51,17 +51,33 @@ class Attempts:
         self._volumes = volumes
 
     def make(self, instant: str, epoch: int) -> None:
-        """Make the directory to which ``epoch`` writes, on every volume."""
+        """Make the directory to which ``epoch`` writes, on every volume that can take one.
+
+        Nothing can be written to a volume without it: a full one. Raises OSError if no volume can.
+        """
+        refusals: list[OSError] = []
         for files in self._volumes:
-            _make(files, f"{ATTEMPTS}/{instant}/{epoch}")
+            try:
+                _make(files, f"{ATTEMPTS}/{instant}/{epoch}")
+            except OSError as error:
+                refusals.append(error)
+        if refusals and len(refusals) == len(self._volumes):
+            raise refusals[0]
 
     def exist(self, instant: str, below: int) -> bool:
         """Whether epochs lower than ``below`` have left anything."""
         return any(_dead_directories(files, instant, below) for files in self._volumes)
 
-    def are_elsewheres(self, instant: str) -> bool:
-        """Whether the attempts belong to a timeline in another state directory, which has marked them."""
-        return any(ELSEWHERE in files.names(f"{ATTEMPTS}/{instant}") for files in self._volumes)
+    def marked_s(self, instant: str) -> float | None:
+        """When another state directory, whose timeline has the instant, has last marked the attempts.
+
+        Seconds since 1970, by the file system's clock. None: they belong to no other timeline.
+        """
+        times: list[float] = []
+        for files in self._volumes:
+            with suppress(FileNotFoundError):
+                times.append(files.modified_s(f"{ATTEMPTS}/{instant}/{ELSEWHERE}"))
+        return max(times, default=None)
 
     def instants(self) -> set[str]:
         """All instants that have directories."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import Held
+from cfetch.errors import Held, NewerRecord
 from cfetch.records import NOT_DECODED
 from cfetch.timeline.archive import archive
 from cfetch.timeline.heartbeat import HEARTBEATS, Verdict
@@ -22,6 +22,7 @@ from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wa
 from cfetch.timeline.table import POLL_S, Table, on_this_machine
 
 ORPHAN_AGE_S = 86400.0  # no process takes a day from one file operation to the next, or from plan to timeline
+LOST_AGE_S = 30 * 86400.0  # no run takes a month: the state directory that had marked the attempts is lost
 _EVERY_EPOCH = 10**18
 
 
@@ -46,7 +47,6 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
     long as they state. Raises LocalFault.
     """
     explained: list[Explained] = []
-    rollbacks: list[str] = []
     for seen in _look(table, delay_s):
         entry, view, verdict = seen
         what, why = to_clean(view, delay_s)
@@ -64,18 +64,21 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
             except Held as held:
                 explained[-1] = Explained(entry, True, f"it has been started since: {held}")
             else:
-                rollbacks += [rollback.instant] if rollback is not None else []
+                if rollback is not None:  # at once: every pending rollback is read before the next one
+                    _execute(table, rollback.instant)
         elif what is Cleaning.EXECUTE:
-            rollbacks.append(entry.instant)
+            _execute(table, entry.instant)
         elif what is Cleaning.DELETE:
             with on_this_machine("cannot remove a rollback"), suppress(FileNotFoundError):
                 table.store.move(entry, Event.REMOVE)
-    for instant in rollbacks:
-        with suppress(Held):  # another cleaner executes it
-            execute(table, instant)
     if not dry_run:
         tidy_up(table, keep_s)
     return explained
+
+
+def _execute(table: Table, rollback: str) -> None:
+    with suppress(Held):  # another cleaner executes it
+        execute(table, rollback)
 
 
 def tidy_up(table: Table, keep_s: float) -> None:
@@ -111,24 +114,41 @@ def _look_once(table: Table) -> list[_Seen]:
     with table.lock.hold() as now_s:
         entries = table.store.entries()
     kinds: dict[Entry, Kind | None] = {}
+    newer: set[Entry] = set()
     condemned: set[str] = set()
     for entry in entries:
         with suppress(FileNotFoundError):  # an instant that changes while we look is not ours to clean
-            if entry.state is State.COMPLETED:
+            try:
+                if entry.state is State.COMPLETED:
+                    kinds[entry] = None
+                elif entry.action is Action.DOWNLOAD:
+                    plan = table.store.read_plan(entry)
+                    kinds[entry] = plan.kind if plan is not None else None
+                else:
+                    rollback = table.store.read_rollback(entry)
+                    kinds[entry] = rollback.kind if rollback is not None else None
+                    condemned |= {rollback.target} if rollback is not None else set()
+            except NewerRecord:
                 kinds[entry] = None
-            elif entry.action is Action.DOWNLOAD:
-                plan = table.store.read_plan(entry)
-                kinds[entry] = plan.kind if plan is not None else None
-            else:
-                rollback = table.store.read_rollback(entry)
-                kinds[entry] = rollback.kind if rollback is not None else None
-                condemned |= {rollback.target} if rollback is not None else set()
+                newer.add(entry)
     seen = []
     for entry, kind in kinds.items():
-        nobody = Verdict(False, False, True, None, None)
-        verdict = nobody if entry.state is State.COMPLETED else table.verdict(entry, now_s)
-        is_condemned = entry.instant in condemned
-        view = View(entry.action, kind, entry.state, verdict.is_live, is_condemned, table.age_s(entry))
+        verdict, age_s = Verdict(False, False, True, None, None), table.age_s(entry)
+        if entry.state is not State.COMPLETED:
+            verdict = table.verdict(entry, now_s)
+            try:
+                age_s = table.pending_s(entry, now_s)
+            except FileNotFoundError:
+                continue
+        view = View(
+            entry.action,
+            kind,
+            entry.state,
+            verdict.is_live,
+            entry.instant in condemned,
+            age_s,
+            is_newer=entry in newer,
+        )
         seen.append(_Seen(entry, view, verdict))
     return seen
 
@@ -150,7 +170,8 @@ def _sweep(table: Table, now_s: float) -> None:
         return table.node.wall() - instant_wall_s(instant) >= ORPHAN_AGE_S
 
     for instant in filter(is_over, table.attempts.instants()):
-        if instant in entries or not table.attempts.are_elsewheres(instant):
+        marked_s = table.attempts.marked_s(instant)
+        if instant in entries or marked_s is None or now_s - marked_s >= LOST_AGE_S:
             table.attempts.end(instant, _EVERY_EPOCH)
     files = table.files
     for directory in files.names(PLANS):

@@ -16,7 +16,7 @@ wakes up after its successor's claim cannot commit; ``attempts`` keeps it from p
 """
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 import msgspec
@@ -191,6 +191,7 @@ class Execution:
     def __init__(self, table: Table, claim: _Claim, on_lost: OnLost) -> None:
         self._table = table
         self._entry, self.record, self._pulse, self._rollbacks, self._gone_epoch = claim
+        self._on_lost = on_lost
         self._beating: Beating = table.keep_beating(self._pulse, on_lost)
 
     @property
@@ -220,11 +221,26 @@ class Execution:
             raise self._explain_loss(lost)
 
     def confirm(self) -> None:
-        """Look whether the plan is still this execution's. Raises Held, LocalFault."""
-        self.check()
-        with on_this_machine(f"cannot look at plan {self.instant}"):
-            entry = find(self._table.store.entries(), self.instant)
-        if entry != self._entry:
+        """Look whether the plan is still this execution's, and claim it again if only its heartbeat was lost.
+
+        A run that stood still, as on a laptop that slept, has lost its heartbeat and not its plan, unless
+        another run has claimed the plan meanwhile. That one holds the table lock while it looks at the
+        heartbeat, so it sees the new one, or has changed the entry before.
+
+        Raises:
+            Held: another run has claimed the plan.
+            LocalFault: the timeline cannot be read.
+        """
+        table = self._table
+        with on_this_machine(f"cannot look at plan {self.instant}"), ExitStack() as stack:
+            stood_still = self._pulse.lost is not None
+            if stood_still:
+                stack.enter_context(table.lock.hold())
+            is_mine = find(table.store.entries(), self.instant) == self._entry
+            if stood_still and is_mine:
+                self._pulse = table.first_beat(self._entry)
+                self._beating = table.keep_beating(self._pulse, self._on_lost)
+        if not is_mine:
             raise self._explain_loss(TAKEN_OVER)
 
     def commit(self, *, files: int, size_bytes: int) -> None:
@@ -305,7 +321,13 @@ class Execution:
         self.fail()
         table = self._table
         with suppress(OSError):
-            entry = find(table.store.entries(), self.instant)
+            entries = table.store.entries()
+            if not entries:  # a rollback would stand there
+                return LocalFault(
+                    f"something removed the timeline with plan {self.instant} while cfetch was running; run "
+                    "the same command again"
+                )
+            entry = find(entries, self.instant)
             if entry is None or entry.state is State.COMPLETED:
                 end = "rolled back" if entry is None else "completed"
                 return Held(f"plan {self.instant} was {end} by another run while this one stood still")

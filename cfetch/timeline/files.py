@@ -8,12 +8,15 @@ component is followed if it is a symlink. ``OSError`` is not converted: ``FileNo
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from cfetch.storage.files import local_fault, make_private
+from cfetch.storage.files import STATE_NAME, local_fault, make_private
+from cfetch.storage.patience import call_within
+
+T = TypeVar("T")
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -196,6 +199,82 @@ class LocalFiles:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+class PatientFiles:
+    """The files of ``root``, on a disk that may hang: a call is abandoned after ``limit_s``.
+
+    ``as_absent``: files that cannot be had in time count as missing. Without it, TimeoutError is raised.
+    """
+
+    def __init__(self, files: Files, root: Path, limit_s: float, *, as_absent: bool) -> None:
+        self._files = files
+        self._place = place_of(root)
+        self._limit_s = limit_s
+        self._as_absent = as_absent
+
+    def _call(self, step: Callable[[], T]) -> T:
+        try:
+            return call_within(self._limit_s, self._place, step)
+        except TimeoutError as error:
+            if self._as_absent:
+                raise FileNotFoundError(*error.args) from None
+            raise
+
+    def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
+        """Call ``Files.create``."""
+        self._call(lambda: self._files.create(path, data, flush=flush))
+
+    def read(self, path: str) -> bytes:
+        """Call ``Files.read``."""
+        return self._call(lambda: self._files.read(path))
+
+    def rewrite(self, path: str, head: bytes, data: bytes) -> None:
+        """Call ``Files.rewrite``."""
+        self._call(lambda: self._files.rewrite(path, head, data))
+
+    def rename(self, old: str, new: str) -> None:
+        """Call ``Files.rename``."""
+        self._call(lambda: self._files.rename(old, new))
+
+    def link(self, old: str, new: str) -> None:
+        """Call ``Files.link``."""
+        self._call(lambda: self._files.link(old, new))
+
+    def copy(self, old: str, new: str) -> None:
+        """Call ``Files.copy``, which may take minutes, and is waited for."""
+        self._files.copy(old, new)
+
+    def unlink(self, path: str) -> None:
+        """Call ``Files.unlink``."""
+        self._call(lambda: self._files.unlink(path))
+
+    def make_directory(self, path: str) -> None:
+        """Call ``Files.make_directory``."""
+        self._call(lambda: self._files.make_directory(path))
+
+    def remove_directory(self, path: str) -> None:
+        """Call ``Files.remove_directory``."""
+        self._call(lambda: self._files.remove_directory(path))
+
+    def names(self, path: str) -> list[str]:
+        """Call ``Files.names``."""
+        with suppress(FileNotFoundError):
+            return self._call(lambda: self._files.names(path))
+        return []
+
+    def flush_names(self, path: str) -> None:
+        """Call ``Files.flush_names``."""
+        self._call(lambda: self._files.flush_names(path))
+
+    def modified_s(self, path: str) -> float:
+        """Call ``Files.modified_s``."""
+        return self._call(lambda: self._files.modified_s(path))
+
+
+def place_of(state: Path) -> str:
+    """The name of the disk that holds a state directory: its volume, if it is on one."""
+    return str(state.parent if state.name == STATE_NAME else state)
 
 
 def _flush_name(directory: Path) -> None:

@@ -60,6 +60,12 @@ def is_gone(owner: Owner) -> bool:
     return _start_ticks(owner.pid) != owner.started
 
 
+def is_alive(owner: Owner) -> bool:
+    """Whether it is proved that the process runs, which needs its pid to be of this machine."""
+    is_here = owner.boot_id == boot_id() and owner.pid_space and owner.pid_space == _pid_space()
+    return bool(is_here) and _start_ticks(owner.pid) == owner.started
+
+
 def has_restarted(owner: Owner) -> bool:
     """Whether the owner ran on this machine before its last restart; a copy of the machine looks alike."""
     mine = (socket.gethostname(), _machine())

@@ -6,6 +6,8 @@ from cfetch.records import NOT_DECODED
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.states import Kind
 
+PLAN_SCHEMA = "cfetch.plan/1"
+ROLLBACK_SCHEMA = "cfetch.rollback/1"
 _COUNTER_DIGITS = 18
 
 
@@ -26,7 +28,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     may be shown; ``bytes`` counts known sizes.
     """
 
-    schema: str = "cfetch.plan/1"
+    schema: str = PLAN_SCHEMA
     kind: Kind
     fingerprint: str
     manifest: str
@@ -39,7 +41,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
 class RollbackRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A rollback instant (``cfetch.rollback/1``): the download that is its target, and that one's kind."""
 
-    schema: str = "cfetch.rollback/1"
+    schema: str = ROLLBACK_SCHEMA
     target: str
     kind: Kind
     completion: Completion | None = None

@@ -47,7 +47,7 @@ def condemn(table: Table, target: str, *, delay_s: float | None = None) -> Entry
             if pending:
                 return pending[0][0]
             plan = table.store.read_plan(entry)
-            too_young = delay_s is not None and table.age_s(entry) < delay_s
+            too_young = delay_s is not None and table.pending_s(entry, now_s) < delay_s
             if plan is None or plan.kind is Kind.IMMUTABLE or too_young:
                 return None
             return schedule_rollback(table, target, plan.kind)[0]

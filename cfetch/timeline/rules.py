@@ -19,6 +19,7 @@ class View(NamedTuple):
     is_live: bool  # its heartbeat is active
     is_condemned: bool  # a pending rollback names it
     age_s: float
+    is_newer: bool = False  # a newer version of cfetch has written the instant's record
 
 
 class Start(Enum):
@@ -57,6 +58,8 @@ def to_clean(view: View, delay_s: float) -> tuple[Cleaning, str]:
     """Decide what clean does with an instant; the reason is for a person (RFC-79, clean)."""
     if view.state is State.COMPLETED:
         return Cleaning.KEEP, "completed, and not old enough for the archive"
+    if view.is_newer:
+        return Cleaning.KEEP, "a newer version of cfetch has written its record; clean with that version"
     if view.action is Action.ROLLBACK:
         return _rollback(view)
     if view.is_live:

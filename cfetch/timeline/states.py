@@ -15,6 +15,7 @@ processes want to change a state, only one can, whatever locks or clocks say. Al
 import re
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -119,10 +120,16 @@ _ENDS = {
 }
 
 
+def is_instant(text: str) -> bool:
+    """Whether ``text`` has the form of an instant's id."""
+    return _INSTANT.fullmatch(text) is not None
+
+
+@lru_cache(1 << 16)  # a timeline is listed again and again, and its names stay the same
 def parse(name: str) -> Entry | None:
     """The entry of a file's name; None for a name that is not one."""
     instant, _, rest = name.partition(".")
-    if _INSTANT.fullmatch(instant) is None:
+    if not is_instant(instant):
         return None
     end = _ENDS.get(rest)
     if end is not None:

@@ -9,9 +9,11 @@ from contextlib import suppress
 
 import msgspec
 
+from cfetch.errors import NewerRecord
 from cfetch.records import NOT_DECODED
+from cfetch.secret import printable
 from cfetch.timeline.files import Files
-from cfetch.timeline.records import PlanRecord, RollbackRecord
+from cfetch.timeline.records import PLAN_SCHEMA, ROLLBACK_SCHEMA, PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, parse
 
 TIMELINE = "timeline"
@@ -19,7 +21,12 @@ RECORDS: dict[Action, type[PlanRecord] | type[RollbackRecord]] = {
     Action.DOWNLOAD: PlanRecord,
     Action.ROLLBACK: RollbackRecord,
 }
+SCHEMAS = {Action.DOWNLOAD: PLAN_SCHEMA, Action.ROLLBACK: ROLLBACK_SCHEMA}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}  # FAT, some networks
+
+
+class _Schema(msgspec.Struct):
+    schema: str | None = None
 
 
 class Store:
@@ -51,7 +58,12 @@ class Store:
         return next((entry for entry in self.entries() if entry[:2] == (instant, action)), None)
 
     def read_plan(self, entry: Entry) -> PlanRecord | None:
-        """A download's record; None if unreadable. Raises FileNotFoundError if its state has changed."""
+        """A download's record; None if unreadable.
+
+        Raises:
+            FileNotFoundError: its state has changed.
+            NewerRecord: its schema is of a newer version, whose meaning nobody knows here.
+        """
         record = self._read(entry)
         return record if isinstance(record, PlanRecord) else None
 
@@ -104,7 +116,14 @@ class Store:
 
     def _read(self, entry: Entry) -> PlanRecord | RollbackRecord | None:
         data = self.files.read(_path(entry))
+        known = SCHEMAS[entry.action]
         try:
+            schema = msgspec.json.decode(data, type=_Schema).schema
+            if schema not in (known, None):
+                raise NewerRecord(
+                    f"a newer version of cfetch has written timeline/{entry.name} ({printable(schema)}); use "
+                    "that version here"
+                )
             return msgspec.json.decode(data, type=RECORDS[entry.action])
         except NOT_DECODED:
             return None

@@ -1,5 +1,6 @@
 """One state directory as one process sees it: joins the parts of this room, and answers all verbs."""
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +10,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.storage.files import local_fault
+from cfetch.storage.patience import call_within
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.ballast import leave_ballast, use_ballast
-from cfetch.timeline.files import Files, LocalFiles
+from cfetch.timeline.files import Files, LocalFiles, PatientFiles, place_of
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, Verdict, look
 from cfetch.timeline.lock import TableLock
 from cfetch.timeline.owner import Owner, has_restarted, is_gone, this_owner
@@ -92,6 +94,14 @@ class Table:
     def age_s(self, entry: Entry) -> float:
         """Seconds since an instant was made, by its maker's wall clock and this machine's."""
         return self.node.wall() - instant_wall_s(entry.instant)
+
+    def pending_s(self, entry: Entry, now_s: float) -> float:
+        """Seconds since a pending instant was put on the timeline; ``now_s`` is by the file system's clock.
+
+        So a cleaner whose clock is ahead does not take a new plan for an old one. Raises FileNotFoundError:
+        its state has changed.
+        """
+        return now_s - self.files.modified_s(f"{TIMELINE}/{entry.name}")
 
     def verdict(self, entry: Entry, now_s: float) -> Verdict:
         """Whether an instant's owner lives; ``now_s`` by the file system's clock."""
@@ -194,27 +204,65 @@ def on_this_machine(what: str) -> Iterator[None]:
 
 @contextmanager
 def open_table(
-    state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, node: Node | None = None
+    state: Path,
+    volumes: Sequence[Path],
+    heartbeats: Heartbeats,
+    node: Node | None = None,
+    *,
+    limit_s: float | None = None,
 ) -> Iterator[Table]:
     """Open the timeline in the directory ``state``; attempts are in ``volumes``, also state directories.
+
+    ``limit_s``: for how long a call may hang. Then a volume counts as empty; None: it is waited for.
 
     Raises LocalFault.
     """
     with ExitStack() as stack:
-        opened: dict[Path, LocalFiles] = {}
-        for path in (state, *volumes):
-            if path not in opened:
-                opened[path] = LocalFiles(path)
-                stack.callback(opened[path].close)
-        leave_ballast(opened[state])
-        yield Table(opened[state], [opened[path] for path in volumes], node or this_node(), heartbeats)
+        files = _open_files(stack, state, limit_s, as_absent=False)
+        attempts: list[Files] = []
+        for path in volumes:
+            if path == state and limit_s is None:
+                attempts.append(files)
+                continue
+            try:
+                attempts.append(_open_files(stack, path, limit_s, as_absent=True))
+            except FileNotFoundError:
+                continue
+        leave_ballast(files)
+        yield Table(files, attempts, node or this_node(), heartbeats)
+
+
+def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absent: bool) -> Files:
+    """Raises LocalFault, and FileNotFoundError if a volume ``as_absent`` does not answer."""
+    if limit_s is None:
+        files = LocalFiles(path)
+        stack.callback(files.close)
+        return files
+    place = place_of(path)
+    try:
+        files = call_within(limit_s, place, lambda: LocalFiles(path))
+    except TimeoutError as error:
+        if as_absent:
+            raise FileNotFoundError(*error.args) from None
+        raise local_fault(error, f"cannot use {path} for the timeline") from None
+    stack.callback(_close_files, files, place, limit_s)
+    return PatientFiles(files, path, limit_s, as_absent=as_absent)
+
+
+def _close_files(files: LocalFiles, place: str, limit_s: float) -> None:
+    with suppress(TimeoutError):  # the end of the process closes it
+        call_within(limit_s, place, files.close)
 
 
 @contextmanager
 def open_existing(state: Path, volumes: Sequence[Path], heartbeats: Heartbeats) -> Iterator[Table]:
     """Open an existing timeline, also on a full disk; never makes one. Raises UsageError, LocalFault."""
-    if not (state / TIMELINE).is_dir():
+    try:
+        is_there = (state / TIMELINE).is_dir()
+    except OSError as error:
+        raise local_fault(error, f"cannot read the timeline in {state}") from None
+    if not is_there:
         raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
-    there = [volume for volume in volumes if volume.is_dir()]
+    there = [volume for volume in volumes if os.path.isdir(volume)]
     with open_table(state, there, heartbeats) as table, use_ballast(table.files, table.node.owner.token):
         yield table

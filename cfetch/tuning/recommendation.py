@@ -109,12 +109,12 @@ def recommend(
     """The recommendation from all runs' scores.
 
     Raises:
-        UsageError: there are too few runs or files, or no slow files.
+        UsageError: there are too few runs or files.
     """
     columns = list_columns(grid)
     allowed, default = len(columns) - 1, columns.index(_make_default_setting())
     used, left_out = _select_runs(results, policy)
-    _require_enough(used, allowed, left_out, policy)
+    _require_enough(used, left_out, policy)
     table = build_table(columns, default, used, policy)
     every, (unmitigated,) = score_settings(table, allowed)
     instants = {(run.source, run.instant) for run in used}
@@ -126,7 +126,9 @@ def recommend(
         version=__version__,
         engine=engine,
         policy=policy,
-        leave=_find_reason_to_leave(choice, home, used, policy),
+        leave=_find_reason_to_leave(choice, home, used, policy)
+        if any(any(run.flagged[:allowed]) for run in used)
+        else "nothing in these runs was slow enough: no setting of the grid would have flagged an attempt",
         remarks=list(_list_doubts(used, policy)),
         rule=RULE,
         default=home,
@@ -212,14 +214,12 @@ def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
         )
 
 
-def _require_enough(
-    used: Sequence[RunResult], allowed: int, left_out: Sequence[LeftOut], policy: Policy
-) -> None:
+def _require_enough(used: Sequence[RunResult], left_out: Sequence[LeftOut], policy: Policy) -> None:
     stays = f"the default stays: {_describe_values(describe_setting(_make_default_setting(), policy))}"
     if len(used) < MIN_RUNS:
         reasons = "".join(f"\n  {run.name}: {run.reason}" for run in left_out[:SHOWN_REASONS])
         raise UsageError(
-            f"{len(used)} runs with {RUN_FINISHED} finished files are too few, {MIN_RUNS} are needed; "
+            f"runs that can be used: {len(used)}, but {MIN_RUNS} are needed; "
             f"give the metrics of more runs; until then {stays}{reasons}"
         )
     finished = sum(run.finished for run in used)
@@ -227,11 +227,6 @@ def _require_enough(
         raise UsageError(
             f"{finished} finished files in all runs are too few, {MIN_FINISHED} are needed; "
             f"give the metrics of more runs; until then {stays}"
-        )
-    if not any(any(run.flagged[:allowed]) for run in used):
-        raise UsageError(
-            "nothing in these runs was slow enough: no setting of the grid would have flagged an attempt, so "
-            f"there is nothing to learn from; {stays}"
         )
 
 

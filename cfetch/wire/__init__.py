@@ -9,7 +9,8 @@ functions decide what a reply means and when to ask again.
 
 Read in this order::
 
-    http.py             the port and its adapter: requests, redirects hop by hop
+    transport.py        the port, and the transport of a run, which connects when it is first asked
+    http.py             its adapter: requests, redirects hop by hop
     connections.py      the pool: kept connections and fresh connections
     exchange.py         one request and its reply on a connection: limits, framing, reuse
     judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse

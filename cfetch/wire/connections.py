@@ -184,7 +184,7 @@ class _Resolver(AbstractResolver):
 
 def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
     """Make the function that makes a socket for an address; None: no setting needs such a function."""
-    if not network.public_only and network.limit_bps is None:
+    if not network.public_only and network.limit_bps is None and network.addresses is None:
         return None
     limit_bps = network.limit_bps
     ahead_bytes = (
@@ -195,6 +195,8 @@ def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | N
         family, kind, protocol, _, where = address
         if network.public_only and not is_public(where[0]):
             raise NotPublic
+        if network.addresses is not None:
+            network.addresses.add(where[0])
         made = socket.socket(family, kind, protocol)
         if ahead_bytes is not None:  # before the connection, as it limits the offered window
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ahead_bytes)

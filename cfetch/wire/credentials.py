@@ -5,10 +5,8 @@ A cookie is sent by its own domain, path and ``Secure`` (RFC 6265), also to the 
 """
 
 import re
-import warnings
 from collections.abc import Mapping
-from http.cookiejar import CookieJar, LoadError, MozillaCookieJar
-from urllib.request import Request
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,6 +14,9 @@ from cfetch.config.wire import NetworkOptions
 from cfetch.errors import ConfigError
 from cfetch.manifest.fields import FieldError, Headers, check_headers
 from cfetch.secret import SecretText, SecretUrl, printable
+
+if TYPE_CHECKING:
+    from http.cookiejar import CookieJar
 
 ALL_HOSTS = "*"
 _VISIBLE = re.compile(r"[!-~]+\Z")
@@ -26,7 +27,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
     headers: Headers = ()
     hosts: frozenset[str] = frozenset()
-    cookies: CookieJar | None = None
+    cookies: "CookieJar | None" = None
 
     def add_headers(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
         """Add the headers for the host of ``url`` to ``secrets``, which win if both have a header."""
@@ -40,6 +41,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         """Add the cookies for ``url`` to ``secrets``, unless ``secrets`` have a ``Cookie`` already."""
         if self.cookies is None or any(name.lower() == "cookie" for name in secrets):
             return secrets
+        from urllib.request import Request
+
         request = Request(url.reveal())  # noqa: S310 - it is only looked at
         self.cookies.add_cookie_header(request)
         cookie = request.get_header("Cookie")
@@ -81,7 +84,10 @@ def _check_header(name: str, value: str) -> Headers:
         raise ConfigError(f"header: {error}") from None
 
 
-def _read_cookies(path: str) -> CookieJar:
+def _read_cookies(path: str) -> "CookieJar":
+    import warnings
+    from http.cookiejar import LoadError, MozillaCookieJar
+
     jar, shown = MozillaCookieJar(), printable(path)
     try:
         with warnings.catch_warnings(action="ignore"):  # for a broken file it prints a traceback

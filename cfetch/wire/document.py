@@ -18,9 +18,9 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from cfetch.clock import Clock
 from cfetch.errors import ConfigError, Refused, SourceError, Transient
 from cfetch.secret import SecretText, SecretUrl
-from cfetch.wire.http import Response, Transport
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
 from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
+from cfetch.wire.transport import Response, Transport
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest must be given as a file
 MAX_REPLY_BYTES = 64 << 20

@@ -25,7 +25,6 @@ MAX_HEADERS = 128
 # The parser keeps no more bytes than that.
 MAX_BARE_BYTES = 128 << 10
 LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller pieces are joined
-_TEXT = ("utf-8", "surrogateescape")
 MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
 
 
@@ -355,8 +354,14 @@ class Exchange:
             return
         self._keeps = self._parser.should_keep_alive()
         self.status = status
-        self.headers.extend(
-            [(name.decode(*_TEXT), value.rstrip(b" \t").decode(*_TEXT)) for name, value in self._fields]
+        self.headers = CIMultiDict(
+            [
+                (
+                    name.decode("utf-8", "surrogateescape"),
+                    value.rstrip(b" \t").decode("utf-8", "surrogateescape"),
+                )
+                for name, value in self._fields
+            ]
         )
         if not self._has_body:
             self._is_over = True

@@ -13,7 +13,7 @@ store uses a link that is made, and signed, only for this request.
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import aiohttp
 import yarl
@@ -26,9 +26,9 @@ from cfetch.secret import SecretUrl
 from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
-from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.targets import REDIRECTS, next_hop
+from cfetch.wire.transport import Response
 
 if TYPE_CHECKING:
     from cfetch.storage.object_source import ObjectLinks
@@ -45,61 +45,6 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The server, the request target, and a fragment, which is never sent.
 _URL = re.compile(r"(https?://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.IGNORECASE | re.DOTALL)
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
-
-
-class Response(Protocol):
-    """A reply whose body is still to be read.
-
-    ``place``: the address of the reply, after the redirects that stayed at the first host. Relative URLs in
-    the body are relative to ``place``: another host that only stores the bytes does not have the other files.
-    ``source``: the address of the reply, after all redirects.
-    """
-
-    status: int
-    place: SecretUrl
-    source: SecretUrl
-
-    @property
-    def headers(self) -> Headers:
-        """The reply's headers, without headers of interim replies and without trailers."""
-
-    @property
-    def peer(self) -> str | None:
-        """Address and port of the other end, if they are known."""
-
-    @property
-    def carried_bytes(self) -> int:
-        """Bytes of bodies that the connection had brought before; valid until the end of this reply."""
-
-    async def read(self, most: int = -1) -> bytes:
-        """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""
-
-    def read_buffered(self) -> bytes:
-        """Read the bytes that have arrived, without waiting."""
-
-    def retire(self) -> None:
-        """Do not use the connection again after this reply."""
-
-    def close(self) -> None:
-        """Cancel the reply: the connection is not used again. Harmless after the end."""
-
-
-class Transport(Protocol):
-    """The port for requests to servers; the tests' own implementation runs in virtual time."""
-
-    async def open(
-        self,
-        url: SecretUrl,
-        headers: Mapping[str, str],
-        secrets: Mapping[str, str],
-        *,
-        fresh: bool,
-        method: str = "GET",
-    ) -> Response:
-        """Request ``url``. ``secrets`` are headers only for its own origin. Raises SourceError."""
-
-    async def close(self) -> None:
-        """Close all connections."""
 
 
 class HttpTransport:

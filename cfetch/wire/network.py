@@ -29,6 +29,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
     ``proxies``: by scheme. ``no_proxy``: hosts that are reached without a proxy, in NO_PROXY's form.
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
+    ``addresses`` gathers those to which a connection was tried.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
 
@@ -39,6 +40,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str | None = None
     tls: ssl.SSLContext | None = None
     public_only: bool = False
+    addresses: set[str] | None = None
     limit_bps: int | None = None
 
     def proxy_for(self, url: SecretUrl) -> SecretUrl | None:

@@ -5,14 +5,16 @@ amounts, and starts with a full bucket, that is, with a burst of its whole perio
 """
 
 import math
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
 
 from cfetch.clock import RunClock
-from cfetch.config.wire import RateLimits
+from cfetch.config.wire import ALL_HOSTS, RateLimits
 
 BURST_S = 0.1  # so much unused time can be used later: enough for late timers, below 5 % of a few seconds
 TURNS_PER_S = 50  # reads a second under a limit: cheap, and smooth in the view
+CHANGES_S = 0.1  # a caller that waits asks so often whether a leased rate has changed
+LEAST_BPS = 1.0  # of a lease of nothing, as time cannot be divided by 0
 MIN_SLICE_BYTES = 1 << 10
 MAX_SLICE_BYTES = 256 << 10
 
@@ -21,23 +23,48 @@ class Bucket:
     """A token bucket, stored as the time at which all bytes taken so far are paid for. Pure.
 
     This is the generic cell rate algorithm (ITU-T I.371, "virtual scheduling"): the first caller is served
-    first, no caller has to be woken, and amounts may have any size.
+    first, no caller has to be woken, and amounts may have any size. The rate may change; a caller that waits
+    has a ticket, by which it learns its new time.
     """
 
-    __slots__ = ("_paid_s", "_rate_bps")
+    __slots__ = ("_given_bytes", "_paid_s", "_taken_bytes", "is_short", "rate_bps")
 
     def __init__(self, rate_bps: float) -> None:
-        self._rate_bps = rate_bps
+        self.rate_bps = rate_bps
+        self.is_short = True  # a caller has waited since the last ``count_read``; a new bucket wants its part
         self._paid_s = -math.inf
+        self._taken_bytes = 0  # in all
+        self._given_bytes = 0  # read since the last ``count_read``
 
-    def take(self, size_bytes: int, now_s: float) -> float:
-        """Seconds to wait before ``size_bytes`` more may be read."""
-        self._paid_s = max(self._paid_s, now_s - BURST_S) + size_bytes / self._rate_bps
-        return max(0.0, self._paid_s - now_s)
+    def take(self, size_bytes: int, now_s: float) -> int:
+        """Take ``size_bytes``. Returns the ticket for ``wait_s``."""
+        self._paid_s = max(self._paid_s, now_s - BURST_S) + size_bytes / self.rate_bps
+        self._taken_bytes += size_bytes
+        self._given_bytes += size_bytes
+        return self._taken_bytes
+
+    def wait_s(self, ticket: int, now_s: float) -> float:
+        """Seconds until the bytes with this ticket are paid for and may be read."""
+        wait_s = self._paid_s - (self._taken_bytes - ticket) / self.rate_bps - now_s
+        self.is_short = self.is_short or wait_s > 0
+        return max(0.0, wait_s)
 
     def give_back(self, size_bytes: int) -> None:
         """Give back the payment for bytes that had not arrived."""
-        self._paid_s -= size_bytes / self._rate_bps
+        self._paid_s -= size_bytes / self.rate_bps
+        self._taken_bytes -= size_bytes
+        self._given_bytes -= size_bytes
+
+    def change_rate(self, rate_bps: float, now_s: float) -> None:
+        """Let bytes that wait for their payment be paid at another rate from now on."""
+        if self._paid_s > now_s:
+            self._paid_s = now_s + (self._paid_s - now_s) * self.rate_bps / rate_bps
+        self.rate_bps = rate_bps
+
+    def count_read(self) -> int:
+        """Count the bytes since the last call; ``is_short`` begins anew."""
+        read, self._given_bytes, self.is_short = self._given_bytes, 0, False
+        return read
 
 
 class Held(Protocol):
@@ -50,6 +77,14 @@ class Held(Protocol):
         """Note that reading goes on."""
 
 
+class Use(NamedTuple):
+    """A limit, the bytes a second that were read under it, and whether an attempt had to wait for it."""
+
+    limit_bps: float
+    read_bps: float
+    is_short: bool
+
+
 class Limiter:
     """Gives turns of reading to all attempts of a run. Both limits apply at once; None is no limit."""
 
@@ -58,7 +93,8 @@ class Limiter:
         self._total = None if total_bps is None else Bucket(total_bps)
         self._per_host_bps = per_host_bps
         self._hosts: dict[str, Bucket] = {}
-        self._slice_bytes = slice_bytes(min(total_bps or math.inf, per_host_bps or math.inf))
+        self._is_leased = False
+        self._measured_s = clock.now()
 
     def reader(
         self, read: Callable[[int], Awaitable[bytes]], host: str, attempt: Held
@@ -68,15 +104,20 @@ class Limiter:
         A turn is paid before it is taken, and bytes that had not arrived are given back.
         """
         buckets = [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
-        clock, size_bytes = self._clock, self._slice_bytes
+        clock = self._clock
 
         async def read_in_turn() -> bytes:
             now_s = clock.now()
-            wait_s = max(bucket.take(size_bytes, now_s) for bucket in buckets)
+            size_bytes = slice_bytes(min(bucket.rate_bps for bucket in buckets))
+            tickets = [(bucket, bucket.take(size_bytes, now_s)) for bucket in buckets]
             data = b""
             try:
+                wait_s = _longest_wait_s(tickets, now_s)
                 if wait_s:
                     attempt.hold(now_s)
+                    while wait_s > CHANGES_S and self._is_leased:
+                        await clock.sleep(CHANGES_S)
+                        wait_s = _longest_wait_s(tickets, clock.now())
                     await clock.sleep(wait_s)
                     attempt.let_go(clock.now())
                 data = await read(size_bytes)
@@ -87,10 +128,33 @@ class Limiter:
 
         return read_in_turn
 
+    def lease(self, rates_bps: Mapping[str, int]) -> None:
+        """Use these rates from now on, by host or ``ALL_HOSTS``: parts of the limits, which may change."""
+        self._is_leased = True
+        now_s = self._clock.now()
+        for name, rate_bps in rates_bps.items():
+            bucket = self._total if name == ALL_HOSTS else self._find_bucket(name)
+            if bucket is not None:
+                bucket.change_rate(max(LEAST_BPS, rate_bps), now_s)
+
+    def measure(self) -> dict[str, Use]:
+        """The use of each limit since the last call, by host or ``ALL_HOSTS``."""
+        now_s = self._clock.now()
+        seconds, self._measured_s = max(BURST_S, now_s - self._measured_s), now_s
+        buckets = self._hosts if self._total is None else {**self._hosts, ALL_HOSTS: self._total}
+        return {
+            name: Use(bucket.rate_bps, is_short=bucket.is_short, read_bps=bucket.count_read() / seconds)
+            for name, bucket in buckets.items()
+        }
+
     def _find_bucket(self, host: str) -> Bucket | None:
         if self._per_host_bps is None:
             return None
         return self._hosts.setdefault(host, Bucket(self._per_host_bps))
+
+
+def _longest_wait_s(tickets: list[tuple[Bucket, int]], now_s: float) -> float:
+    return max(bucket.wait_s(ticket, now_s) for bucket, ticket in tickets)
 
 
 def make_limiter(limits: RateLimits, clock: RunClock) -> Limiter | None:

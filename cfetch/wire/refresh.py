@@ -23,21 +23,30 @@ from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretText, SecretUrl
 
-REREAD_S = 30.0  # a manifest read in this time is not read again: N refused links cost one reading, not N
+REREAD_S = 30.0  # a manifest without new links is not read again so soon: N refusals cost one reading, not N
+LEAST_REREAD_S = 1.0  # the same if it had new links: they may live for seconds only
+READING_PAUSES = 3  # times the reading time, so that reading takes at most a quarter of the time
+LEAST_LEFT = 0.25  # of its life a link has left when it is handed out, as it must not end on the way
 COMMAND_TIMEOUT_S = 60.0  # after which a signing helper counts as hanging
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A fresh link. ``expires_at`` is seconds since 1970; None is unknown."""
+    """A fresh link. ``expires_at`` and ``made_s`` are seconds since 1970; None is unknown."""
 
     url: SecretUrl
     expires_at: float | None = None
     headers: tuple[tuple[str, SecretText], ...] = ()
+    made_s: float | None = None
 
     def is_used_up(self, stale: "Link", wall_s: float) -> bool:
         """Whether this is the same link as ``stale``, or has expired too."""
-        over = self.expires_at is not None and self.expires_at <= wall_s
-        return over or (self.url == stale.url and dict(self.headers) == dict(stale.headers))
+        left_s, life_s = math.inf, 0.0
+        if self.expires_at is not None:
+            left_s = self.expires_at - wall_s
+            life_s = 0.0 if self.made_s is None else self.expires_at - self.made_s
+        return left_s <= LEAST_LEFT * life_s or (
+            self.url == stale.url and dict(self.headers) == dict(stale.headers)
+        )
 
 
 class UrlRefresher(Protocol):
@@ -52,7 +61,9 @@ class ManifestRefresher:
 
     def __init__(self, reread: Callable[[], Awaitable[Plan]], clock: Clock) -> None:
         self._clock = clock
-        self._read_s = -math.inf
+        self._next_s = -math.inf  # the manifest is not read again before
+        self._made_s = 0.0
+        self._has_new_links = False
         self._reread = reread
         self._latest: Plan | None = None
         self._lock = asyncio.Lock()
@@ -62,20 +73,30 @@ class ManifestRefresher:
         async with self._lock:
             link = self._find(entry)
             used_up = link is None or link.is_used_up(stale, self._clock.wall())
-            if used_up and self._clock.monotonic() >= self._read_s + REREAD_S:
-                try:
-                    previous, self._latest = self._latest, await self._reread()
-                except UsageError:  # an error page, or a manifest that is just being written
-                    raise Transient("the manifest, read again, has faults") from None
-                if previous is not None:
-                    previous.close()
-                self._read_s = self._clock.monotonic()
+            wait_s = self._next_s - self._clock.monotonic()
+            if used_up and (wait_s <= 0 or self._has_new_links):
+                await self._clock.sleep(max(0.0, wait_s))
+                await self._read()
                 link = self._find(entry)
+                self._has_new_links = link is not None and not link.is_used_up(stale, self._clock.wall())
+                if not self._has_new_links:
+                    self._next_s = self._clock.monotonic() + REREAD_S
         if link is None:
             raise Refused("the manifest, read again, no longer has this entry")
         if link.is_used_up(stale, self._clock.wall()):
             raise Refused("the manifest, read again, still has the same refused link")
         return link
+
+    async def _read(self) -> None:
+        began_s, self._made_s = self._clock.monotonic(), self._clock.wall()
+        try:
+            previous, self._latest = self._latest, await self._reread()
+        except UsageError:  # an error page, or a manifest that is just being written
+            raise Transient("the manifest, read again, has faults") from None
+        if previous is not None:
+            previous.close()
+        now_s = self._clock.monotonic()
+        self._next_s = now_s + max(LEAST_REREAD_S, READING_PAUSES * (now_s - began_s))
 
     def _find(self, entry: Entry) -> Link | None:
         if self._latest is None:
@@ -88,7 +109,7 @@ class ManifestRefresher:
         if (latest.size_bytes, latest.digest) != (entry.size_bytes, entry.digest):
             raise Refused("the manifest, read again, states another size or hash for this entry")
         headers = tuple((dict(self._latest.headers) | dict(latest.headers)).items())
-        return Link(latest.url, latest.expires_at, headers)
+        return Link(latest.url, latest.expires_at, headers, self._made_s)
 
     def close(self) -> None:
         """Close the file of the plan that was read again."""

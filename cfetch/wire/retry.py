@@ -5,7 +5,6 @@ Backoff and Jitter", 2015), so that clients that failed together do not come bac
 """
 
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -141,6 +140,8 @@ def retry_after_s(text: str | None, wall_s: float) -> float | None:
     stripped = text.strip()
     if stripped.isascii() and stripped.isdigit():
         return float(stripped)  # a number too large for a float is infinity, and beyond every budget
+    from email.utils import parsedate_to_datetime  # few servers give a date
+
     try:
         date = parsedate_to_datetime(stripped)
     except (ValueError, IndexError, OverflowError):

@@ -7,14 +7,12 @@ import asyncio
 import warnings
 from collections.abc import Callable, Mapping
 
-from aiohttp.multipart import content_disposition_filename, parse_content_disposition
-
 from cfetch.clock import Clock
 from cfetch.errors import Transient
 from cfetch.secret import SecretUrl
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, make_refusal, repeat_until_answered
-from cfetch.wire.http import Transport
 from cfetch.wire.judge import Asked, Headers, judge
+from cfetch.wire.transport import Transport
 
 HAS_FILE = (200, 206, 416)  # 416: the file is empty
 
@@ -56,6 +54,8 @@ def read_stated_name(headers: Headers) -> str | None:
 
     ``filename*`` wins, and directories are dropped (RFC 6266, 4.3).
     """
+    from aiohttp.multipart import content_disposition_filename, parse_content_disposition
+
     for header in headers.getall("Content-Disposition", []):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an invalid name counts as not stated

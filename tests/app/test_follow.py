@@ -15,6 +15,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import FeedReplaced, Held, Refused, SourceError
 from cfetch.events import EntryFinished
 from cfetch.feed.journal import Journal, locate_journal
+from cfetch.report.follow_text import end_text, idle_text
 from tests.feed.follow_world import open_world
 
 
@@ -49,6 +50,31 @@ def test_a_mirror_is_made_and_kept(world):
     third = world.follow()
     assert (third.files.total, third.feed.entries, third.feed.pages, third.exit_code) == (0, 0, 0, 0)
     assert "goes on from its checkpoint" in world.lines[0]
+
+
+def test_it_says_what_it_does(world):
+    """Each step with its new files and deletes, whether deletes are applied, and the end."""
+    world.served.write({"a": "1", "b": "2", "c": "3"})
+    world.follow()
+    assert world.lines[1:] == [
+        "feed: 3 new or changed files",
+        "feed: at its end, after 3 new or changed files and 0 deleted files",
+    ]
+    for delete, deleted in ((False, "1 deleted file kept (see --delete)"), (True, "1 deleted file")):
+        world.lines.clear()
+        world.served.write({"b" if delete else "a": None, "c": f"{delete}"})
+        world.follow(delete=delete)
+        assert world.lines[1] == f"feed: 1 new or changed file, {deleted}"
+
+
+def test_it_says_once_that_nothing_is_new():
+    """A follower that waits is not taken for one that hangs; its log does not grow meanwhile."""
+    assert idle_text(5.0, 0) == "feed: nothing new, asking every 5 s (Ctrl-C stops)"
+    assert idle_text(5.0, 2).endswith("; 2 files cannot be had now and will be tried again")
+    assert end_text(2, 1, 1, is_stopped=True) == (
+        "feed: stopped, after 2 new or changed files and 1 deleted file, 1 file missing; "
+        "the same command goes on from here"
+    )
 
 
 def test_the_state_is_for_its_owner_only(world):
@@ -311,6 +337,54 @@ def test_large_rows_end_a_step(world, monkeypatch):
     assert len(list_plans(Settings(to=(str(world.to),)), also_archived=True).plans) > 1
 
 
+def test_a_renamed_file_is_not_fetched_again(world):
+    """Its bytes are here: only files that are new, or of which the old ones stay, come from the server."""
+    world.served.world.publisher.max_delete = 100
+    files = {f"old/f{n}": f"{n}" * (n + 1) for n in range(20)}
+    world.served.write(files | {"same": "s"})
+    world.follow()
+    (world.to / "old/f3").write_text("3333")  # right again, as another file
+    (world.to / "old/f4").write_text("x4444")  # damaged
+    for path in files:
+        (world.served.root / path).unlink()
+    (world.served.root / "old").rmdir()
+    world.served.write({path.replace("old/", "new/d/"): text for path, text in files.items()} | {"g": "g"})
+    found = world.follow(delete=True, max_delete=5)
+    assert "feed: 19 files were renamed and are not fetched again" in world.lines
+    assert (sorted(brought(world)), found.exit_code) == (["g", "new/d/f4"], 0)
+    assert world.tree() == world.served.tree()
+    assert not (world.to / "old").exists()
+
+
+def test_a_renamed_file_is_fetched_if_the_old_one_stays(world):
+    """Without --delete the file is at both places."""
+    world.served.write({"a": "1"})
+    world.follow()
+    world.served.write({"a": None, "b": "1"})
+    world.follow()
+    assert world.tree() == {"a": b"1", "b": b"1"}
+    assert brought(world) == ["b"]
+
+
+def test_a_file_takes_no_name_that_is_in_use(world):
+    """A file in the place of the new name is replaced by the download as always."""
+    world.served.write({"a": "1", "b": "2"})
+    world.follow()
+    world.served.write({"a": None, "b": "1"})
+    world.follow(delete=True)
+    assert world.tree() == {"b": b"1"}
+    assert brought(world) == ["b"]
+
+
+def test_slow_pages_end_a_step(world, monkeypatch):
+    """The first files come before the last page has been read."""
+    monkeypatch.setattr("cfetch.app.follow.STEP_S", 0.0)
+    monkeypatch.setattr("cfetch.feed.server.handler.MAX_LIMIT", 2)
+    world.served.write({f"f{n}": "1" for n in range(6)})
+    assert world.follow().files.done == 6
+    assert len(list_plans(Settings(to=(str(world.to),)), also_archived=True).plans) == 3
+
+
 def command(world, *words):
     return [
         sys.executable,
@@ -367,6 +441,8 @@ def test_a_signal_ends_it_in_good_order(world, number):
     out, said = child.communicate(timeout=60)
     told = json.loads(out)
     assert (child.returncode, told["status"], told["files"]["done"]) == (128 + number, "interrupted", 2), said
+    assert said.splitlines()[-1].startswith("feed: stopped, after 2 new or changed files")
+    assert said.count("feed: nothing new") <= 2  # one after each change, and none for each look
     assert world.follow().exit_code == 0
 
 
@@ -386,4 +462,4 @@ def test_a_follower_is_killed_again_and_again(world):
     found = world.follow(delete=True)
     assert found.exit_code == 0
     assert world.tree() == world.served.tree()
-    assert sorted(os.listdir(journal(world))) == ["checkpoint.json", "lock"]
+    assert sorted(os.listdir(journal(world))) == ["checkpoint.json", "lock", "status.json"]

@@ -342,7 +342,7 @@ async def test_build_asks_servers_for_sizes(tmp_path):
         assert {request.headers["x-key"] for request in origin.requests} == {CANARY}
         assert "7.bin" not in {request.path.strip("/") for request in origin.requests}
     assert done == [40]
-    assert told == ["5.bin: HTTP 404"]
+    assert [line.partition(" from ")[0] for line in told] == ["5.bin: HTTP 404"]
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
 
 
@@ -353,7 +353,8 @@ async def test_build_command(tmp_path):
         done = await asyncio.to_thread(cfetch, "manifest", "build", "-", "--probe", stdin=lines)
         assert done.returncode == 1
         assert [file.get("size") for file in json.loads(done.stdout)["files"]] == [3, None]
-        assert "gone: HTTP 404" in done.stderr
+        assert "gone: HTTP 404 from http" in done.stderr
+        assert ", line 2; it is in the list, without size" in done.stderr
         assert CANARY not in done.stderr
         asked = len(origin.requests)
         quiet = await asyncio.to_thread(cfetch, "manifest", "build", "-", "--no-probe", stdin=lines)

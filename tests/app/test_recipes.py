@@ -21,6 +21,9 @@ from tests.wire.raw_server import RecordingServer, reply
 RECIPES = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
 BODY = b"the file's bytes"
 TOKEN = "CANARYTOKEN"
+LOGIN_PAGE = reply(b"<!DOCTYPE html><html><title>Earthdata Login</title></html>", "Content-Type: text/html")
+KEPT_HERE = ("netrc", "cookies.txt")
+COOKIES = "# Netscape HTTP Cookie File\n127.0.0.1\tFALSE\t/\tFALSE\t4102444800\turs\tCANARYCOOKIE\n"
 NETRC = "machine 127.0.0.1 login NAME password CANARYKEY\n"
 
 
@@ -55,7 +58,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("CFETCH_")]:
         monkeypatch.delenv(name)
-    for name in ("HF_TOKEN", "EDL_TOKEN"):
+    for name in ("HF_TOKEN", "EDL_TOKEN", "KAGGLE_API_TOKEN"):
         monkeypatch.setenv(name, TOKEN)
     (tmp_path / "netrc").write_text(NETRC)
     (tmp_path / "netrc").chmod(0o600)
@@ -70,7 +73,7 @@ async def follow_recipe(command, **replaced):
         command = command.replace(old, new)
     ran = await asyncio.to_thread(call, *shlex.split(command)[1:], "--quiet", "--max-attempts", "1")
     assert (ran.code, ran.said) == (0, "")
-    assert [name for name in secrets_in(".", sealed=True) if name != "netrc"] == []
+    assert [name for name in secrets_in(".", sealed=True) if name not in KEPT_HERE] == []
 
 
 def line_of(title, start):
@@ -105,16 +108,45 @@ async def test_earthdata(here):
     assert tree(here / "data") == {"a.nc": BODY}
 
 
-async def test_kaggle(here):
-    """The login of ~/.netrc."""
-    basic = base64.b64encode(b"NAME:CANARYKEY").decode()
+async def test_earthdata_with_the_cookies_of_a_browser(here):
+    """Without them the archive redirects to the login of Earthdata, which is told as such."""
+    [words] = re.findall(r"`(cfetch download urls.txt --cookies cookies.txt)`", RECIPES)
+    command = f"{words} --to data/"
+    (here / "cookies.txt").write_text(COOKIES)
     async with (
         Host({"/blob": reply(BODY)}) as storage,
-        Host({}, f"Authorization: Basic {basic}\r\n") as kaggle,
+        Host({"/g/a.nc": reply(b"", "Location: /login", status="302 Found"), "/login": LOGIN_PAGE}) as closed,
+        Host({}, "Cookie: urs=CANARYCOOKIE\r\n") as archive,
+    ):
+        elsewhere = storage.url.replace("127.0.0.1", "localhost")  # cookies are for a host, whatever its port
+        archive.paths = {"/g/a.nc": reply(b"", f"Location: {elsewhere}blob", status="303 See Other")}
+        (here / "urls.txt").write_text(f"{archive.url}g/a.nc\n")
+        await follow_recipe(command)
+        (here / "urls.txt").write_text(f"{closed.url}g/a.nc\n")
+        words = ["download", "urls.txt", "--to", "closed/", "--quiet", "--max-attempts", "1"]
+        without = await asyncio.to_thread(call, *words)
+    assert tree(here / "data") == {"a.nc": BODY}
+    assert (without.code, tree(here / "closed")) == (1, {})
+    assert "login" in without.said
+
+
+@pytest.mark.parametrize(
+    ("option", "login"),
+    [
+        ("--bearer-env KAGGLE_API_TOKEN", f"Bearer {TOKEN}"),
+        ("--netrc", f"Basic {base64.b64encode(b'NAME:CANARYKEY').decode()}"),
+    ],
+)
+async def test_kaggle(here, option, login):
+    """Today's token, or the older key in ~/.netrc."""
+    command = next(line for line in recipe("Kaggle").splitlines() if option in line)
+    async with (
+        Host({"/blob": reply(BODY)}) as storage,
+        Host({}, f"Authorization: {login}\r\n") as kaggle,
     ):
         found = reply(b"", f"Location: {storage.url}blob", status="302 Found")
         kaggle.paths = {"/api/v1/datasets/download/OWNER/NAME": found}
-        await follow_recipe(line_of("Kaggle", "cfetch get"), url=("https://www.kaggle.com/", kaggle.url))
+        await follow_recipe(command, url=("https://www.kaggle.com/", kaggle.url))
     assert (here / "NAME.zip").read_bytes() == BODY
 
 

@@ -93,3 +93,20 @@ def test_several_volumes_know_their_files_again(site, run, tmp_path):
     assert run(to=to) == dict.fromkeys(NAMES, "done")
     assert run(to=to) == dict.fromkeys(NAMES, "skipped")
     assert len(site.asked) == 5
+
+
+def test_objects_in_a_bucket_are_known_again(site, run, bucket, tmp_path):
+    """A destination in a store has the same three ways as a directory."""
+    to = {"to": (bucket.url,), "state": str(tmp_path / "state")}
+    assert run(**to) == dict.fromkeys(NAMES, "done")
+    site.take_asked()
+    site.files[NAMES[3]] = b"another version"
+    assert (run(**to), site.take_asked()) == (dict.fromkeys(NAMES, "skipped"), {})
+    changed = {name: name == NAMES[3] for name in NAMES}
+    assert run(**to, existing="check") == {
+        name: "done" if new else "skipped" for name, new in changed.items()
+    }
+    assert site.take_asked() == {name: 200 if new else 304 for name, new in changed.items()}
+    assert {name: bucket.get(name) for name in NAMES} == site.files
+    assert run(**to, existing="refetch") == dict.fromkeys(NAMES, "done")
+    assert site.take_asked() == dict.fromkeys(NAMES, 200)

@@ -1,6 +1,7 @@
 """``--name-by header``: files are named by what their servers say, before anything is downloaded."""
 
 import json
+import sqlite3
 
 import pytest
 
@@ -8,7 +9,7 @@ from cfetch.app.get import prepare_get
 from cfetch.app.manifest_build import build_from_list
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
-from cfetch.errors import ManifestError, UsageError
+from cfetch.errors import LocalFault, ManifestError, UsageError
 from cfetch.run.open_manifest import freeze_manifest
 from tests.app.site import NAMES
 from tests.engine.drive import tree
@@ -30,12 +31,41 @@ def by_name(site):
 
 
 def test_files_are_named_by_their_servers_and_known_again(site, named, tmp_path):
-    """One that states no name is named by its URL; a second run fetches nothing but the names."""
+    """One that states no name is named by its URL; a second run asks for nothing, and ``check`` for all."""
     assert set(named(**BY_HEADER).values()) == {"done"}
     assert tree(tmp_path / "to") == by_name(site)
     site.asked.clear()
     assert set(named(**BY_HEADER).values()) == {"skipped"}
-    assert (named.in_place, len(site.asked)) == (5, 5)
+    assert (named.in_place, site.asked) == (5, [])
+    assert set(named(**BY_HEADER, existing="check").values()) == {"skipped"}
+    assert {status for _, _, status in site.asked[5:]} == {304}
+    site.dispositions[NAMES[0]] = "attachment; filename=renamed"
+    assert "renamed" in named(**BY_HEADER, existing="check")
+    assert named(**BY_HEADER)["renamed"] == "skipped"
+
+
+def test_an_interrupted_run_keeps_the_names_it_has_got(site, named, tmp_path):
+    """Of files that it has not brought too; a name that another program has written there is asked for."""
+    del site.files[NAMES[1]]
+    with pytest.raises(ManifestError, match="cannot be had: HTTP 404"):
+        named(**BY_HEADER)
+    site.files[NAMES[1]] = b"now"
+    with sqlite3.connect(tmp_path / "to/.cfetch/names/stated.sqlite") as database:
+        database.execute("UPDATE names SET path = '../0 é.bin' WHERE path = '0 é.bin'")
+    database.close()
+    site.asked.clear()
+    assert set(named(**BY_HEADER).values()) == {"done"}
+    bodies = [(name, status) for _, name, status in site.asked]
+    assert sorted(bodies) == sorted([(name, 200) for name in (*NAMES, NAMES[0], NAMES[1])])
+    assert tree(tmp_path / "to") == by_name(site)
+
+
+def test_a_damaged_memory_of_names_is_told_with_the_remedy(site, named, tmp_path):
+    """It says which file to remove."""
+    (tmp_path / "to/.cfetch/names").mkdir(parents=True)
+    (tmp_path / "to/.cfetch/names/stated.sqlite").write_bytes(b"no database" * 100)
+    with pytest.raises(LocalFault, match=r"stated.sqlite, which keeps the names .*: SQLITE_NOTADB; remove"):
+        named(**BY_HEADER)
 
 
 def test_one_name_for_two_files_is_told_with_the_remedy(site, named):

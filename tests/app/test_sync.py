@@ -285,6 +285,18 @@ async def test_a_directory_whose_slash_is_lost_is_no_file(tmp_path):
         assert (ran.code, tree(to)) == (0, {"a": b"1!", "d": b"the page of d"})
 
 
+async def test_a_link_has_lost_its_slash_and_its_text_has_not(tmp_path):
+    """Its directory is read, not its page taken for a file; the source's own address is told."""
+    async with Index({"a": b"1", "d/e/f/2": b"2"}) as server:
+        whole = server.list_directory
+        server.list_directory = lambda name: whole(name).replace(b'/">', b'">')
+        ran, _ = await sync(server.url, tmp_path / "to")
+        assert (ran.code, tree(tmp_path / "to")) == (0, server.files)
+        server.place = "d"
+        ran, _ = await sync(f"{server.url}d", tmp_path / "d")
+        assert "d does not end with a slash, so its links lead to files beside it" in ran.err
+
+
 async def test_a_mirror_that_cfetch_made(tmp_path):
     """Its own directory there is passed over, at the root only, and that is told."""
     async with Index({"a": b"1", ".cfetch/x": b"2", "d/.cfetch/y": b"3"}) as server:
@@ -423,7 +435,7 @@ async def test_a_list_that_may_not_be_whole_deletes_nothing(tmp_path):
         server.place, server.files = "", {}
         ran, document = await sync(server.url, to, *words, "--allow-empty")
         assert (ran.code, document["sync"]["deleted"]) == (0, 0)
-        assert "not deleted, as the list is empty: 2 files" in ran.err
+        assert "files not deleted, as the list is empty: 2\n" in ran.err
         assert tree(to) == {"a": b"1", "b": b"2"}
         path.write_text('{"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}')
         ran, _ = await sync(path, to, *words)
@@ -441,7 +453,7 @@ async def test_nothing_is_deleted_by_a_run_that_has_not_brought_all(tmp_path):
         path.write_text(f"{server.url}a\n{server.url}nix\n")
         ran, document = await sync(path, to, "--delete", "--max-delete", "1", "--max-attempts", "1")
         assert (ran.code, counts(document)) == (1, (0, 1, 0))
-        assert "not deleted, as the run has not brought all: 1 files" in ran.err
+        assert "files not deleted, as the run has not brought all: 1\n" in ran.err
         assert [plan["state"] for plan in await plans(to)] == ["completed", "inflight"]
         path.write_text(f"{server.url}a\n")
         assert (await sync(path, to))[0].code == 0

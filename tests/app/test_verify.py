@@ -289,6 +289,18 @@ def test_a_deep_tree_is_walked(tmp_path):
         assert [found.path for found in tree.walk()] == ["d/" * 300 + "f"]
 
 
+def test_a_file_that_nothing_proves_is_not_called_good(tmp_path):
+    """The list states neither size nor hash, and cfetch did not download the file."""
+    (tmp_path / "list.txt").write_text("https://example.org/a\n")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "a").write_bytes(b"anything")
+    done = cfetch("verify", tmp_path / "list.txt", "--to", tmp_path / "there")
+    said = (
+        "good: none; 1 there but not checked, as the manifest has neither size nor hash; found: nothing wrong"
+    )
+    assert said in done.stderr
+
+
 def test_command_says_what_is_wrong(tree, manifest):
     """A line for each difference on stdout, counts on stderr, exit code 1; no escape and no secret."""
     for damage in (flip, remove, add_hostile):

@@ -1,4 +1,4 @@
-"""What must hold after each life: README's guarantees, asked of the tree, the streams and the exit code."""
+"""What must hold after each life: docs/guarantees.md, asked of the tree, the streams and the exit code."""
 
 import hashlib
 import json

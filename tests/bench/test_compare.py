@@ -1,5 +1,11 @@
 """The figures of a run, what counts as a false alarm, and the whole bench once on a small workload."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import msgspec
 import pytest
 
@@ -11,9 +17,11 @@ from cfetch.bench.network import HostShare, Network, Slow, Stall, connection_of
 from cfetch.bench.run import BenchOptions, run
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.spec import JournalEntry
+from cfetch.dashboard.page_state import PageState
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.bench_document import Comparison
+from tests.conditions.runner import call
 
 OUTCOME = Outcome(wall_s=3.0, cpu_s=1.5, exit_code=0, killed=False, output=b"", error="")
 SLOW = (Fault(kind="slow", rate_bps=1),)
@@ -181,7 +189,8 @@ def test_the_whole_bench_on_a_small_workload(tmp_path):
         "options: {padding: 200ms}\n"
     )
     said: list[str] = []
-    result = run(BenchOptions(scenario=str(scenario), folder=tmp_path), said.append)
+    page = PageState(("a", "b", "c"))
+    result = run(BenchOptions(scenario=str(scenario), folder=tmp_path), said.append, listener=page.apply)
     ideal, none, mitigated = result.runs
     assert [request.name for request in result.runs] == ["ideal", "none", "mitigated"]
     assert [(request.done, request.failed, request.wrong, request.exit_code) for request in result.runs] == [
@@ -193,6 +202,7 @@ def test_the_whole_bench_on_a_small_workload(tmp_path):
     assert msgspec.json.decode(msgspec.json.encode(result), type=Comparison) == result
     assert any("2 of them faulty" in line for line in said)
     assert list(tmp_path.iterdir()) == [scenario], "the bench left files behind"
+    assert page.make_live().text == "c: completed: 40 of 40 files in place, exit code 0"
 
 
 def test_a_run_that_does_not_download_says_why(tmp_path, monkeypatch):
@@ -231,10 +241,10 @@ def test_a_policy_stands_in_for_the_scenario_s_options(tmp_path, monkeypatch):
         return [compute_figures(name, OUTCOME, [], 0, {}) for name in ("ideal", "none", "mitigated")]
 
     monkeypatch.setattr("cfetch.bench.run.compare", compare)
-    error = run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="adaptive"))
+    error = run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="adaptive", concurrency=3))
     plain = run(BenchOptions(scenario=str(scenario), folder=tmp_path))
     assert asked == [
-        ["--concurrency", "16", "--policy", "adaptive"],
+        ["--concurrency", "3", "--policy", "adaptive"],
         ["--concurrency", "16", "--padding", "200ms"],
     ]
     assert (error.policy, error.options) == ("adaptive", {"policy": "adaptive"})
@@ -243,9 +253,45 @@ def test_a_policy_stands_in_for_the_scenario_s_options(tmp_path, monkeypatch):
         run(BenchOptions(scenario=str(scenario), folder=tmp_path, policy="best"))
 
 
+def test_the_command_serves_its_runs(tmp_path, monkeypatch):
+    """At an address that it prints first; where nothing runs live, it is refused."""
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("files: [{count: 1, size: 1KiB}]")
+    asked = []
+
+    def compare(scenario, folder, say, keep_run, listener):
+        asked.append((scenario.concurrency, listener is not None))
+        return [compute_figures(name, OUTCOME, [], 0, {}) for name in ("ideal", "none", "mitigated")]
+
+    monkeypatch.setattr("cfetch.bench.run.compare", compare)
+    ran = call("bench", "--scenario", scenario, "-j", "3", "--serve", "0", "--json")
+    assert ran.err.startswith("the run is shown at http://127.0.0.1:")
+    assert call("bench", "--scenario", scenario, "--json").code == ran.code == 0
+    assert asked == [(3, True), (16, False)]
+    for mode in ("--clean", "--simulate"):
+        refused = call("bench", mode, "--serve", "0")
+        assert (refused.code, "leave out --serve" in refused.err) == (2, True)
+
+
 def test_other_tools_are_not_run_on_several_hosts(tmp_path):
     """They would be asked for everything at one of them, which is another scenario."""
     scenario = tmp_path / "s.yaml"
     scenario.write_text("files: [{count: 1, size: 1KiB}]\nnetwork: {hosts: [{share: 1}, {share: 1}]}")
     with pytest.raises(ConfigError, match="s has several hosts"):
         run(BenchOptions(scenario=str(scenario), folder=tmp_path, peers=True))
+
+
+def test_sigterm_removes_what_the_bench_has_made(tmp_path):
+    """Its files may be gigabytes, and its server and the run under way are processes of their own."""
+    words = [sys.executable, "-m", "cfetch", "bench", "--scenario", "clean-1m"]
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as bench:
+        assert bench.stderr is not None
+        line = bench.stderr.readline()
+        assert line.startswith("ideal: ")
+        while not list(tmp_path.glob("cfetch-bench-*/manifest.json")):
+            time.sleep(0.01)
+        bench.send_signal(signal.SIGTERM)
+        assert bench.stderr.read() == ""
+    assert bench.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []

@@ -323,7 +323,7 @@ def test_from_the_command_line(tmp_path):
     ("options", "message"),
     [
         ({"simulate": True, "peers": True}, "--simulate runs no other tool"),
-        ({"simulate": True, "policy": "adaptive"}, "--simulate runs no other tool"),
+        ({"simulate": True, "policy": "nope"}, "there is no policy 'nope'"),
         ({"seeds": 3}, "several scenarios or seeds are for --simulate"),
         ({"scenario": ["stalls", "stragglers"]}, "several scenarios or seeds are for --simulate"),
         ({"simulate": True, "scenario": ["nope"]}, "there is no scenario 'nope'"),

@@ -42,8 +42,8 @@ RUNS = [
 ]
 
 
-def render(runs, contenders=()):
-    comparison = Comparison(
+def compare(runs, contenders=()):
+    return Comparison(
         version="1",
         machine=Machine(python="3.11", platform="p", cpus=2),
         scenario="s",
@@ -61,8 +61,11 @@ def render(runs, contenders=()):
         must=None,
         broken=[],
     )
+
+
+def render(runs, contenders=()):
     out = io.StringIO()
-    Console(file=out, width=80, color_system=None).print(view(comparison))
+    Console(file=out, width=80, color_system=None).print(view(compare(runs, contenders)))
     return out.getvalue()
 
 

@@ -114,10 +114,11 @@ def test_a_closed_standard_input_is_named():
 # --- help
 
 
+@pytest.mark.parametrize("how", ["--help", "--help-all"])
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_help_fits_80_columns_and_cuts_no_name(verb):
+def test_help_fits_80_columns_and_cuts_no_name(verb, how):
     """Every option is written out, and the usage line has no braces around what is required."""
-    done = cfetch(*verb, "--help")
+    done = cfetch(*verb, how)
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "…" not in done.stdout
@@ -127,7 +128,7 @@ def test_help_fits_80_columns_and_cuts_no_name(verb):
 
 def test_help_names_every_option_of_download():
     """Switches with both ways in one word."""
-    text = cfetch("download", "--help").stdout
+    text = cfetch("download", "--help-all").stdout
     words = set(re.findall(r"^│ --(?:\[no-\])?([\w-]+)", text, re.MULTILINE))
     assert {name.replace("_", "-") for name in KINDS} <= words
     assert "--[no-]sequential-fallback " in text
@@ -136,7 +137,7 @@ def test_help_names_every_option_of_download():
 
 def test_help_tells_exit_codes_and_examples():
     """Somebody who writes a script around it finds them where they look first."""
-    text = cfetch("--help").stdout
+    text = cfetch("--help-all").stdout
     codes = re.findall(r"^ +(\d+)  \w", text.partition("Exit codes:")[2], re.MULTILINE)
     assert codes == ["0", "1", "2", "3", "4", "130", "70"]
     assert "cfetch download manifest.json --to data/" in text
@@ -145,7 +146,7 @@ def test_help_tells_exit_codes_and_examples():
 @pytest.mark.parametrize("verb", [["download"], ["plan", "run"], ["follow"]], ids=" ".join)
 def test_no_example_chooses_a_policy_without_naming_it(verb):
     """Who copies an example gets the default policy, or reads which other one it asks for."""
-    text = cfetch(*verb, "--help", COLUMNS="200").stdout
+    text = cfetch(*verb, "--help-all", COLUMNS="200").stdout
     examples = [line.split() for line in re.findall(r"^ +(cfetch .*)$", text, re.MULTILINE)]
     formula = {"--" + name.replace("_", "-") for name in FORMULA}
     assert any(words[1 : 1 + len(verb)] == verb for words in examples)
@@ -239,9 +240,7 @@ def test_a_late_interrupt_finds_no_handler_of_pythons(tmp_path):
 
 
 ENDING = """
-import atexit, os, sys, types
-if {loads}:
-    sys.modules["obstore"] = types.ModuleType("obstore")
+import atexit, os, sys
 atexit.register(os.write, 1, b"registered, ")
 class Last:
     def __del__(self, write=os.write):
@@ -253,10 +252,10 @@ main()
 """
 
 
-@pytest.mark.parametrize(("loads", "last"), [(False, "the interpreter's end"), (True, "")])
-def test_threads_of_a_library_do_not_meet_the_end_of_the_interpreter(loads, last):
+def test_threads_of_a_library_do_not_meet_the_end_of_the_interpreter():
     """They would abort the process, in one of ten runs that end right after a store has answered."""
-    code = ENDING.format(loads=loads)
-    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert ended.stdout.startswith("cfetch ")
-    assert ended.stdout.partition("registered, ")[2] == last
+    assert ended.stdout.endswith("registered, ")

@@ -1,9 +1,11 @@
 """What people do by mistake, and where terminals and platforms differ: one line that says what to do."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from cfetch.cli import app
 from cfetch.errors import LocalFault, UsageError
 from cfetch.report.metrics import expand_metrics
+from cfetch.run.directories import own_directory
 from cfetch.storage.directory import Directory
 from tests.report.records import attempt, record
 
@@ -22,6 +25,91 @@ HEADER = {
     "host": "h",
     "settings": {},
 }
+
+
+FILES = {
+    "one.txt": "http://127.0.0.1:9/a.bin\n",
+    "empty.txt": "",
+    "comments.txt": "# nothing\n",
+    "broken.json": '{"version": 1, "files": [\n{"url": "http://h/a", "size": 1}\n{"url": "http://h/b"}]}\n',
+    "hash.txt": f"http://h/a.bin 3000 {5:064}\n",
+    "twice.txt": "http://h/d/a.bin\nhttp://h/e/a.bin\n",
+    "slash.txt": "http://h/d/\n",
+    "scheme.txt": "doi:10.5281/zenodo.1\n",
+    "page.txt": "<!DOCTYPE html><html><title>Sign in</title></html>",
+    "torrent.txt": "d8:announce20:http://tracker.test/4:infod6:lengthi3eee",
+    "csv.csv": "name,count\na,1\n",
+    "wrong.yaml": "concurency: 3\n",
+    "log.jsonl": "hello\n",
+    "folder/x": "",
+    "empty/.keep": "",
+}
+MISTAKES = [  # what was typed, the exit code, and what the answer has to say
+    ("download", 2, "Download every file of a manifest"),
+    ("download nope.txt", 2, "cannot read the manifest nope.txt: No such file or directory"),
+    ("download empty.txt", 2, "empty.txt has no entries; did the command that writes it fail?"),
+    ("download comments.txt", 2, "comments.txt has no entries"),
+    ("download empty", 2, "there are no manifests in empty"),
+    ("download *.nope", 2, "there are no manifests in *.nope"),
+    ("download broken.json", 2, "broken.json:3: expected ',' or ']', but something else stands there"),
+    ("download hash.txt", 2, "hash.txt:1: its third field is a hash and no path; put a first row"),
+    ("download twice.txt", 2, "name files by --name-by url-path, row or hash"),
+    ("download slash.txt", 2, "path: it is not given, and the url's path ends without a file name"),
+    ("download scheme.txt", 2, "a DOI names no file; give the list of files of the record"),
+    ("download page.txt", 2, "it is an HTML page and no list: perhaps a login"),
+    ("download torrent.txt", 2, "if it has web seeds, give their URLs as a list"),
+    ("download csv.csv", 2, "csv.csv:1: the column url is missing: the columns must have url"),
+    ("download ftp://h/list", 2, "its scheme is not http, https, s3, gs, az or hf; fetch"),
+    ("download one.txt --to one.txt", 3, "one.txt as a destination: it is a file; name a directory"),
+    ("download one.txt --to /proc/nope", 3, "no directory can be made there; name another one"),
+    ("download one.txt --state /proc/nope", 3, "no directory can be made there; name another one with"),
+    ("download one.txt --to a --to a/b", 2, "to names a/b, which lies in a; give each a place of its own"),
+    ("download one.txt --concurency 3", 2, "Possible options: --concurrency"),
+    ("download one.txt --concurrency 0", 2, "--concurrency is '0' but must be from 1 to 1024"),
+    ("download one.txt --limit-rate 10MBps", 2, "cfetch: --limit-rate is '10MBps' but not a rate; write"),
+    ("download one.txt --policy nope", 2, "--policy is 'nope' but must be one of adaptive, cloudfetch"),
+    ("download one.txt --config nope.yaml", 2, "cannot read nope.yaml: No such file or directory"),
+    ("download one.txt --config wrong.yaml", 2, "unknown key 'concurency'; did you mean 'concurrency'"),
+    ("download one.txt --failed-from nope", 2, "nope: cannot read the metrics: No such file or directory"),
+    ("download one.txt --cookies one.txt", 2, "is not in Netscape's format"),
+    ("download one.txt --bearer-env NOPE_TOKEN", 2, "no environment variable of that name has a value"),
+    ("download one.txt --to s3://b/p", 2, "name one with --state"),
+    ("downlod one.txt", 2, "Did you mean 'download'?"),
+    ("get", 2, "Download one or a few files by their URLs"),
+    ("get one.txt", 2, "one.txt is no URL; for the list in that file run `cfetch download one.txt`"),
+    ("report nope", 2, "nope: cannot read the metrics: No such file or directory"),
+    ("report empty", 2, "empty: there are no metrics in this directory"),
+    ("report log.jsonl", 2, "log.jsonl:1: not cfetch metrics"),
+    ("tune empty", 2, "there are no metrics in this directory"),
+    ("plan run --to empty", 2, "there is no timeline in"),
+    ("plan show 1 --to empty", 2, "give the --to or --state of a download"),
+    ("verify one.txt --to nope", 2, "nope: No such file or directory"),
+    ("manifest build nope", 2, "cannot read the manifest nope: No such file or directory"),
+    ("manifest check csv.csv", 2, "name the column that has the URLs with --url-column"),
+    ("sync - --to x", 2, "standard input has no name to be known again by"),
+    ("sync nope --to x", 2, "cannot read the manifest nope"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("typed", "code", "said"), MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_an_answer_says_what_happened_to_what_and_what_to_do(
+    typed, code, said, tmp_path, monkeypatch, capsys
+):
+    """The mistakes of new users; no answer has a traceback, none says "a bug"."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["cfetch", *typed.split()])
+    monkeypatch.setattr(app.app, "registered_commands", [])
+    monkeypatch.setattr(app.app, "registered_groups", [])
+    app.add_verbs(typed.split()[0])
+    found = app._run_verb()
+    captured = capsys.readouterr()
+    text = " ".join((captured.out + captured.err).replace("\u2502", " ").split())
+    assert (found, said in text) == (code, True), text
+    assert "Traceback" not in text
+    assert "a bug in cfetch" not in text
 
 
 def test_a_report_of_a_destination_on_a_terminal_of_ascii(tmp_path):
@@ -68,6 +156,15 @@ def test_a_destination_that_is_a_file(tmp_path):
         Directory(tmp_path / "f")
 
 
+def test_a_state_where_no_directory_can_be_made():
+    """The kernel says that there is no such directory, even to those who make it."""
+    with (
+        ExitStack() as stack,
+        pytest.raises(LocalFault, match="no directory can be made there; name another"),
+    ):
+        own_directory(stack, Path("/proc/nope"), "i")
+
+
 def test_another_platform_is_refused_in_one_line(capsys):
     """And a module that it lacks is named, as that is no bug."""
     assert app.refuse_platform("posix") is None
@@ -76,3 +173,19 @@ def test_another_platform_is_refused_in_one_line(capsys):
     assert capsys.readouterr().err == (
         "cfetch: this platform lacks Python's module resource; run it on Linux or macOS\n"
     )
+
+
+def test_a_command_inside_a_running_loop_is_refused_in_one_line(capsys, monkeypatch):
+    """As by ``%run -m cfetch`` in a notebook, whose signals and streams it would take."""
+    monkeypatch.setattr(sys, "argv", ["cfetch", "--version"])
+    monkeypatch.setattr(app, "guard", lambda: pytest.fail("the kernel's streams are left alone"))
+
+    async def run():
+        app.main()
+
+    with pytest.raises(SystemExit) as end:
+        asyncio.run(run())
+    said = capsys.readouterr().err
+    assert end.value.code == 2
+    assert said.startswith("cfetch: an event loop is running here, as in a notebook; write `!cfetch")
+    assert said.count("\n") == 1

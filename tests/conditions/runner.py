@@ -49,13 +49,13 @@ class Ran:
 
 
 @functools.cache
-def _verbs():
-    app._verbs()  # typer would make them anew, and twice, at each call of main()
+def add_verbs():
+    app.add_verbs()  # typer would make them anew, and twice, at each call of main()
 
 
 def call(*words):
     """The command line with ``words``, as ``cfetch`` would run it, in this thread."""
-    _verbs()
+    add_verbs()
     kept = io.BytesIO(), io.BytesIO()
     out, err = (io.TextIOWrapper(one, encoding="utf-8", write_through=True) for one in kept)
     argv, sys.argv = sys.argv, ["cfetch", *map(str, words)]

@@ -31,6 +31,7 @@ NUMERIC = {
     "min_rate": ((1, 1 << 40), (0, (1 << 40) + 1)),
     "deadline": ((1, 31 * 86_400), (0.999, 31 * 86_400 + 1)),
     "max_concurrency": ((1, 1024), (0, 1025)),
+    "keep_metrics": ((1, 1_000_000), (0, 1_000_001)),
     "max_attempts": ((1, 100), (0, 101)),
     "max_failures": ((0, 1_000_000_000), (-1, 1_000_000_001)),
     "retry_budget": ((0, 86_400), (-1, 86_401)),
@@ -91,6 +92,23 @@ def test_text_that_is_no_value_is_refused(key, text):
     """What a person may write by mistake is never read as some other value."""
     with pytest.raises(ValueError, match=r"must be|not a"):
         KINDS[key].parse(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("limit_rate", "50M", "limit_rate is '50M' but must be a number: 52428800"),
+        ("padding", "5s", "padding is '5s' but must be a number: 5.0"),
+        ("concurrency", "many", "concurrency is 'many' but must be a number"),
+        ("concurrency", True, "concurrency is True but must be a number"),
+        ("dry_run", "no", "dry_run is 'no' but must be True or False"),
+    ],
+)
+def test_words_of_the_command_line_are_no_values_of_the_library(key, value, said):
+    """The error has the number that was meant."""
+    with pytest.raises(ConfigError) as caught:
+        Settings(**{key: value})
+    assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("text", ["200%", "100.1%", "inf%"])

@@ -7,6 +7,7 @@ them for all later children. Each line of stdin is a JSON list of strace's optio
 command's words; each line of stdout the exit code.
 """
 
+import atexit
 import ctypes
 import json
 import os
@@ -41,11 +42,9 @@ def run(options: list[str] | None, words: list[str], said: str) -> int:
         os.read(release, 1)
         os.closerange(3, 64)
         sys.argv = ["cfetch", *words]
-        try:
-            main()
-        finally:
-            if options is None:
-                modules.write_text(" ".join(sys.modules))
+        if options is None:
+            atexit.register(lambda: modules.write_text(" ".join(sys.modules)))
+        main()
     os.close(release)
     tracer = None
     if options is not None:

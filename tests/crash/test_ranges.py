@@ -1,9 +1,11 @@
 """kill -9 while several streams write one part: at every call, and what the next run makes of it."""
 
-import os
+import json
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from typing import Any
@@ -11,66 +13,32 @@ from typing import Any
 import pytest
 
 from cfetch.bench.content import Synthetic
-from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.part import Part
 from cfetch.storage.resume import read_note, useful_parts
+from tests.crash.part_child import DATA
 from tests.crash.process import command, ended, started
-from tests.crash.scene import MIB, Job, Scene, serving
-from tests.engine.drive import entry_of, split, tree
+from tests.crash.scene import MIB, PROJECT, Job, Scene, serving
+from tests.engine.drive import entry_of, tree
 
-DATA = random.Random("killed").randbytes(200_000)
-CALLS = ("open", "write", "pwrite", "close", "rename", "unlink", "setxattr")
 KILLED = 137
 
 
-def bring_it(root):
-    """A whole file in three segments, one of them twice, with notes as it goes on."""
-    part_module.NOTE_EVERY_BYTES = 30_000
-    volume = Directory(root, "attempts/i/0")
-    part = Part(volume, entry_of(0, "a", DATA))
-    part.validator = '"v1"'
-    part.write(DATA[:20_000])
-    ranges = part.split_into_ranges(len(DATA))
-    own = part.segment
-    assert own is not None
-    out = [own, split(ranges, own, 130_000), split(ranges, own, 60_000)]
-    out.append(ranges.join(out[1].position, out[1].end))
-    for number in range(100):
-        for segment in out[: 4 if number > 1 else 3]:
-            part.write_at(segment, DATA[segment.position : min(segment.position + 9_000, segment.end)])
-    part.verify(len(DATA), None)
-    part.publish()
-    volume.close()
+@pytest.fixture
+def write_until_killed():
+    """Write the part, killed at a call; whether it came so far."""
+    command = [sys.executable, "-m", "tests.crash.part_child"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=PROJECT, text=True, bufsize=1, stdin=pipe, stdout=pipe) as child:
+        answers = child.stdout
+        assert answers is not None
 
+        def write(root, n):
+            print(json.dumps([str(root), n]), file=child.stdin)
+            return json.loads(answers.readline())
 
-def killed_at(root, n):
-    """Whether it came so far: killed as call number ``n // 2`` begins, or as it ends if ``n`` is odd."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    try:
-        left = n // 2
-
-        def watched(real):
-            def call(*args, **how):
-                nonlocal left
-                left -= 1
-                if left < 0 and n % 2 == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                done = real(*args, **how)
-                if left < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return done
-
-            return call
-
-        for name in CALLS:
-            setattr(os, name, watched(getattr(os, name)))
-        bring_it(root)
-    finally:
-        os._exit(0)
+        yield write
 
 
 async def go_on(root):
@@ -103,12 +71,12 @@ async def go_on(root):
     return found
 
 
-async def test_c92_killed_at_every_call_of_a_part_in_ranges(tmp_path):
+async def test_c92_killed_at_every_call_of_a_part_in_ranges(tmp_path, write_until_killed):
     """What the next run finds is right, and not less than the last note told."""
     found = []
     for n in range(10_000):
         root = tmp_path / str(n)
-        was_killed = killed_at(root, n)
+        was_killed = write_until_killed(root, n)
         found.append(await go_on(root))
         assert tree(root) == {"a": DATA}, n
         assert [path for path in (root / ".cfetch").rglob("*") if path.is_file()] == [], n

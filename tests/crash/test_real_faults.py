@@ -181,8 +181,15 @@ def test_c99_what_the_limit_permits_works(tmp_path, children, soft, hard, concur
     assert (scene.wrong(), scene.missing()) == ([], [])
 
 
+# numpy is loaded for a run that lasts a second: both runs load it, or the comparison would be of that
+WITH_NUMPY = "import cfetch.straggler.evidence; from cfetch.cli.app import main; main()"
+
+
 def test_c100_memory_does_not_grow_with_the_file(tmp_path, children):
-    """200 MiB beside 1 MiB: the most memory that was resident differs by less than a few buffers."""
+    """200 MiB beside 1 MiB: the most memory that was resident differs by less than a few buffers.
+
+    Four connections at most, as each may hold 512 KiB of the file's pieces.
+    """
     peaks_mib = []
     for size in (MIB, 200 * MIB):
         job = Job({"a": Synthetic("a", size)}, hashed=())
@@ -190,9 +197,12 @@ def test_c100_memory_does_not_grow_with_the_file(tmp_path, children):
         folder.mkdir()
         with serving(job.files) as origin:
             scene = Scene(folder, origin.url, children, durability="crash", job=job)
-            process = started(command(scene, "--quiet"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            python, _, _, *words = command(scene, "--quiet", "--concurrency", "4")
+            process = started(
+                [python, "-c", WITH_NUMPY, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0
         peaks_mib.append(usage.ru_maxrss / KIB)
-    assert peaks_mib[1] - peaks_mib[0] < 12
+    assert peaks_mib[1] - peaks_mib[0] < 8

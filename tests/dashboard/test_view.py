@@ -31,7 +31,7 @@ def test_entries_that_failed_are_not_waited_for():
     failed = record(0, 600, attempt(size=10), status="failed")
     shown = view(started(2, 1000), *finished(failed), progress(4.0, failed=1, done=1, bytes_done=400))
     assert shown.fraction == 1.0
-    assert shown.eta == (0.0, False)
+    assert shown.time_left == (0.0, False)
 
 
 def test_rate_is_that_of_the_last_seconds():
@@ -79,14 +79,14 @@ def test_eta_by_bytes():
     shown = view(
         started(9, 10_000), *(progress(float(t), bytes_done=1000 * t, waiting=3) for t in range(1, 6))
     )
-    assert shown.eta == (5.0, False)
+    assert shown.time_left == (5.0, False)
 
 
 def test_eta_with_unknown_sizes_is_rough():
     """It goes by files so far and says so; before the first file there is none."""
     unknown = started(10, 0, sizes_unknown=10)
-    assert view(unknown, progress(4.0, done=2, waiting=3, bytes_done=5)).eta == (16.0, True)
-    assert view(unknown, progress(4.0, waiting=3)).eta is None
+    assert view(unknown, progress(4.0, done=2, waiting=3, bytes_done=5)).time_left == (16.0, True)
+    assert view(unknown, progress(4.0, waiting=3)).time_left is None
 
 
 def test_at_the_tail_the_slowest_attempt_decides():
@@ -97,23 +97,26 @@ def test_at_the_tail_the_slowest_attempt_decides():
         progress(1.0, bytes_done=8000),
         progress(5.0, bytes_done=8200, active=[fast, slow]),
     )
-    assert shown.eta == (90.0, False)
+    assert shown.time_left == (90.0, False)
     shown.apply(progress(6.0, active=[fast, active(1, rate_bps=0.0)]))
-    assert shown.eta is None
+    assert shown.time_left is None
 
 
 def test_a_straggler_at_the_tail_is_expected_to_start_afresh():
     """Past or near its limit it is broken off soon: the rest of the limit and a normal run are left."""
     slow = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0)
     baseline = BaselineView(median_bps=500.0, finished=9, required=6)
-    assert view(started(9, 10_000), progress(5.0, active=[slow], baseline=baseline)).eta == (4.0, True)
-    last_try = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0, state="last try")
-    assert view(started(9, 10_000), progress(5.0, active=[last_try], baseline=baseline)).eta == (900.0, False)
+    assert view(started(9, 10_000), progress(5.0, active=[slow], baseline=baseline)).time_left == (4.0, True)
+    last_try = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0, is_spared=True)
+    assert view(started(9, 10_000), progress(5.0, active=[last_try], baseline=baseline)).time_left == (
+        900.0,
+        False,
+    )
 
 
 def test_nothing_is_known_at_first():
     """Before the first progress there is no rate, no time left, nothing done."""
-    assert (View().rate_bps, View().eta, View().fraction, View().settled_files) == (0.0, None, 0.0, 0)
+    assert (View().rate_bps, View().time_left, View().fraction, View().settled_files) == (0.0, None, 0.0, 0)
 
 
 def test_attempts_by_risk():

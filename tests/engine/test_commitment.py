@@ -43,7 +43,8 @@ class Scene:
         outside = Surroundings(
             "i", self.clock, jitter=lambda: 0.5, emit=self.note, counts=LiveCounts(), confirm=lambda: None
         )
-        ledger = Ledger(policy, outside, stall_timeout_s=60.0)
+        flights = new_flights(policy)
+        ledger = Ledger(policy, flights, outside, stall_timeout_s=60.0)
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = new_commitment(
             plan,
@@ -52,7 +53,7 @@ class Scene:
             ledger,
             self.switch,
             self.idle,
-            new_flights(policy),
+            flights,
             outside,
             concurrency=settings.concurrency,
             backwards=False,

@@ -127,6 +127,25 @@ async def test_bytes_of_an_entry_in_segments_count_once():
     assert not flights.is_shared(0)
 
 
+async def test_bytes_stay_in_the_count_until_the_entry_has_ended():
+    """Between two attempts, and while a whole file waits for its name, they are held by no attempt."""
+    flights, transfer, ranges = new_flights(), new_transfer(), HeldRanges(100, [(0, 30)])
+    transfer.part.position = 40
+    first, second = attempt(received=40), attempt(from_byte=40, received=9)
+    flights.start(first, transfer)
+    assert (flights.bytes_active(), flights.bytes_resting()) == (40, 0)
+    flights.end_unjudged(first, "HTTP 503", 1.0)
+    assert (flights.bytes_active(), flights.bytes_resting()) == (0, 40)
+    flights.start(second, transfer)
+    assert (flights.bytes_active(), flights.bytes_resting()) == (49, 0)
+    flights.end_unjudged(second, None, 2.0)
+    flights.settle(0)
+    assert (flights.bytes_active(), flights.bytes_resting()) == (0, 0)
+    flights.share(1, ranges)
+    flights.unshare(1)
+    assert flights.bytes_resting() == 30
+
+
 @pytest.mark.parametrize(("is_immune", "mitigations", "count"), [(True, 3, 1), (True, 0, 0), (False, 3, 0)])
 async def test_an_entry_that_is_left_alone_is_announced(is_immune, mitigations, count):
     """Its attempt is immune because others were cancelled, and not because it is the last try."""

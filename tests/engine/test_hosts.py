@@ -54,7 +54,7 @@ def test_a_host_nothing_is_known_of_has_all_places():
 def test_c41_a_throttled_host_gets_half_the_window_and_a_pause():
     """Half per round, never less than one; success brings one back per round."""
     hosts = hosts_of(16)
-    assert tell(hosts, BUSY, 1.0) == Pause("h", 0.25, "HTTP 503")
+    assert tell(hosts, BUSY, 1.0) == Pause("h", 0.25, "HTTP 503", is_certain=True)
     assert (places(hosts, 1.2), places(hosts, 1.25)) == (0, 8)
     for now_s in (10.0, 20.0, 30.0, 40.0):
         tell(hosts, BUSY, now_s)
@@ -100,7 +100,7 @@ def test_c42_a_503_for_one_file_leaves_a_host_that_serves_others_alone():
     assert tell(hosts, REFUSED, 4.0) is not None
     other = Throttled("HTTP 429", http_status=429, retry_after_s=60.0)
     tell(hosts, None, name="o")
-    assert tell(hosts, other, 4.0, name="o", file=7) == Pause("o", 60.0, "HTTP 429")
+    assert tell(hosts, other, 4.0, name="o", file=7) == Pause("o", 60.0, "HTTP 429", is_certain=True)
 
 
 def test_c42_503s_for_different_files_hold_the_host():
@@ -398,3 +398,25 @@ def test_a_host_whose_new_connections_hang_gets_fewer_and_proven_ones():
     assert places(hosts) == 7  # eight were served a moment ago: four of them wait for their next reply
     hosts.note_hanging("h", 60.0, served=4)
     assert places(hosts) == 6
+
+
+def test_a_pause_that_another_process_was_asked_for_is_kept_too():
+    """Half the places after it; what is told again, or a little later, cuts no more."""
+    hosts = hosts_of(16)
+    hosts.join_pause("h", 5.0, 1.0)
+    assert (places(hosts, 5.9), places(hosts, 6.0)) == (0, 8)
+    hosts = hosts_of(16)
+    hosts.join_pause("h", 5.0, 1.0)
+    hosts.join_pause("h", 4.5, 2.0)
+    hosts.join_pause("h", 9.0, 2.0)
+    assert (places(hosts, 10.9), places(hosts, 11.0)) == (0, 8)
+    hosts.join_pause("h", 5.0, 20.0)
+    assert places(hosts, 25.0) == 4
+
+
+def test_its_own_pause_told_by_others_changes_nothing():
+    """The hub repeats it a second later."""
+    hosts = hosts_of(16)
+    tell(hosts, REFUSED, 1.0)
+    hosts.join_pause("h", 60.0, 1.9)
+    assert (places(hosts, 60.9), places(hosts, 61.0)) == (0, 8)

@@ -216,4 +216,4 @@ async def test_what_will_take_too_long_is_shown_as_slow(now_s, state):
     clock.now_s = now_s
     monitor.report()
     (view,) = shown[-1].active
-    assert view.state == state
+    assert (view.state, view.is_spared) == (state, True)  # the time left must not hope for a restart

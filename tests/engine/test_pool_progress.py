@@ -8,6 +8,7 @@ import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, Transient
+from cfetch.events import Progress
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.resume import encode_note, note_for, part_name
@@ -27,6 +28,18 @@ def test_progress_renews_tries_and_budget(tmp_path):
     assert outcome.statuses == ["done"]
     assert outcome.tree == {"a": BODY}
     assert len(outcome.transport.opens) == 11
+
+
+def test_bytes_that_are_kept_for_a_retry_stay_in_the_count(tmp_path):
+    """A host may be away for a minute; nothing of the file is lost meanwhile."""
+    cut = Reply(body=BODY, cut=300_000, then="reset", rate_bps=500_000)
+    scripts = {"a": [cut, Reply(body=BODY, rate_bps=500_000)]}
+    outcome = drive(tmp_path, scripts, mitigation=False)
+    looks = [event for event in outcome.events if isinstance(event, Progress)]
+    sums = [look.bytes_done + look.bytes_active for look in looks]
+    assert any(not look.active and look.bytes_active for look in looks)
+    assert sums == sorted(sums)
+    assert sums[-1] == len(BODY)
 
 
 def test_without_progress_the_tries_are_counted(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from cfetch.events import UrlRefreshed
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.refresh import REREAD_S, CommandRefresher, Link, ManifestRefresher
 from tests.engine.drive import ListPlan, drive, entry_of
-from tests.engine.fake import Reply
+from tests.engine.fake import FakeTransport, Reply
 
 BODY = bytes(range(256)) * 100
 NOW = VirtualClock()._epoch
@@ -233,6 +234,69 @@ def test_an_older_reading_is_closed(tmp_path):
     outcome = drive(tmp_path, script, [entry], refresher=ManifestRefresher(again, VirtualClock()), **long)
     assert outcome.statuses == ["done"]
     assert (again.reads, again.closed) == (2, 1)
+
+
+class Signed(FakeTransport):
+    """Serves a link for ``life_s`` after it was signed: the first ones at the start, others when read."""
+
+    def __init__(self, entries, life_s):
+        super().__init__({entry.path: Reply() for entry in entries})
+        self.entries = entries
+        self.life_s = life_s
+        self.signed_s = [0.0]
+        self.refused = 0
+
+    async def reread(self):
+        await asyncio.sleep(0.1)
+        self.signed_s.append(asyncio.get_running_loop().time())
+        number = len(self.signed_s) - 1
+        return _Reread(Rereading([]), [self.sign(entry, number) for entry in self.entries])
+
+    def sign(self, entry, number):
+        return _resigned(entry, number)
+
+    async def open(self, url, headers, secrets, **how):
+        number = int(url.reveal().partition("?n=")[2] or 0)
+        is_over = asyncio.get_running_loop().time() - self.signed_s[number] > self.life_s
+        self.refused += is_over
+        path = url.reveal().partition("?")[0].rpartition("/")[2]
+        self.scripts[path] = [Reply(status=403) if is_over else Reply(body=BODY, latency_s=1.0)]
+        return await super().open(url, headers, secrets, **how)
+
+
+class SignedTo(Signed):
+    """The same, and each link states its end."""
+
+    def sign(self, entry, number):
+        expires_at = NOW + self.signed_s[number] + self.life_s
+        return entry_of(entry.id, entry.path, BODY, query=f"?n={number}", expires_at=expires_at)
+
+
+@pytest.mark.parametrize(("kind", "most_refused"), [(Signed, 20), (SignedTo, 0)])
+def test_no_file_is_lost_when_links_live_for_seconds(tmp_path, kind, most_refused):
+    """Links of 10 s, 100 s of work: one reading serves all for most of their life; few are tried too late."""
+    entries = [entry_of(i, f"f{i:03}", BODY) for i in range(400)]
+    transport = kind(entries, 10.0)
+    if kind is SignedTo:
+        entries = [transport.sign(entry, 0) for entry in entries]
+    refresher = ManifestRefresher(transport.reread, VirtualClock())
+    outcome = drive(tmp_path, {}, entries, refresher=refresher, transport=transport, concurrency=4)
+    assert set(outcome.statuses) == {"done"}
+    assert transport.refused <= most_refused
+    assert len(transport.signed_s) <= 20
+
+
+def test_a_few_refusals_do_not_make_all_links_doubtful(tmp_path):
+    """Two files that nobody may have cost their own readings; the others keep their links."""
+    entries = [entry_of(i, f"f{i:03}", BODY) for i in range(100)]
+    scripts: dict[str, Any] = {entry.path: Reply(body=BODY, latency_s=1.0) for entry in entries}
+    scripts["f050"] = scripts["f051"] = Reply(status=403)
+    again = Rereading(entries)
+    refresher = ManifestRefresher(again, VirtualClock())
+    outcome = drive(tmp_path, scripts, entries, refresher=refresher, concurrency=4)
+    assert outcome.statuses.count("done") == 98
+    assert sum("?n=" in asked.url for asked in outcome.transport.opens) == 6
+    assert again.reads <= 6
 
 
 def test_links_that_stay_refused_cost_one_reading_not_one_each(tmp_path):

@@ -18,11 +18,13 @@ import threading
 from contextlib import contextmanager, nullcontext
 
 from cfetch.app.follow import FollowOptions, follow
+from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
+from cfetch.feed.server.store import NewChange
 from tests.engine.drive import tree
 from tests.feed.http_world import HttpWorld
 
-__all__ = ["FollowWorld", "Served", "open_world"]
+__all__ = ["FollowWorld", "PollClock", "Served", "open_world"]
 
 
 class Served:
@@ -61,6 +63,10 @@ class Served:
                 where.write_text(text)
         return self.do(self.world.scan())
 
+    def publish_row(self, path, row):
+        """Publish a row of a manifest as a publisher of links does."""
+        self.world.store.publish([NewChange(path, more=row)], at_s=0)
+
     def split(self):
         """Every live range."""
         for one in self.world.store.list_ranges()[1]:
@@ -75,6 +81,25 @@ class Served:
         return {name: data for name, data in tree(self.root).items() if not name.startswith(".cfetch-feed")}
 
 
+class PollClock(SystemClock):
+    """A clock on which all sleeps end at once. ``polled`` gets the number of each pause of ``poll_s``."""
+
+    poll_s = 400.0
+
+    def __init__(self, polled):
+        self._polled, self._polls, self._slept_s = polled, 0, 0.0
+
+    def monotonic(self):
+        return super().monotonic() + self._slept_s
+
+    async def sleep(self, seconds):
+        self._slept_s += seconds
+        if seconds == self.poll_s:
+            self._polls += 1
+            self._polled(self._polls)
+        await asyncio.sleep(0)
+
+
 class FollowWorld:
     """The follower: its destination, what its plans told, and its lines."""
 
@@ -82,7 +107,7 @@ class FollowWorld:
         self.served, self.to = served, to
         self.events, self.lines = [], []
 
-    def follow(self, *, settings=None, **options):
+    def follow(self, *, settings=None, clock=None, **options):
         self.events.clear()
         self.lines.clear()
         found = follow(
@@ -92,6 +117,7 @@ class FollowWorld:
             env={},
             dashboard=lambda: nullcontext(self.events.append),
             emit_line=self.lines.append,
+            clock=clock,
         )
         if found.error is not None:
             raise found.error

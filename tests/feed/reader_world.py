@@ -43,21 +43,23 @@ async def open_reader(feed, *, cache=None, keys=ALL_KEYS, limit=1000, tokens=Non
     )
 
 
-async def read_on(reader, found):
+async def read_on(reader, found, *, together=False):
     """A step's changes as (range, change); a reply that was lost is asked for again."""
     try:
-        step = await reader.step()
+        steps = await reader.steps() if together else [await reader.step()]
     except Transient:
         return
-    found += [(step.range, change) for change in step.changes]
+    for step in steps:
+        if not isinstance(step, Transient):
+            found += [(step.range, change) for change in step.changes]
 
 
-async def drain(reader):
+async def drain(reader, *, together=False):
     """All that there is, as (range, change)."""
     found: list[tuple[str, Change]] = []
     reader._idle = 0  # what was at its end an hour ago may have more by now
     for _ in range(MAX_STEPS):
-        await read_on(reader, found)
+        await read_on(reader, found, together=together)
         if reader.is_at_end:
             return found
     raise AssertionError("the reader comes to no end")

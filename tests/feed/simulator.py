@@ -145,6 +145,8 @@ class SimulatedFeed:
 class SimulatedSource:
     """What one process has of the feed. ``reads`` are (via, position, keys, answer)."""
 
+    reads_at_once = 3
+
     def __init__(self, feed: SimulatedFeed, clock: Clock | None, delay_s: float) -> None:
         self._feed = feed
         self._clock = clock

@@ -185,8 +185,12 @@ def _follow(folder: Path, url: str, *more: str) -> list[str]:
         "--versions",
         "all",
         "--delete",
+        "--max-delete",
+        "100%",
         "--durability",
         "crash",
+        "--allow-host",
+        "*",
     ]
     return [*words, "--json", "--quiet", *more]
 
@@ -254,7 +258,7 @@ def _judge(folder: Path, stream: _Stream, report: Report) -> None:
         if set(applied) != set(versions):
             report.wrong.append(f"{key}: not applied: {sorted(set(versions) - set(applied))}")
     left = {path.name for path in (folder / "to/.cfetch/feeds").glob("*/*")}
-    if left - {"checkpoint.json", "lock", "tombstones.jsonl"}:
+    if left - {"checkpoint.json", "lock", "status.json", "tombstones.jsonl"}:
         report.wrong.append(f"left in the journal: {left}")
     said = (folder / "said").read_text()
     if "Traceback" in said or "a bug in cfetch" in said:

@@ -1,10 +1,12 @@
 """What a lineage takes for true, and what it refuses."""
 
+import random
+
 import pytest
 
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed
 from cfetch.feed.lineage import check_ranges, grow_lineage, list_closed_ids
-from cfetch.feed.ranges import ALL_KEYS, Position, Range, Span
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
 from cfetch.feed.route import make_first_tokens, settle_token
 from cfetch.feed.source import FeedId, Ranges
 from tests.feed.reader_world import lineage_of, token_at
@@ -181,3 +183,26 @@ def test_a_range_that_was_read_beyond_its_end_is_a_fork():
         settle_token(lineage, token_at("1", 7601, between(0, 0x80)))
     with pytest.raises(HostileFeed, match="not its child"):
         settle_token(lineage, token_at("1", 6000, ALL_KEYS))
+
+
+def test_the_indexes_say_what_a_look_at_all_ranges_says():
+    """For any keys and any range, after splits and merges."""
+    feed, dice = SimulatedFeed(), random.Random(5)
+    for _ in range(30):
+        names = feed.live
+        number = dice.randrange(len(names))
+        if dice.random() < 0.3 and number:
+            feed.merge(*names[number - 1 : number + 1])
+        else:
+            feed.split(names[number])
+    lineage = lineage_of(feed)
+    live = lineage.live
+    for name in feed.nodes:
+        heirs = tuple(leaf for leaf in live if name == leaf.id or name in leaf.ancestors)
+        assert lineage.heirs(name) == heirs
+        assert lineage.leaf(name) == next((leaf for leaf in live if leaf.id == name), None)
+        assert lineage.first_lsn(name) == feed.nodes[name].first
+    for _ in range(100):
+        low, high = sorted(dice.randrange(ALL_KEYS.high + 1) for _ in range(2))
+        keys = KeyRange(low, max(high, low + 1))
+        assert lineage.leaves(keys) == tuple(leaf for leaf in live if leaf.keys.intersect(keys))

@@ -1,13 +1,15 @@
 """Turns, ends, and pages that are not what was asked for."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import CheckpointExpired, HostileFeed, Transient
 from cfetch.feed.cache import RouteCache
-from cfetch.feed.ranges import ALL_KEYS
+from cfetch.feed.ranges import ALL_KEYS, Range
+from cfetch.feed.reader import Reader
 from cfetch.feed.source import Change, Gone, NotModified, Page, Why
 from cfetch.manifest.entry import safe_path
 from tests.feed.reader_world import check_order, drain, expected, lineage_of, open_reader, token_at
@@ -326,3 +328,97 @@ def test_splits_that_come_earlier_change_nothing_for_a_key():
         assert len(told[0]) == 15
 
     run_virtual(scenario())
+
+
+def test_ranges_are_read_at_the_same_time():
+    """64 ranges, 50 ms away: as many round trips as there are groups that the source allows."""
+
+    async def read():
+        feed = SimulatedFeed()
+        for _ in range(6):
+            for name in feed.live:
+                feed.split(name)
+        clock = VirtualClock()
+        source = feed.source(clock, 0.05)
+        source.reads_at_once = 16
+        reader = await Reader.open(source, RouteCache(clock), clock)
+        await drain(reader, together=True)
+        for name in feed.live:
+            feed.fill(name, 5)
+        source.reads.clear()
+        began_s = clock.monotonic()
+        found = await drain(reader, together=True)
+        assert len(found) == len(feed.written)
+        return clock.monotonic() - began_s, len(source.reads)
+
+    seconds, reads = run_virtual(read())
+    assert reads == 2 * 64  # a page of each, and a round without news
+    assert seconds == pytest.approx(2 * 4 * 0.05)
+
+
+def test_a_round_without_news_looks_at_no_list_of_ranges():
+    """With thousands of ranges, a look at all of them for each would take minutes."""
+
+    class Watched(tuple[Range, ...]):
+        looks = 0
+
+        def __iter__(self):
+            Watched.looks += 1
+            return super().__iter__()
+
+    async def read():
+        feed = SimulatedFeed()
+        for _ in range(3):
+            for name in feed.live:
+                feed.split(name)
+        reader = await open_reader(feed)
+        await drain(reader, together=True)
+        for together in (False, True):
+            lineage = replace(reader._lineage, live=Watched(reader._lineage.live))
+            reader._lineage = reader._cache._lineages[lineage.feed] = lineage
+            await drain(reader, together=together)  # the indexes are made
+            Watched.looks = 0
+            await drain(reader, together=together)
+            assert Watched.looks == 0
+
+    run_virtual(read())
+
+
+def test_pages_with_many_changes_are_not_all_in_memory():
+    """No further request is sent once a limit of changes has come."""
+
+    async def read():
+        feed = SimulatedFeed()
+        for name in list(feed.live):
+            feed.split(name)
+        for name in list(feed.live):
+            feed.split(name)
+        reader = await open_reader(feed, limit=10)
+        await drain(reader, together=True)
+        for name in feed.live:
+            feed.fill(name, 9)
+        reader._source.reads_at_once = 2
+        reader._source.reads.clear()
+        return len(await reader.steps()), len(reader._source.reads)
+
+    assert run_virtual(read()) == (2, 2)
+
+
+def test_a_failing_range_takes_the_place_of_its_step():
+    """The others are read; a fault of the feed itself is raised once nothing else is there to be done."""
+
+    async def read():
+        feed = SimulatedFeed()
+        low, high = feed.split("0")
+        reader = await open_reader(feed)
+        await drain(reader, together=True)
+        feed.fill(low, 3)
+        feed.fill(high, 3)
+        feed.down = {high}
+        first = await reader.steps()
+        feed.down = set()
+        return [type(step).__name__ for step in first], await drain(reader, together=True)
+
+    kinds, later = run_virtual(read())
+    assert sorted(kinds) == ["Step", "Transient"]
+    assert {name for name, _ in later} == {"2"}

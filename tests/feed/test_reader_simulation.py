@@ -27,6 +27,7 @@ BOUND = 2  # lineages that the cache keeps
 READERS = {  # (its keys, whether it has the cache)
     "whole": (ALL_KEYS, True),
     "without cache": (ALL_KEYS, False),
+    "together": (ALL_KEYS, True),  # reads several ranges at the same time
     "low": (between(0, 0x60), True),
     "high": (between(0x60, 0xFF), True),
 }
@@ -49,7 +50,7 @@ class Following(RuleBasedStateMachine):
     def begin(self):
         """The same schedule with the cache and without."""
         self.readers, self.found, self.saved = {}, {}, {}
-        for name in ("whole", "without cache"):
+        for name in ("whole", "without cache", "together"):
             self.open_anew(name)
 
     def teardown(self):
@@ -80,7 +81,7 @@ class Following(RuleBasedStateMachine):
 
     async def drain_all(self):
         for name, reader in list(self.readers.items()):
-            self.found[name] += await drain(reader)
+            self.found[name] += await drain(reader, together=name == "together")
             check_order(self.found[name], expected(self.feed, READERS[name][0]))
 
     @rule(count=st.integers(1, 8), seed=st.integers(0, 1 << 30))
@@ -130,7 +131,7 @@ class Following(RuleBasedStateMachine):
 
     def step(self, name, reader):
         before = reader.checkpoint().tokens
-        run_virtual(read_on(reader, self.found[name]))
+        run_virtual(read_on(reader, self.found[name], together=name == "together"))
         for old in before:
             for new in reader.checkpoint().tokens:
                 if old.keys.intersect(new.keys):  # J9

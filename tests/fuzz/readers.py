@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 
 from cfetch.config import document as yaml_document
 from cfetch.config.straggler import StragglerConfig
-from cfetch.errors import CfetchError
+from cfetch.errors import CfetchError, NewerRecord
 from cfetch.feed.backends import http, serial
 from cfetch.feed.backends.segment_index import INDEX_NAME, parse_index
 from cfetch.feed.backends.segments import SegmentSource
@@ -40,7 +40,7 @@ from cfetch.hub.receipts import Receipt, ReceiptReader, read_receipt
 from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import BAD_INPUT
 from cfetch.manifest import freeze, read_entries
-from cfetch.manifest.compressed import _import_zstd
+from cfetch.manifest.compressed import import_zstd
 from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
@@ -257,7 +257,7 @@ def _gzip(data: bytes) -> bytes:
 
 
 def _zstd(data: bytes) -> bytes:
-    compressed: bytes = _import_zstd().compress(data)
+    compressed: bytes = import_zstd().compress(data)
     return compressed
 
 
@@ -408,7 +408,10 @@ def _judge_record(data: bytes) -> bool:
     store = Store(_OneFile(data), "t")  # type: ignore[arg-type]
     values = []
     for action, read in ((Action.DOWNLOAD, store.read_plan), (Action.ROLLBACK, store.read_rollback)):
-        value = read(TimelineEntry("20260101000000000", action, State.COMPLETED))
+        try:
+            value = read(TimelineEntry("20260101000000000", action, State.COMPLETED))
+        except NewerRecord:
+            continue
         values.append(value)
         if value is not None:
             again = Store(_OneFile(msgspec.json.encode(value)), "t")  # type: ignore[arg-type]

@@ -3,9 +3,11 @@
 import json
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from cfetch.bench.faults import Fault
@@ -16,7 +18,7 @@ from cfetch.hub import client as hub_client
 from cfetch.hub import registry as hub_registry
 from cfetch.hub.messages import HubAddress
 from cfetch.hub.registry import TaskRegistry
-from cfetch.hub.server import open_hub
+from cfetch.hub.server import HubPlace, open_hub
 from cfetch.secret import SecretText
 from cfetch.shares.task import TaskCopy, bring_share
 from cfetch.straggler.merged import Sample
@@ -30,7 +32,8 @@ PER_HOST = 4
 
 @contextmanager
 def hub_of(settings):
-    with open_hub(TaskRegistry(settings.straggler, settings.per_host), "127.0.0.1", SystemClock()) as hub:
+    registry = TaskRegistry(settings.straggler, settings.per_host, settings.rates)
+    with open_hub(registry, HubPlace("127.0.0.1"), SystemClock()) as hub:
         yield hub
 
 
@@ -75,6 +78,34 @@ def test_a_task_uses_what_the_other_does_not(tmp_path):
         spec = spec_of(tmp_path, settings, hub.address)
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST
+
+
+def test_a_task_uses_the_rate_that_no_other_uses(tmp_path):
+    """Its fixed part would take five minutes."""
+    files = files_of(1, 300_000)
+    rates: dict[str, Any] = {"limit_rate": 1_000_000, "limit_rate_per_host": 500_000}
+    settings = Settings(to=(str(tmp_path / "to"),), **rates)
+    with served(files) as origin, hub_of(settings) as hub:
+        spec = msgspec.structs.replace(spec_of(tmp_path, settings, hub.address), at_a_time=1000)
+        share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files), 1000)
+        bring_share(spec, share, TaskCopy(0, 1, 0, "a"))
+    (record,) = [record for one in read_receipts(tmp_path) for record in one.records]
+    assert record.end_s - record.start_s < 100.0
+
+
+def test_a_429_of_another_task_is_kept(tmp_path):
+    """Nothing is asked before the other's pause is over."""
+    files = files_of(8)
+    settings = Settings(to=(str(tmp_path / "to"),), per_host=2)
+    with served(files) as origin, hub_of(settings) as hub, FakeTask(hub.address) as other:
+        host = origin.url.split("/")[2]
+        began_s = time.monotonic()
+        other.meet().ask(beat(9, pauses={host: 1.5}))
+        spec = spec_of(tmp_path, settings, hub.address)
+        share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files), 2)
+        bring_share(spec, share, TaskCopy(0, 1, 0, "a"))
+        assert time.monotonic() - began_s >= 1.5
+    assert tree(tmp_path / "to") == whole(files)
 
 
 @pytest.mark.parametrize("trouble", ["refuses", "is silent", "is somebody else", "is not there"])

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from cfetch.config.straggler import StragglerConfig
+from cfetch.config.wire import RateLimits
 from cfetch.events import BaselineView
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import (
@@ -136,3 +137,42 @@ def test_the_longest_messages_fit():
     assert len(msgspec.msgpack.encode(told)) <= MOST_BEAT_BYTES
     orders = Orders(leases=dict.fromkeys(demands, 1 << 20), median_bps=1e9)
     assert len(msgspec.msgpack.encode(orders)) <= MOST_ORDERS_BYTES
+
+
+def test_a_rate_is_divided_among_the_tasks_that_can_use_it():
+    """All of it for the only one; never more than all, also while parts move from task to task."""
+    hub = TaskRegistry(StragglerConfig(), None, RateLimits(total_bps=100, per_host_bps=40))
+    most = 1 << 50
+    alone = hub.answer(beat(1, rates={"": Demand(0, 0, most), "h": Demand(0, 0, most)}), 0.0).rates
+    assert alone == {"": 100, "h": 40}
+    second = hub.answer(beat(2, rates={"": Demand(0, 0, most)}), 1.0).rates
+    assert second == {"": 0}  # the first may still use all
+    first = hub.answer(beat(1, rates={"": Demand(0, 100, most)}), 2.0).rates
+    assert first == {"": 50}
+    assert hub.answer(beat(2, rates={"": Demand(0, 0, most)}), 3.0).rates == {"": 0}
+    assert hub.answer(beat(1, rates={"": Demand(0, 50, 10)}), 4.0).rates == {"": 10}
+    assert hub.answer(beat(2, rates={"": Demand(0, 0, most)}), 5.0).rates == {"": 50}
+    assert hub.answer(beat(1, rates={"": Demand(0, 10, 10)}), 6.0).rates == {"": 10}
+    assert hub.answer(beat(2, rates={"": Demand(0, 50, most)}), 7.0).rates == {"": 90}
+    hub.forget(2)
+    assert hub.answer(beat(1, rates={"": Demand(0, 10, most)}), 8.0).rates == {"": 100}
+
+
+def test_a_pause_of_one_task_is_known_to_all_while_it_lasts():
+    """With the seconds that are left of it; of two, the longer counts."""
+    hub = registry_of()
+    hub.answer(beat(1, pauses={"h": 5.0}), 0.0)
+    assert hub.answer(beat(2), 2.0).pauses == {"h": 3.0}
+    hub.answer(beat(3, pauses={"h": 1.0, "other": 9.0}), 3.0)
+    assert hub.answer(beat(2), 4.0).pauses == {"h": 1.0, "other": 8.0}
+    assert hub.answer(beat(1), 5.0).pauses == {"other": 7.0}
+
+
+def test_an_executor_that_is_gone_is_compared_with_no_other():
+    """What it brought in better times does not make its successor slow."""
+    hub = registry_of()
+    hub.answer(beat(1, executor="a", **samples(10, 20)), 0.0)
+    hub.answer(beat(1, executor="a", over=True), 1.0)
+    later_s = 2 * SILENT_S
+    hub.answer(beat(2, executor="b", **samples(1, 20)), later_s)
+    assert not hub.answer(beat(2, executor="b"), later_s + COMPARED_S).slow

@@ -13,13 +13,13 @@ from cfetch.hub.framing import TASK
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import KEY_BYTES, MOST_BEAT_BYTES, NONCE_BYTES, PROOF_BYTES, make_proof
 from cfetch.hub.registry import TaskRegistry
-from cfetch.hub.server import open_hub
+from cfetch.hub.server import HubPlace, open_hub
 from tests.hub.beats import FakeTask, beat, samples
 
 
 @contextmanager
 def running(per_host=None):
-    with open_hub(TaskRegistry(StragglerConfig(), per_host), "127.0.0.1", SystemClock()) as hub:
+    with open_hub(TaskRegistry(StragglerConfig(), per_host), HubPlace("127.0.0.1"), SystemClock()) as hub:
         yield hub
 
 
@@ -168,7 +168,10 @@ def test_a_hub_that_ends_closes_its_connections():
 
 def test_an_address_of_somebody_else_is_told_before_anything_starts():
     """The caller goes on without."""
-    with pytest.raises(OSError), open_hub(TaskRegistry(StragglerConfig(), None), "192.0.2.1", SystemClock()):
+    with (
+        pytest.raises(OSError),
+        open_hub(TaskRegistry(StragglerConfig(), None), HubPlace("192.0.2.1"), SystemClock()),
+    ):
         pass
 
 
@@ -176,3 +179,11 @@ def test_the_key_is_not_shown():
     """In a log or in a traceback."""
     with running() as hub:
         assert hub.address.key.reveal() not in f"{hub.address!r}"
+
+
+def test_the_hub_takes_the_port_that_it_is_given_and_no_other():
+    """For networks that let executors reach named ports only."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = HubPlace("127.0.0.1", port=taken.getsockname()[1])
+        with pytest.raises(OSError), open_hub(TaskRegistry(StragglerConfig(), None), place, SystemClock()):
+            pass

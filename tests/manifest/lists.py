@@ -21,6 +21,7 @@ from cfetch.manifest.source import Source
 
 SHA = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 MD5 = "098f6bcd4621d373cade4e832627b4f6"
+MD5_BASE64 = "CY9rzUYh03PK3k6DJie09g=="  # the same
 H = "https://h.example/"
 BASE = "https://h.example/d/"
 
@@ -127,6 +128,18 @@ TABLES = [
     ),
     Sample("TSV: URL<tab>caption, named", "wit.tsv", _text("url\tcaption", f"{URLS[0]}\ta"), ("a.jpg",)),
     Sample("JSON array of objects", "m.json", _json([{"url": url, "caption": "c"} for url in URLS]), AB),
+    Sample(
+        "JSON Lines whose columns are named as in a bucket's listing",
+        "m.jsonl",
+        _text(json.dumps({"url": URLS[0], "key": "other", "type": "image", "last_modified": "2024"})),
+        ("a.jpg",),
+    ),
+    Sample(
+        "JSON array whose columns are named as in a bucket's listing",
+        "m.json",
+        _json([{"url": URLS[0], "Key": "other", "LastModified": "2024"}]),
+        ("a.jpg",),
+    ),
     Sample("JSON array of URLs", "m.json", _json(URLS), AB),
     Sample(
         "JSON Lines with other keys",
@@ -429,6 +442,182 @@ TOOLS = [
         _text("# data", f"c137.csv {SHA}", f"cronen.csv md5:{MD5} {H}cronen.csv"),
         ("c137.csv", "cronen.csv"),
         flags=f"--base-url {BASE}",
+    ),
+    Sample(
+        "aws s3api list-objects-v2",
+        "ls.json",
+        _json(
+            {
+                "Contents": [
+                    {"Key": "data/a b.bin", "LastModified": "2024-01-02T03:04:05+00:00", "Size": 5},
+                    {"Key": "data/", "LastModified": "2024-01-02T03:04:05+00:00", "Size": 0},
+                ],
+                "RequestCharged": None,
+                "Prefix": "",
+            }
+        ),
+        ("data/a b.bin",),
+        flags="--base-url s3://bucket/",
+    ),
+    Sample(
+        "gcloud storage ls --json",
+        "ls.json",
+        _json(
+            [
+                {
+                    "url": "gs://bucket/data/a.bin#17",
+                    "type": "cloud_object",
+                    "metadata": {
+                        "name": "data/a.bin",
+                        "size": "5",
+                        "md5Hash": MD5_BASE64,
+                        "generation": "17",
+                    },
+                },
+                {"url": "gs://bucket/x/", "type": "prefix"},
+            ]
+        ),
+        ("data/a.bin",),
+    ),
+    Sample(
+        "gcloud storage objects list --format=json",
+        "ls.json",
+        _json([{"name": "a.bin", "size": 5, "md5_hash": MD5_BASE64, "storage_url": "gs://bucket/a.bin#17"}]),
+        ("a.bin",),
+    ),
+    Sample(
+        "gsutil ls -l, gcloud storage ls -l",
+        "ls.txt",
+        _text(
+            "      1234  2024-01-02T03:04:05Z  gs://bucket/data/a b.bin",
+            "TOTAL: 1 objects, 1234 bytes (1.21 KiB)",
+        ),
+        ("data/a b.bin",),
+    ),
+    Sample(
+        "gsutil ls -r",
+        "ls.txt",
+        _text("gs://bucket/data/:", "gs://bucket/data/a.bin", "", "gs://bucket/x/:", "gs://bucket/x/b.bin"),
+        ("data/a.bin", "x/b.bin"),
+    ),
+    Sample(
+        "az storage blob list",
+        "ls.json",
+        _json(
+            [
+                {
+                    "container": "c",
+                    "name": name,
+                    "snapshot": snapshot,
+                    "properties": {"contentLength": 5, "contentSettings": {"contentMd5": MD5_BASE64}},
+                }
+                for name, snapshot in (("x/a.bin", None), ("x/old.bin", "2024-01-02T03:04:05.0000000Z"))
+            ]
+        ),
+        ("x/a.bin",),
+    ),
+    Sample(
+        "s5cmd ls",
+        "ls.txt",
+        _text(
+            "                                  DIR  x/",
+            "2024/01/02 03:04:05              1234  data/a b.bin",
+            "2024/01/02 03:04:05 STANDARD 098f6bcd4621d373cade4e832627b4f6               1234  b.bin",
+        ),
+        ("data/a b.bin", "b.bin"),
+        flags="--base-url s3://bucket/",
+    ),
+    Sample(
+        "s5cmd ls --humanize",
+        "ls.txt",
+        _text("2024/01/02 03:04:05              1.2K  data/a.bin"),
+        refusal="its size is rounded",
+    ),
+    Sample(
+        "s5cmd --json ls",
+        "ls.json",
+        _text(
+            '{"key":"s3://bucket/a.bin","etag":"1","last_modified":"2024-01-02T03:04:05Z","type":"file","size":5}',
+            '{"key":"s3://bucket/x/","type":"directory"}',
+        ),
+        ("a.bin",),
+    ),
+    Sample(
+        "mc ls --json",
+        "ls.json",
+        _text(
+            '{"status":"success","type":"file","lastModified":"2024-01-02T03:04:05Z","size":5,'
+            '"key":"a b.bin","etag":"1","url":"https://minio.example/bucket/"}'
+        ),
+        ("a b.bin",),
+    ),
+    Sample(
+        "rclone lsl",
+        "ls.txt",
+        _text("     1234 2024-01-02 03:04:05.000000000 data/a b.bin"),
+        ("data/a b.bin",),
+        flags=f"--base-url {BASE}",
+    ),
+    Sample(
+        "rclone ls",
+        "ls.txt",
+        _text("     1234 data/a b.bin", "       -1 c.bin"),
+        ("data/a b.bin", "c.bin"),
+        flags=f"--base-url {BASE}",
+    ),
+    Sample(
+        "S3 inventory without times or sizes",
+        "inv.csv",
+        _text('"bucket","data/a+b.bin"', '"bucket","c.bin"'),
+        ("data/a b.bin", "c.bin"),
+    ),
+    Sample(
+        "manifest.json of an S3 inventory",
+        "manifest.json",
+        _json({"sourceBucket": "b", "fileSchema": "Bucket, Key, Size", "files": [{"key": "x.csv.gz"}]}),
+        refusal="give the files under its key files",
+    ),
+    Sample(
+        "git lfs ls-files --json",
+        "lfs.json",
+        _json({"files": [{"name": "x/a.bin", "size": 5, "oid_type": "sha256", "oid": SHA}]}),
+        ("x/a.bin",),
+        flags="--base-url https://media.githubusercontent.com/media/o/n/main/",
+    ),
+    Sample(
+        "git annex whereis --json",
+        "whereis.json",
+        _text(
+            json.dumps(
+                {
+                    "file": "x/a.jpg",
+                    "key": f"MD5E-s5--{MD5}.jpg",
+                    "whereis": [{"here": False, "urls": [URLS[0], "https://m.example/a.jpg"]}],
+                    "untrusted": [],
+                }
+            ),
+            json.dumps({"file": "b", "key": f"SHA256E-s5--{SHA}", "whereis": [{"here": True, "urls": []}]}),
+        ),
+        ("x/a.jpg",),
+    ),
+    Sample(
+        "pooch registry with a hash that cfetch does not know",
+        "registry.txt",
+        _text("a.csv xxh64:0123456789abcdef"),
+        refusal="cannot verify (xxh64)",
+        flags=f"--base-url {BASE}",
+    ),
+    Sample(
+        "curl --config with a pattern",
+        "all.conf",
+        _text(f'url = "{H}a[1-3].jpg"'),
+        refusal="write each of them out",
+    ),
+    Sample(
+        "the same with globoff",
+        "all.conf",
+        _text("globoff", f'url = "{H}a[1-3].jpg"'),
+        ("a[1-3].jpg",),
     ),
 ]
 ARCHIVES = [
@@ -747,8 +936,240 @@ ARCHIVES = [
         ("a b.bin",),
         own_url=BASE,
     ),
+    Sample(
+        "InvenioRDM record",
+        "record.json",
+        _json(
+            {
+                "id": "x",
+                "parent": {},
+                "pids": {},
+                "links": {"self": H + "api/records/x"},
+                "files": {
+                    "enabled": True,
+                    "entries": {"a b.zip": {"key": "a b.zip", "checksum": f"md5:{MD5}", "size": 5}},
+                },
+            }
+        ),
+        ("a b.zip",),
+    ),
+    Sample(
+        "Zenodo record: a # in a name",
+        "record.json",
+        _json(
+            {
+                "conceptrecid": "1",
+                "files": [{"key": "a#1 b?.zip", "links": {"self": H + "records/2/files/a#1 b?.zip/content"}}],
+            }
+        ),
+        ("a#1 b?.zip",),
+    ),
+    Sample(
+        "files of a Zenodo deposit",
+        "files.json",
+        _json(
+            [{"checksum": MD5, "filename": "a.zip", "filesize": 5, "id": "f", "links": {"download": H + "f"}}]
+        ),
+        ("a.zip",),
+    ),
+    Sample(
+        "answer of a search at Zenodo",
+        "records",
+        _json({"hits": {"hits": [], "total": 1}, "links": {"self": H}}),
+        refusal="give one of the records",
+    ),
+    Sample(
+        "list of figshare articles",
+        "articles",
+        _json([{"id": 1, "doi": "10.1/x", "url": H + "1", "url_public_api": H + "1"}]),
+        refusal="give one of them",
+    ),
+    Sample(
+        "Dataverse dataset with restricted files",
+        "dataset.json",
+        _json(
+            {
+                "status": "OK",
+                "data": {
+                    "files": [{"label": "a", "restricted": True, "dataFile": {"id": 7, "filename": "a"}}]
+                },
+            }
+        ),
+        ("a",),
+        own_url="https://dataverse.example/api/datasets/1/versions/1.0",
+    ),
+    Sample(
+        "assets of a GitHub release",
+        "assets",
+        _json(
+            [
+                {
+                    "url": "https://api.github.com/repos/o/n/releases/assets/1",
+                    "name": "a.tgz",
+                    "content_type": "application/gzip",
+                    "state": state,
+                    "size": 5,
+                    "digest": None,
+                    "browser_download_url": "https://github.com/o/n/releases/download/v1/a.tgz",
+                }
+                for state in ("uploaded", "starter")
+            ]
+        ),
+        ("a.tgz",),
+    ),
+    Sample(
+        "GitLab release",
+        "v1",
+        _json(
+            {"tag_name": "v1", "assets": {"links": [{"name": "x/a", "url": H, "direct_asset_url": H + "a"}]}}
+        ),
+        ("x/a",),
+    ),
+    Sample(
+        "PEP 503 index of a package (HTML)",
+        "n",
+        _text(
+            "<!DOCTYPE html><html><head><title>Links for n</title></head><body>",
+            f'<a href="../../f/n-1.tar.gz#sha256={SHA}" data-requires-python="&gt;=3">n-1.tar.gz</a>',
+            "</body></html>",
+        ),
+        ("n-1.tar.gz",),
+        own_url="https://index.example/simple/n/",
+    ),
+    Sample(
+        "PyPI's JSON of a project",
+        "json",
+        _json(
+            {
+                "info": {"name": "n"},
+                "last_serial": 1,
+                "urls": [
+                    {"filename": "n-1.tar.gz", "url": H + "n-1.tar.gz", "digests": {"sha256": SHA}, "size": 5}
+                ],
+            }
+        ),
+        ("n-1.tar.gz",),
+    ),
+    Sample(
+        "STAC item: one name at several resolutions, and a directory",
+        "item.json",
+        _json(
+            {
+                "type": "Feature",
+                "stac_version": "1.0.0",
+                "id": "S2A",
+                "assets": {
+                    "B02": {"href": H + "R10m/B02.jp2", "checksum:multihash": "1220" + SHA},
+                    "B02_20m": {"href": H + "R20m/B02.jp2"},
+                    "zarr": {"href": "s3://bucket/S2A.zarr/"},
+                },
+            }
+        ),
+        ("S2A/B02/B02.jp2", "S2A/B02_20m/B02.jp2"),
+    ),
+    Sample(
+        "STAC item without assets",
+        "item.json",
+        _json({"type": "Feature", "stac_version": "1.0.0", "id": "x", "assets": {}}),
+        refusal="has no assets",
+    ),
+    Sample(
+        "Croissant of Dataverse or Kaggle: the name is not in the URL",
+        "croissant.json",
+        _json(
+            {
+                "@context": {},
+                "distribution": [
+                    {
+                        "@type": ["cr:FileObject"],
+                        "name": "a.csv",
+                        "contentUrl": H + "api/access/datafile/12?format=original",
+                    }
+                ],
+            }
+        ),
+        ("a.csv",),
+    ),
+    Sample(
+        "schema.org data set",
+        "dataset.json",
+        _json({"@context": H, "distribution": {"@type": "DataDownload", "contentUrl": URLS[0]}}),
+        ("a.jpg",),
+    ),
+    Sample(
+        "RO-Crate with files elsewhere",
+        "ro-crate-metadata.json",
+        _json(
+            {
+                "@context": "https://w3id.org/ro/crate/1.2/context",
+                "@graph": [
+                    {"@id": H + "a.csv", "@type": ["File"], "contentSize": 5},
+                    {"@id": "x/b.csv", "@type": "File", "contentUrl": [{"@id": H + "b"}]},
+                ],
+            }
+        ),
+        ("a.csv", "x/b.csv"),
+    ),
+    Sample(
+        "description of a Hugging Face repository",
+        "n",
+        _json({"_id": "1", "id": "o/n", "siblings": [{"rfilename": "a.parquet"}]}),
+        refusal="hf://datasets/o/n/",
+    ),
+    Sample(
+        "ENA file report in JSON",
+        "report.json",
+        _json(
+            [
+                {
+                    "run_accession": "ERR1",
+                    "fastq_ftp": "ftp.sra.ebi.ac.uk/v/a.fastq.gz;ftp.sra.ebi.ac.uk/v/b.fastq.gz",
+                    "fastq_md5": f"{MD5};",
+                    "fastq_bytes": "5;6",
+                }
+            ]
+        ),
+        ("a.fastq.gz", "b.fastq.gz"),
+    ),
 ]
 NO_LISTS = [
+    Sample(
+        "a page whose list has another address",
+        "1",
+        b"<!DOCTYPE html><html><body>A record</body></html>",
+        refusal="https://zenodo.org/api/records/1: give that",
+        own_url="https://zenodo.org/records/1",
+    ),
+    Sample(
+        "a page with the title of a package index",
+        "n",
+        _text("<html><title>Links for n</title><body><a href='https://h.example/a'>a</a></body></html>"),
+        refusal="it is an HTML page",
+    ),
+    Sample(
+        "one entry in JSON, over several lines",
+        "one.json",
+        _json({"url": URLS[0], "caption": "c"}),
+        refusal="write it on one line",
+    ),
+    Sample(
+        "another program's JSON with URLs in it",
+        "reply.json",
+        _json({"success": True, "result": {"resources": [{"url": URLS[0]}]}}),
+        refusal="jq -c '.result.resources[]' FILE",
+    ),
+    Sample(
+        "JSON objects over several lines each",
+        "rows.jsonl",
+        _text(*(json.dumps({"url": url}, indent=1) for url in URLS)),
+        refusal="jq -c . FILE",
+    ),
+    Sample(
+        "a bucket's own list (XML)",
+        "bucket",
+        b'<?xml version="1.0"?><ListBucketResult><Name>b</Name></ListBucketResult>',
+        refusal="s3://NAME/",
+    ),
     Sample(
         "HTML page (a login, an error)",
         "urls.txt",

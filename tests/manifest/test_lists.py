@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cfetch.manifest.formats.detection import READERS
+from cfetch.manifest.formats.landing_pages import find_list_address
 from tests.manifest.lists import BASE, MD5, SAMPLES, H, Sample, find_samples, make_table, read
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "manifests.md"
@@ -47,6 +48,25 @@ def test_the_table_of_the_document_is_what_the_command_prints():
         "RO-Crate": "https://h.example/d/x/a%20b.csv",
         "Hugging Face tree": "https://huggingface.co/datasets/o/n/resolve/main/data/0.parquet",
         "ENA file report": "https://ftp.sra.ebi.ac.uk/v/ERR1_1.fastq.gz",
+        "aws s3api list-objects-v2": "s3://bucket/data/a b.bin",
+        "gcloud storage ls --json": "gs://bucket/data/a.bin",
+        "gcloud storage objects list --format=json": "gs://bucket/a.bin",
+        "gsutil ls -l, gcloud storage ls -l": "gs://bucket/data/a b.bin",
+        "az storage blob list": "az://c/x/a.bin",
+        "s5cmd ls": "s3://bucket/data/a b.bin",
+        "s5cmd --json ls": "s3://bucket/a.bin",
+        "mc ls --json": "https://minio.example/bucket/a%20b.bin",
+        "rclone lsl": "https://h.example/d/data/a%20b.bin",
+        "S3 inventory without times or sizes": "s3://bucket/data/a b.bin",
+        "git annex whereis --json": "https://h.example/a.jpg",
+        "InvenioRDM record": "https://h.example/api/records/x/files/a%20b.zip/content",
+        "Zenodo record: a # in a name": "https://h.example/records/2/files/a%231%20b%3F.zip/content",
+        "files of a Zenodo deposit": "https://h.example/f",
+        "assets of a GitHub release": "https://github.com/o/n/releases/download/v1/a.tgz",
+        "GitLab release": "https://h.example/a",
+        "PEP 503 index of a package (HTML)": "https://index.example/f/n-1.tar.gz",
+        "RO-Crate with files elsewhere": "https://h.example/a.csv",
+        "ENA file report in JSON": "https://ftp.sra.ebi.ac.uk/v/a.fastq.gz",
         "sitemap": "https://h.example/a.pdf?x=1&y=2",
         "HTML index of a directory (Apache, nginx)": "https://h.example/d/a%20b.bin",
     }.items(),
@@ -54,6 +74,27 @@ def test_the_table_of_the_document_is_what_the_command_prints():
 def test_urls_are_joined_and_encoded_as_their_makers_mean_them(name, url):
     """Also where a list names files only, and its own address says the rest."""
     assert next(read(sample) for sample in SAMPLES if sample.name == name).urls[0] == url
+
+
+@pytest.mark.parametrize(
+    ("page", "address"),
+    [
+        ("https://zenodo.org/record/12", "https://zenodo.org/api/records/12"),
+        ("https://figshare.com/articles/dataset/A_title/123/2", "https://api.figshare.com/v2/articles/123"),
+        (
+            "https://d.example/dataset.xhtml?persistentId=doi:10.7910/DVN/X&version=1.0",
+            "https://d.example/api/datasets/:persistentId/?persistentId=doi:10.7910/DVN/X",
+        ),
+        ("https://github.com/o/n/releases", "https://api.github.com/repos/o/n/releases/latest"),
+        ("https://github.com/o/n/releases/tag/v1", "https://api.github.com/repos/o/n/releases/tags/v1"),
+        ("https://huggingface.co/datasets/o/n/tree/main", "hf://datasets/o/n/"),
+        ("https://huggingface.co/o/n", "hf://o/n/"),
+        ("https://h.example/records/12", None),
+    ],
+)
+def test_a_page_names_the_list_that_belongs_to_it(page, address):
+    """Only hosts whose addresses are known."""
+    assert find_list_address(page) == address
 
 
 INDEX = "<html><title>Index of /d</title>{}</html>"
@@ -72,6 +113,13 @@ MAP = "<urlset>{}</urlset>"
         (MAP.format('<loc xml:lang="en">\nhttps://h.example/a.pdf\n</loc>'), "a.pdf"),
         (MAP.format("<loc> <![CDATA[https://h.example/a.pdf?x[]=1&y=2]]> </loc>"), "a.pdf"),
         (f"{DELETED}\n{KEPT}\n", "a.bin"),
+        ("<html><title>/pub/</title><a href=./a.bin></html>", "a.bin"),
+        ("<html><title>www.h.example - /pub/</title><A HREF=/d/a.bin></html>", "a.bin"),
+        (
+            '<!doctype html>\n<meta name="viewport" content="x">\n<pre>\n<a href="a.bin">a.bin</a>\n</pre>\n',
+            "a.bin",
+        ),
+        (f" # a comment\na\\ b.bin {'0' * 64}\n", "a b.bin"),
         ('{"resources": [{"path": null, "url": "https://h.example/a.csv"}]}', "a.csv"),
     ],
 )
@@ -88,6 +136,27 @@ def test_no_entry_is_left_out(text, expected):
         ('{"resources": ["https://h.example/res.json"]}', "resources[0] must be an object"),
         ('{"resources": [{"name": "a"}]}', "must be a string, not null"),
         ('{"type": "FeatureCollection", "features": [{"assets": {"a": {}}}]}', "must be a string, not null"),
+        (
+            json.dumps(
+                {
+                    "@context": {},
+                    "distribution": [
+                        {
+                            "@type": "cr:FileObject",
+                            "encodingFormat": "git+https",
+                            "contentUrl": "https://huggingface.co/datasets/o/n/tree/refs%2Fconvert%2Fparquet",
+                        },
+                    ],
+                }
+            ),
+            "give hf://datasets/o/n@refs/convert/parquet/ as the manifest",
+        ),
+        (
+            json.dumps(
+                {"type": "Collection", "stac_version": "0.9.0", "assets": {"B1": {"title": "Band 1"}}}
+            ),
+            "no assets of its own",
+        ),
         ("run\tfastq_ftp\tfastq_md5\nR1\tftp.h.example/a.gz\n", "the row has 2 cells"),
         ('url = "https://h.example/a"\n-r 5-\n', "range: it must be FIRST-LAST"),
         ("2024-01-01 10:00:00    1.2 KiB data/a.bin\n", "without --human-readable"),
@@ -119,6 +188,14 @@ STAC = {"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}
             ]}),
             BASE,
             "repositories that are left out, with all their files: 1",
+        ),
+        (
+            json.dumps({"@context": "", "@graph": [
+                {"@id": "a/", "@type": "Dataset"}, {"@id": "a/1.txt", "@type": "File"},
+                {"@id": "b/", "@type": "Dataset"}, {"@id": "./", "@type": "Dataset"},
+            ]}),
+            BASE,
+            "directories whose files the crate does not name: 1",
         ),
         (f'url,caption\n{H}a,"foo\n{H}b,bar"\n', BASE, "a line break and a URL in one cell: 1"),
         ("run\tfastq_ftp\nR1\tftp.h.example/a.gz\nR2\t\n", BASE, "no file of the kind fastq: 1"),

@@ -253,7 +253,7 @@ class Model:
     def opened(self, p, now_s):
         """A pause begins and the queue is empty."""
         volume = self.volumes[p]
-        volume.until = now_s + min(30.0, 0.5 * 2**volume.pauses)
+        volume.until = now_s + min(30.0, self.deadline_s / 5, 0.5 * 2**volume.pauses)
         volume.pauses, volume.trying = volume.pauses + 1, False
         queue = self.queued(p)
         for batch in queue:

@@ -2,8 +2,10 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from cfetch.placement.batches import cut
+from cfetch.placement.batches import SHARE, SMALLEST_SHARE, cut, fit_share
+from cfetch.placement.chooser import Mode, VolumeState, choose
 
 
 def shape(result):
@@ -94,4 +96,48 @@ def test_every_cut_keeps_its_laws(rows, share, most_files):
             assert len(batch) == named.count(named[batch[0]])
     assert list(result.order) == sorted(
         range(len(batches)), key=lambda number: (-result.bytes[number], number)
+    )
+
+
+def place_all(result, rooms):
+    """The bytes that find no volume if the batches arrive in their order, and volumes are equally fast."""
+    volumes = [VolumeState(room_bytes=room) for room in rooms]
+    unplaced = 0
+    for batch in result.order:
+        size, files = result.bytes[batch], result.files[batch]
+        at = choose(volumes, size, files, mode=Mode.FINISH).index
+        if at is None:
+            unplaced += size
+        else:
+            volumes[at] = replace(volumes[at], load_bytes=volumes[at].load_bytes + size)
+    return unplaced
+
+
+def test_nearly_full_volumes_get_smaller_batches():
+    """400 files of 1 MiB for 12 volumes of 37 MiB: with fifty batches two of them would fit nowhere."""
+    sizes, rooms = [1 << 20] * 400, [37 << 20] * 12
+    spare = sum(rooms) - sum(sizes)
+    assert place_all(cut(sizes, None, share=SHARE), rooms) == 16 << 20
+    share = fit_share(SHARE, sum(sizes), spare, len(rooms))
+    assert place_all(cut(sizes, None, share=share), rooms) == 0
+    assert fit_share(SHARE, sum(sizes), 10 * sum(sizes), len(rooms)) == SHARE
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=1, max_size=60),
+    st.integers(1, 8),
+    st.sampled_from([0.02, 0.5, 1.0]),
+)
+def test_all_batches_fit_whatever_the_sizes(files, count, most):
+    """If the files are small against the space that is left: a file is never divided."""
+    spare = count * max(*files, round(sum(files) * SMALLEST_SHARE))
+    share = fit_share(most, sum(files), spare, count)
+    rooms = [-(-(sum(files) + spare) // count)] * count
+    assert place_all(cut(files, None, share=share), rooms) == 0
+
+
+def test_a_later_run_cuts_the_same_batches():
+    """Though a record and the metrics have taken some of the space meanwhile."""
+    assert (
+        fit_share(SHARE, 1 << 40, 1 << 36, 8) == fit_share(SHARE, 1 << 40, (1 << 36) - (1 << 20), 8) < SHARE
     )

@@ -145,6 +145,16 @@ def test_b11_when_all_failed_it_waits_for_one_to_recover(mode):
     assert [story.placer.view(p).breaker for p in range(2)] == [Position.OPEN, Position.CLOSED]
 
 
+def test_b11_when_both_fail_at_once(mode):
+    """The pauses stay short against the deadline, so the volume that recovers is tried before it."""
+    story = Story(mode, 0, 0, deadline_s=5.0)
+    story.tell(10)
+    written, overdue = drive(story, lambda p, now_s: p == 1 and now_s >= 4.0, 60.0)
+    assert ([batch for batch, *_ in written], overdue) == ([0], [])
+    assert written[0][1] == 1
+    assert 4.0 <= written[0][2] <= 5.0
+
+
 def test_b12_after_the_deadline_it_is_given_up(mode):
     """Strictly after; the original never times a waiting request out."""
     story = Story(mode, 0, 0, deadline_s=5.0)

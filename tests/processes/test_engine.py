@@ -1,11 +1,17 @@
 """Several processes keep the contract of engines."""
 
 from contextlib import contextmanager
+from types import SimpleNamespace
 
+from cfetch.bench.content import pieces
 from cfetch.clock import SystemClock
+from cfetch.errors import LocalFault
+from cfetch.processes import engine
 from cfetch.processes.engine import ProcessesEngine
 from cfetch.run.fresh_links import ManifestRef
-from tests.run.engines import EngineContract
+from cfetch.straggler.knowledge import NOTHING
+from tests.run.engines import FILES, NAMES, EngineContract
+from tests.spark.scene import served
 
 
 class TestProcessesEngine(EngineContract):
@@ -23,3 +29,25 @@ class TestProcessesEngine(EngineContract):
             origin=ManifestRef("m.json", None, None),
             clock=SystemClock(),
         )
+
+    def test_files_that_a_full_disk_left_without_a_report_are_counted(self, scene_of, monkeypatch):
+        """They stand, whatever the receipts say; a shorter file does not count."""
+
+        def work(*_, **__):
+            (scene.to / "d").mkdir()
+            for name in NAMES[:4]:
+                (scene.to / name).write_bytes(b"".join(pieces(FILES[name])))
+            (scene.to / NAMES[4]).write_bytes(b"cut short")
+            return SimpleNamespace(
+                failure=LocalFault("the disk is full"),
+                learned=NOTHING,
+                start=lambda: None,
+                stop=lambda: None,
+                take_notes=list,
+                wait=lambda _: True,
+            )
+
+        monkeypatch.setattr(engine, "Crew", work)
+        with served(FILES) as origin, scene_of(origin) as scene:
+            summary = scene.go()
+        assert (summary.exit_code, summary.files.skipped, summary.files.done) == (3, 4, 0)

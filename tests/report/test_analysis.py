@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cfetch.report.analysis import SLOWEST, analyse
+from cfetch.report.analysis import FOR_TERMINAL, analyse
 from cfetch.report.metrics import Run, RunHeader
 from cfetch.report.saved_time import running_rate_bps
 from tests.report.records import attempt, record
@@ -83,7 +83,7 @@ def test_slowest_files_are_the_slowest_and_say_why():
     slowest = report(*files, slow).slowest
     assert [file.elapsed_s for file in slowest] == [
         500.0,
-        *(float(s) for s in range(199, 199 - SLOWEST + 1, -1)),
+        *(float(s) for s in range(199, 199 - FOR_TERMINAL.slowest + 1, -1)),
     ]
     assert slowest[0].why == "stalled, 10s between attempts"
     assert (slowest[0].attempts, slowest[1].why) == (3, "size")

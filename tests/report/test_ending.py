@@ -86,6 +86,15 @@ def test_a_large_file_alone():
     assert explain_tail(unknown, Setup("adaptive", {}))[1] == "3 places were idle"
 
 
+def test_a_file_of_which_nothing_came_gets_no_advice():
+    """More connections would not have brought it."""
+    tail = Tail(bound="large file", seconds=10.0, path="a", files=1, rate_bps=0.0, idle_places=15)
+    assert explain_tail(tail, Setup("adaptive", {})) == [
+        "the last 10s were one file at 0 B/s: a",
+        "15 places were idle",
+    ]
+
+
 def test_a_large_file_alone_at_the_stated_limit():
     """More connections would bring nothing: the limit is named, not the idle places."""
     large = record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB))

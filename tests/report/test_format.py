@@ -84,3 +84,17 @@ def test_wide_characters_count_twice():
 def test_sparkline_scales_to_the_largest():
     """The largest value fills its column, nothing is the lowest bar."""
     assert (fmt.sparkline([0, 1, 4, 8]), fmt.sparkline([0, 0]), fmt.sparkline([])) == ("▁▁▄█", "▁▁", "")
+
+
+def test_paths_keep_the_part_in_which_they_differ():
+    """Partitions with equal names differ by their directory; it survives where the ending is cut."""
+    paths = [f"lake/sales/year=2026/month={month:02}/part-00000-c000.snappy.parquet" for month in (1, 2, 12)]
+    for width in (14, 20, 25, 30, 40):
+        short = fmt.shorten_apart(paths, width)
+        assert len(set(short)) == 3
+        assert max(map(fmt.cells, short)) <= width
+    assert fmt.shorten_apart(paths, 25)[0] == "…/month=01/part-00000…uet"
+    assert fmt.shorten_apart([*paths, "other"], 60)[3] == "other"
+    mixed = ["share/doc/long-name-one/copyright", "share/doc/long-name-two/copyright", "lib/x"]
+    assert fmt.shorten_apart(mixed, 25) == ["…/long-name-one/copyright", "…/long-name-two/copyright", "lib/x"]
+    assert fmt.shorten_apart(["a/very/long/path/f1", "a/very/long/path/f2"], 12) == ["a/…/f1", "a/…/f2"]

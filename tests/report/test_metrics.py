@@ -1,17 +1,28 @@
 """The metrics file, written and read back."""
 
 import errno
+import gzip
 import json
 import os
 import re
 import stat
+import threading
 
 import pytest
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import HostPaused, RunExplained, RunFinished
+from cfetch.manifest.compressed import import_zstd
 from cfetch.records import EventRecord
-from cfetch.report.metrics import MetricsFile, Unfinished, read_metrics, read_unfinished
+from cfetch.report.metrics import (
+    MetricsFile,
+    Unfinished,
+    expand_metrics,
+    is_metrics,
+    order_of_runs,
+    read_metrics,
+    read_unfinished,
+)
 from cfetch.report.summary import Tally
 from tests.report.records import attempt, finished, progress, record, started
 
@@ -29,11 +40,44 @@ def read(path):
     return [(run.header.instant, list(run.files)) for run in read_metrics([path])]
 
 
-@pytest.mark.parametrize("name", ["m.jsonl", "m.json"])
+@pytest.mark.parametrize("name", ["m.jsonl", "m.json", "m.jsonl.zst", "m.json.zst"])
 def test_what_is_written_is_read_back(tmp_path, name):
-    """Both forms give back the header and every record."""
+    """All forms give back the header and every record."""
     path = write(tmp_path / name, started(2), *finished(*RECORDS))
     assert read(path) == [("i1", RECORDS)]
+    assert path.read_bytes().startswith(b"\x28\xb5\x2f\xfd") == name.endswith(".zst")
+    assert is_metrics(path)
+
+
+def test_the_compressed_metrics_of_a_killed_run_are_read_up_to_its_last_flush(tmp_path):
+    """Each flush ends a block of its own; damage within the file is an error that names it."""
+    path = tmp_path / "m.jsonl.zst"
+    with MetricsFile(path) as metrics:
+        for event in (started(2), *finished(RECORDS[0])):
+            metrics(event)
+        metrics.flush()
+        assert read(path) == [("i1", RECORDS[:1])]
+    data = path.read_bytes()
+    path.write_bytes(data[:30] + b"\0" * 40 + data[70:])
+    with pytest.raises(UsageError, match=r"m.jsonl.zst:1: .* the compressed data is broken"):
+        read(path)
+    assert not is_metrics(path)
+
+
+def test_metrics_that_were_compressed_since_are_found_by_their_former_name(tmp_path):
+    """A directory has them too; a copy beside the file that it is made from is no second run."""
+    path = write(tmp_path / "20260101T000000000Z-abcd.2.jsonl", started(2), *finished(*RECORDS))
+    packed = path.with_name(f"{path.name}.zst")
+    packed.write_bytes(import_zstd().compress(path.read_bytes()))
+    assert expand_metrics([tmp_path]) == [path]
+    path.rename(tmp_path / "x")
+    assert expand_metrics([tmp_path]) == [packed]
+    assert read(path) == [("i1", RECORDS)]
+    assert order_of_runs(packed) == order_of_runs(path)
+    other = tmp_path / "20260101T000000000Z-abcd.jsonl.gz"
+    other.write_bytes(gzip.compress((tmp_path / "x").read_bytes()))
+    assert expand_metrics([tmp_path]) == [other, packed]
+    assert read(other) == [("i1", RECORDS)]
 
 
 def test_lines_follow_the_documented_order_of_schemas(tmp_path):
@@ -214,3 +258,35 @@ def test_a_number_of_hundreds_of_digits(tmp_path, key):
     path.write_text(text + "\n")
     with pytest.raises(UsageError, match="not cfetch metrics"):
         list(next(read_metrics([path])).records)
+
+
+def test_a_disk_that_hangs_stops_no_event(tmp_path, monkeypatch):
+    """Events are taken as before; at the end the metrics are complete, or the disk is named."""
+    metrics = MetricsFile(tmp_path / "m.jsonl", limit_s=60.0)
+    real, let_go = os.write, threading.Event()
+
+    def hang(fd, data):
+        if fd == metrics._fd:
+            assert let_go.wait(60)
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", hang)
+    metrics(finished(RECORDS[0])[0])
+    metrics(progress(5.0))  # begins to write
+    metrics(progress(10.0))
+    let_go.set()
+    metrics.close()
+    assert len((tmp_path / "m.jsonl").read_bytes().splitlines()) == 1
+
+
+def test_a_disk_that_hangs_at_the_end_is_named(tmp_path, monkeypatch):
+    """The run has its result all the same."""
+    metrics = MetricsFile(tmp_path / "m.jsonl", limit_s=0.01)
+    real, let_go = os.write, threading.Event()
+    monkeypatch.setattr(os, "write", lambda *_: let_go.wait(60))
+    metrics(finished(RECORDS[0])[0])
+    with pytest.raises(LocalFault, match=r"has not answered for 0\.01 s"):
+        metrics.flush()
+    let_go.set()
+    monkeypatch.setattr(os, "write", real)
+    metrics.close()

@@ -88,6 +88,7 @@ def test_failures_are_named_and_capped():
     summary = tally(started(len(many)), *finished(*many)).summary(1.0)
     assert (summary.status, summary.exit_code, summary.files.failed) == ("failed", 1, MAX_FAILURES + 5)
     assert len(summary.failures) == MAX_FAILURES
+    assert summary.failures_left_out == 5
     assert (summary.failures[3].id, summary.failures[3].kind, summary.failures[3].message) == (
         3,
         "refused",

@@ -72,14 +72,7 @@ class Scene:
             self.events.append(event)
             on_event(event)
 
-        frame = Frame(
-            self.engine,
-            self.plan,
-            [self.to],
-            self.settings,
-            SystemClock(),
-            confirm_volumes=lambda names: None,
-        )
+        frame = Frame(self.engine, self.plan, [self.to], self.settings, SystemClock())
         return frame.go(self.guard, MetricsFile(self.metrics), listener)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,7 +72,6 @@ def run(tmp_path):
         *,
         guard=None,
         metrics=tmp_path / "m.jsonl",
-        confirm_volumes=lambda names: None,
         **settings,
     ):
         guard, events = guard or FakeGuard(), list[Event]()
@@ -84,7 +82,6 @@ def run(tmp_path):
             ["/a", "/b"],
             Settings(concurrency=7, **settings),
             SystemClock(),
-            confirm_volumes=confirm_volumes,
         )
         summary = frame.go(guard, MetricsFile(metrics), events.append)
         return summary, guard, events
@@ -260,19 +257,6 @@ def test_a_signal_that_the_caller_ignores_stays_ignored():
         with listen(came.append):
             os.kill(os.getpid(), signal.SIGHUP)
     assert came == []
-
-
-def test_the_second_signal_ends_the_process_at_once(monkeypatch):
-    """With the code of a shell, and nothing else is run."""
-    came: list[Interrupted] = []
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    with keep_handlers():
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        with listen(came.append):
-            os.kill(os.getpid(), signal.SIGTERM)
-            with pytest.raises(SystemExit) as exited:
-                os.kill(os.getpid(), signal.SIGTERM)
-    assert ([one.signal_number for one in came], exited.value.code) == ([15], 143)
 
 
 class EndlessEngine(FakeEngine):

@@ -16,8 +16,8 @@ class TestLocalEngine(EngineContract):
         """One directory, no way to fresh links."""
         state = scene.to / ".cfetch"
         with (
-            closing(Volumes([scene.to], write_timeout_s=30.0)) as volumes,
-            volumes.stage_parts(scene.staging, scene.guard.instant, state),
+            closing(Volumes([scene.to], state=scene.to, write_timeout_s=30.0)) as volumes,
+            volumes.stage_parts(scene.staging, scene.guard.instant, state, "digest"),
         ):
             yield LocalEngine(
                 scene.plan,

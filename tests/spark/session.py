@@ -8,14 +8,17 @@ import pytest
 
 from cfetch.spark.session import _QUIET as QUIET
 
+HAS_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+NO_JAVA = "Spark needs Java, and there is none; on Debian and Ubuntu run: scripts/setup as root"
+needs_java = pytest.mark.skipif(not HAS_JAVA, reason=NO_JAVA)
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # short runs: half the processor time of the default
 
 
 @pytest.fixture(scope="session")
 def spark():
     """A session on two threads of this machine."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java, and there is none; on Debian and Ubuntu run: scripts/setup as root")
+    if not HAS_JAVA:
+        pytest.skip(NO_JAVA)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")

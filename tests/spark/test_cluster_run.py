@@ -18,6 +18,7 @@ from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import Held, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
+from cfetch.hub.server import HubPlace
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares import cut, driver
 from cfetch.shares.task import RunSpec
@@ -312,7 +313,7 @@ def test_a_stop_comes_through_the_hub(tmp_path, monkeypatch):
     assert summary.files.done == 39
 
 
-@pytest.mark.parametrize("at", [("192.0.2.1", None), None])
+@pytest.mark.parametrize("at", [HubPlace("192.0.2.1"), None])
 def test_without_a_hub_a_run_is_the_same(tmp_path, monkeypatch, at):
     """No address to listen at, or Connect, which tells none: receipts alone report the files."""
     monkeypatch.setattr(cluster_run, "find_driver_address", lambda _: at)

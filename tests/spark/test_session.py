@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.spark.session import mask_master, spark_session
+from cfetch.spark.session import count_local_slots, mask_master, spark_session
 from tests.cli.verbs import PROJECT
-from tests.spark.session import JVM
+from tests.spark.session import JVM, needs_java
 from tests.tuning.records import metrics_file
 
 
@@ -25,7 +25,8 @@ def test_the_programs_own_session_is_used_and_left_running(spark):
     assert spark.range(3).count() == 3
 
 
-def test_the_verb_makes_a_session_of_its_own(spark, tmp_path):
+@needs_java
+def test_the_verb_makes_a_session_of_its_own(tmp_path):
     """As a process: progress and Spark's words go to stderr, and one document to stdout."""
     path, to = metrics_file(tmp_path / "m.jsonl"), tmp_path / "t"
     words = ("metrics", "load", path, "--to", to, "--spark-master", "local[1]", "--json")
@@ -43,6 +44,7 @@ def test_the_verb_makes_a_session_of_its_own(spark, tmp_path):
     assert json.loads((to / "_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
 
 
+@needs_java
 def test_what_spark_submit_was_given_goes_first(tmp_path):
     """Master, name and settings; the rest is as in any session that is made here."""
     program = tmp_path / "job.py"
@@ -129,3 +131,11 @@ def test_an_old_pyspark(tmp_path):
 def test_an_address_is_shown_without_its_secrets(master):
     """Neither a token of Spark Connect nor a password."""
     assert re.fullmatch(r"\w+://h:1/?", mask_master(master))
+
+
+@pytest.mark.parametrize(
+    ("master", "slots"), [("local", 1), ("local[3]", 3), ("local[*]", os.cpu_count()), ("spark://h:1", None)]
+)
+def test_the_slots_of_this_machine_are_known_without_a_session(master, slots):
+    """As Spark counts them; those of a cluster are not."""
+    assert count_local_slots(master) == slots

@@ -47,12 +47,13 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     """Every file in place and once in the receipts, the failed one too; no directory of its own stays."""
     lost = next(iter(FILES))
     with served(FILES, {lost: Fault(kind="status", status=404, first=0)}) as origin:
-        done = bring_share(spec, share_at(tmp_path, origin), TaskCopy(3, 7, 0))
+        done = bring_share(spec, share_at(tmp_path, origin), TaskCopy(3, 7, 0, "executor 7 on b"))
     assert done == ShareOutcome(share=3, files=12, failed=1)
     assert tree(tmp_path / "to") == {name: data for name, data in whole(FILES).items() if name != lost}
     receipts = read_receipts(tmp_path)
     assert [(one.share, one.task) for one in receipts if one.number is None] == [(3, 7)]
     assert statuses(receipts) == [(name, "failed" if name == lost else "done") for name in FILES]
+    assert {record.executor for one in receipts for record in one.records} == {"executor 7 on b"}
     assert list(attempts_directory(tmp_path / "to", "i", 1).iterdir()) == []
 
 

@@ -333,3 +333,11 @@ def test_of_an_etag_that_is_long_or_strange_a_hash_is_kept(tmp_path, etag):
     assert is_same(source.etag, etag)
     assert is_same(source.etag, f"W/{etag}")
     assert not is_same(source.etag, etag[:-1] + 'y"')
+
+
+def test_the_probe_of_a_run_that_was_killed_is_removed(tmp_path):
+    """It tells whether the disk is full; a kill in between leaves it."""
+    probe = tmp_path / ".cfetch/.probe"
+    probe.mkdir(parents=True)
+    Directory(tmp_path, "attempts/i/0").close()
+    assert not probe.exists()

@@ -340,3 +340,14 @@ async def test_an_answer_for_a_loop_that_is_closed():
     hanging.let_go.set()
     await asyncio.to_thread(made[0]._thread.join, SOON_S)
     assert not made[0]._thread.is_alive()
+
+
+async def test_a_glance_is_not_waited_for_when_its_caller_is_cancelled():
+    """A run that ends would hang with a disk that is only asked for its free space."""
+    hanging = Hanging()
+    async with a_disk(hanging) as disk:
+        asking = asyncio.create_task(disk.glance(hanging))
+        await begun(hanging)
+        asking.cancel()
+        await asyncio.wait([asking], timeout=SOON_S)
+        assert asking.cancelled()

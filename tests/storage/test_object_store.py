@@ -1,6 +1,7 @@
 """obstore against a real store: names, sizes, uploads that end, and faults in our own words."""
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
@@ -152,6 +153,19 @@ async def test_a_writer_tells_of_denied_access_too(monkeypatch):
         point_at(monkeypatch, server.url)
         with pytest.raises(VolumeFault, match="denies access"):
             await ObjectStore("s3://bucket/p", timeout_s=30).upload("k", ABOUT, PIECE_BYTES).complete()
+
+
+@pytest.mark.parametrize("is_only", [True, False])
+async def test_a_store_that_asks_to_slow_down_for_long(monkeypatch, is_only):
+    """It is asked again until it answers if there is no other volume; else another one takes the batch."""
+    monkeypatch.setattr(module, "BACKOFF_S", (0.001, 0.002))
+    slow_down = [said("503 Slow Down", "SlowDown")] * (2 * module.MAX_RETRIES)
+    async with RawServer(*slow_down, reply(b"", 'ETag: "e"')) as server:
+        point_at(monkeypatch, server.url)
+        store = ObjectStore("s3://bucket/p", timeout_s=30, is_only=is_only)
+        with nullcontext() if is_only else pytest.raises(VolumeFault, match="slow down"):
+            await store.put("k", b"")
+    assert len(server.heads) == (2 * module.MAX_RETRIES if is_only else module.MAX_RETRIES) + 1
 
 
 async def test_a_store_that_does_not_answer_is_told_in_time(monkeypatch):

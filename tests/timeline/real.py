@@ -6,9 +6,11 @@ from cfetch.timeline import execution, heartbeat
 from cfetch.timeline.execution import schedule
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.lock import LOCK
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.states import Kind
+from cfetch.timeline.states import Kind, instant_wall_s, parse
+from cfetch.timeline.store import TIMELINE
 from cfetch.timeline.table import Node, Table
 
 __all__ = ["MINUTE_S", "Processes", "look", "nobody", "start"]
@@ -42,6 +44,25 @@ class Still:
         """Nothing to stop."""
 
 
+class Aging(LocalFiles):
+    """Instants age by the test's clock; the file system's own clock is asked by the table lock."""
+
+    def __init__(self, root, now_s):
+        super().__init__(root)
+        self._now_s = now_s
+        self._locked_s = 0.0
+
+    def modified_s(self, path):
+        modified_s = super().modified_s(path)
+        if path == LOCK:
+            self._locked_s = modified_s
+        folder, _, name = path.rpartition("/")
+        instant = parse(name) if folder == TIMELINE else None
+        if instant is None:
+            return modified_s
+        return self._locked_s - (self._now_s() - instant_wall_s(instant.instant))
+
+
 class Processes:
     """A directory that several processes share. ``time_s`` is the true time; their clocks differ from it."""
 
@@ -72,7 +93,7 @@ class Processes:
             is_gone=lambda other: other.token in self.dead,
             has_restarted=lambda other: False,
         )
-        files = LocalFiles(self.state)
+        files = Aging(self.state, lambda: START_S + self.time_s)
         self._stack.callback(files.close)
 
         def keep(pulse, interval_s, on_lost):

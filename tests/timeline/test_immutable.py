@@ -9,6 +9,7 @@
 
 import errno
 import os
+import shutil
 import threading
 import time
 
@@ -377,6 +378,44 @@ def test_a_lost_heartbeat_forbids_the_commit(processes):
     with pytest.raises(LocalFault):
         execution.commit(files=2, size_bytes=20)
     assert processes.names() == ["1.download.inflight"]
+
+
+def test_a_run_that_stood_still_claims_its_plan_again(processes):
+    """As long as nobody has taken it; from then on others see that it lives, and it can commit."""
+    x = processes.table("x")
+    instant = processes.schedule(x)
+    execution = start(x, instant, on_lost=nobody)
+    watching = processes.table("y", sleep=processes.sleep)
+    processes.time_s += EXPIRY_S
+    execution.confirm()
+    execution.check()
+    with pytest.raises(Held):
+        start(watching, instant, on_lost=nobody)
+    execution.commit(files=2, size_bytes=20)
+    assert processes.names() == ["download.completed"]
+
+
+def test_a_run_that_stood_still_does_not_take_its_plan_back(processes):
+    """Another has claimed it meanwhile, and keeps it."""
+    x = processes.table("x")
+    instant = processes.schedule(x)
+    execution = start(x, instant, on_lost=nobody)
+    processes.kill(x)
+    processes.time_s += EXPIRY_S
+    other = start(processes.table("y"), instant, on_lost=nobody)
+    with pytest.raises(Held, match="taken over by process 2 on here while this one stood still"):
+        execution.confirm()
+    other.confirm()
+    other.check()
+
+
+def test_a_state_directory_that_was_removed_is_no_other_run(processes):
+    """Somebody has deleted the destination in the middle of the run."""
+    x = processes.table("x")
+    execution = start(x, processes.schedule(x), on_lost=nobody)
+    shutil.rmtree(processes.state)
+    with pytest.raises(LocalFault, match="something removed the timeline with plan"):
+        execution.confirm()
 
 
 def test_a_file_system_without_links_will_do(processes, monkeypatch):

@@ -10,11 +10,13 @@
 """
 
 import os
+import time
 
 import msgspec
 import pytest
 
-from cfetch.errors import Held, UsageError
+from cfetch.errors import Held, NewerRecord, UsageError
+from cfetch.timeline.archive import archive
 from cfetch.timeline.attempts import ELSEWHERE
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Completed, Execution, roll_back
@@ -298,6 +300,21 @@ def test_marks_of_a_killed_run_go_with_its_plan(processes, how):
     assert not attempts.exists()
 
 
+@pytest.mark.parametrize(("age_s", "stay"), [(30 * 86400.0 - 60, True), (30 * 86400.0 + 60, False)])
+def test_parts_whose_timeline_is_elsewhere_go_when_it_must_be_lost(processes, age_s, stay):
+    """A state directory that is there would have been used, or cleaned, within a month."""
+    table = processes.table("x")
+    instant = table.new_instant()
+    attempts = processes.state / "attempts" / instant
+    (attempts / "1").mkdir(parents=True)
+    (attempts / "1/part").write_bytes(b"part")
+    (attempts / ELSEWHERE).touch()
+    processes.time_s += 2 * age_s
+    os.utime(attempts / ELSEWHERE, (time.time() - age_s,) * 2)
+    cleaned(processes)
+    assert attempts.exists() is stay
+
+
 def test_clean_touches_no_file_outside_the_attempts(processes):
     """Final files, strangers' files and other instants' parts stay."""
     instant = plan(processes)
@@ -330,6 +347,38 @@ def test_rolling_back_by_hand_needs_no_age(processes):
     assert processes.names() == ["rollback.completed"]
 
 
+@pytest.mark.parametrize("error_s", [2 * 3600.0, -2 * 3600.0])
+def test_a_cleaner_whose_clock_is_wrong(processes, error_s):
+    """Two hours ahead it takes no new plan for an old one; two hours behind it still removes the old one."""
+    instant = plan(processes)
+    cleaner = processes.table("cleaner", wall_error_s=error_s)
+    (new,) = clean(cleaner, delay_s=DELAY_S, keep_s=YEAR_S)
+    assert (new.kept, condemn(cleaner, instant, delay_s=DELAY_S)) == (True, None)
+    processes.time_s += DELAY_S
+    (old,) = clean(cleaner, delay_s=DELAY_S, keep_s=YEAR_S)
+    assert not old.kept
+
+
+def test_the_work_of_clean_grows_with_the_plans_and_not_with_their_square(processes, monkeypatch):
+    """Each rollback is over before the next one is scheduled, which would have to read it."""
+    scheduler, cleaner = processes.table("scheduler"), processes.table("cleaner")
+    plans = 20
+    for number in range(plans):
+        processes.schedule(scheduler, Kind.REMOVABLE, f"f{number}")
+    processes.time_s += DELAY_S
+    reads: list[str] = []
+    read = cleaner.store.read_rollback
+
+    def counted(entry):
+        reads.append(entry.instant)
+        return read(entry)
+
+    monkeypatch.setattr(cleaner.store, "read_rollback", counted)
+    told = clean(cleaner, delay_s=DELAY_S, keep_s=YEAR_S)
+    assert (len(told), any(one.kept for one in told)) == (plans, False)
+    assert len(reads) <= 2 * plans
+
+
 def test_unreadable_rollbacks(processes):
     """One that nobody has begun is removed; one at work is left for a person to look at."""
     table = processes.table("x")
@@ -342,6 +391,30 @@ def test_unreadable_rollbacks(processes):
     assert told["inflight"].kept
     assert "remove it by hand" in told["inflight"].why
     assert processes.names() == ["1.rollback.inflight"]
+
+
+@pytest.mark.parametrize("schema", ["cfetch.plan/2", "cfetch.rollback/2"])
+def test_records_of_a_newer_version_are_left_alone(processes, schema):
+    """Neither cleaned, nor archived, nor executed, whether or not their other fields can be read."""
+    instant = plan(processes)
+    action = schema.removeprefix("cfetch.").removesuffix("/2")
+    name = f"{instant}.{'download' if action == 'plan' else action}.requested"
+    timeline = processes.state / "timeline"
+    known = (timeline / f"{instant}.download.requested").read_bytes()
+    (timeline / f"{instant}.download.requested").unlink()
+    data = known.replace(b"cfetch.plan/1", schema.encode())
+    (timeline / name).write_bytes(data)
+    processes.time_s += YEAR_S
+    (told,) = clean(processes.table("x"), delay_s=0, keep_s=YEAR_S)
+    assert (told.kept, "a newer version of cfetch" in told.why) == (True, True)
+    for begin in (plan, lambda one: start(one.table("y"), instant, on_lost=nobody)):
+        if action == "plan":
+            with pytest.raises(NewerRecord, match=rf"timeline/{name} \({schema}\); use that version here"):
+                begin(processes)
+    done = timeline / name.replace("requested", "completed")
+    (timeline / name).rename(done)
+    assert archive(processes.table("x"), 0.0) == []
+    assert done.read_bytes() == data
 
 
 def test_a_plan_that_a_dead_run_has_not_put_on_the_timeline_goes_at_once(processes):

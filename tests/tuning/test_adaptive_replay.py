@@ -244,7 +244,7 @@ def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason)
     """Another policy's, and one in which the policy did not do what it does."""
     records = shorten(lay_out(waves(0, 1000.0)), 0.2)
     path = write(tmp_path / "odd.jsonl", records, **change)
-    with pytest.raises(UsageError, match="0 runs with 10 finished files are too few") as caught:
+    with pytest.raises(UsageError, match="can be used: 0, but 3 are needed") as caught:
         run_tune(path, policy="adaptive")
     assert reason in str(caught.value)
 

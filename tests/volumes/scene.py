@@ -17,10 +17,11 @@ from cfetch.config.settings import Settings
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused
 from cfetch.storage.volume import BatchRecord
 
-__all__ = ["KIB", "MIB", "PROJECT", "Found", "Scene", "Volume", "named", "under"]
+__all__ = ["KIB", "MIB", "PROJECT", "PYTHON", "Found", "Scene", "Volume", "named", "under"]
 
 KIB, MIB = 1 << 10, 1 << 20
 PROJECT = Path(__file__).parents[2]
+PYTHON = sys.executable
 
 
 def named(batches: int, files: int, size_bytes: int = 3 * KIB) -> dict[str, Content]:
@@ -152,8 +153,10 @@ class Scene:
         code, out, said = await self.ended(await self.begun(self.words(*more)))
         return code, json.loads(out) if out else {}, said
 
-    async def in_namespace(self, before: str, meanwhile: str, *more: str) -> tuple[dict[str, Any], str]:
-        """The command beside two shell scripts, with mounts of its own; its summary and what it said.
+    async def in_namespace(
+        self, before: str, meanwhile: str, *more: str, afterwards: str = "true"
+    ) -> tuple[dict[str, Any], str]:
+        """The command beside three shell scripts, with mounts of its own; its summary and what it said.
 
         ``mounted DIR SIZE`` mounts a tmpfs. Afterwards the volumes are copied to ``after``.
         """
@@ -164,9 +167,10 @@ class Scene:
             set -e
             mkdir -p {roots} after
             {before}
-            ( {meanwhile or "true"} ) &
+            ( {meanwhile or "true"} ) & meanwhile=$!
             {shlex.join(self.words(*more))} >out 2>said || true
-            wait
+            wait $meanwhile
+            {afterwards}
             cp -a {roots} after/
         """
         code, _, said = await self.ended(await self.begun(["unshare", "-Urm", "sh", "-c", script]))

@@ -1,5 +1,7 @@
 """Volumes that are full, read-only or gone: their batches go elsewhere, whole, and nothing is lost."""
 
+import asyncio
+import json
 import re
 import shutil
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from cfetch.bench.origin import Origin
-from cfetch.errors import VolumeFault
+from cfetch.errors import Held, VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
@@ -104,6 +106,20 @@ async def test_a_volume_is_read_only_from_the_start(tmp_path, namespaces):
     assert whole(scene, tmp_path / "after") == ([], [], [])
 
 
+async def test_a_volume_is_full_from_the_start(tmp_path, namespaces):
+    """Not even a directory can be made there: it takes nothing, is named, and its files are not had again."""
+    files = named(4, 3)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2, names=False, hashed=False)
+        fill = "n=0; while touch v1/fill$n 2>/dev/null; do n=$((n+1)); done"
+        mount = "mount -t tmpfs -o size=1m,nr_inodes=40 tmpfs v1; mkdir -p v1/.cfetch v1/b0"
+        before = f"{mount}; head -c 3072 /dev/zero >v1/b0/0; {fill}"
+        told, said = await scene.in_namespace(before, "", "--state", "st")
+    assert (told["exit_code"], told["files"]["done"], told["files"]["skipped"]) == (0, 11, 1)
+    assert "can hold no more files" in told["volumes"][1]["out_of_use"]
+    assert str(scene.to[1]) in said
+
+
 def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path):
     """No draft of it, which nobody would look for."""
     volume = Directory(tmp_path, "attempts/i/0")
@@ -156,6 +172,62 @@ async def test_a_volume_that_has_taken_files_is_not_there_at_the_end(tmp_path, v
         again = await scene.run(state=str(tmp_path / "state"))
     assert (again.code, again.summary["instant"]) == (0, found.summary["instant"])
     assert whole(scene, None) == ([], [], [])
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+async def test_a_volume_goes_whose_files_were_found_in_place(tmp_path, hashed):
+    """They are not in place at the end: exit 3."""
+    files = named(2, 2)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=1, names=False, hashed=hashed)
+        await scene.run(state=str(tmp_path / "state"))
+
+        def listener(event):
+            finished.extend([event] if isinstance(event, EntryFinished) else [])
+            if len(finished) == len(files) and scene.to[0].exists():
+                scene.to[0].rename(tmp_path / "away")
+
+        finished: list[EntryFinished] = []
+
+        found = await scene.run(listener, state=str(tmp_path / "state"))
+    assert set(found.statuses().values()) == {"skipped"}
+    assert (found.code, found.summary["status"]) == (3, "partial")
+
+
+async def test_runs_of_one_plan_whose_volumes_overlap_are_kept_apart(tmp_path):
+    """Each has a state of its own, so no timeline keeps them apart; the volume that both use does."""
+    files = named(6, 3, 40 * KIB)
+    async with Origin(files, pace_bps=40.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=3)
+        child = await scene.begun(scene.words())
+        while not list(scene.to[2].glob(".cfetch/attempts/*/1/h*")):
+            assert child.returncode is None, await child.communicate()
+            await asyncio.sleep(0.01)
+        with pytest.raises(Held, match=rf"process {child.pid} on .* brings the same files to {scene.to[1]}"):
+            await scene.run(to=tuple(map(str, scene.to[1:])), state=str(tmp_path / "other"))
+        child.kill()
+        await child.wait()
+        again = await scene.run(to=tuple(map(str, scene.to[1:])), state=str(tmp_path / "other"))
+    assert again.code == 0
+
+
+async def test_a_disk_that_is_not_mounted_is_not_filled_below_its_mount(tmp_path):
+    """The directory there lacks the label of earlier runs: it is left out, unless the user says it is new."""
+    files = named(6, 2)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=3)
+        state = tmp_path / "state"
+        await scene.run(state=str(state), placement="round-robin")
+        assert scene.volume(1).files
+        scene.to[1].rename(tmp_path / "unmounted")
+        scene.to[1].mkdir()
+        found = await scene.run(state=str(state))
+        assert (found.code, scene.missing(), list(scene.to[1].iterdir())) == (0, [], [])
+        why = f"{scene.to[1]} is not the volume that earlier runs have used; is it mounted?"
+        assert found.summary["volumes"][1]["out_of_use"].startswith(why)
+        (state / "volumes.json").unlink()
+        assert (await scene.run(state=str(state))).paused == []
+    assert {str(root) for root in scene.to} == set(json.loads((state / "volumes.json").read_text()))
 
 
 async def test_a_volume_comes_back(tmp_path):

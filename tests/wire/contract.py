@@ -10,7 +10,7 @@ import pytest
 
 from cfetch.errors import Transient
 from cfetch.secret import SecretUrl
-from cfetch.wire.http import Response, Transport
+from cfetch.wire.transport import Response, Transport
 
 __all__ = ["BROKEN", "REFUSED", "SIZE_BYTES", "WHOLE", "TransportContract", "World"]
 

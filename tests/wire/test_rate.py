@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.clock import RunClock, SystemClock, VirtualClock, run_virtual
-from cfetch.config.wire import RateLimits
+from cfetch.config.wire import ALL_HOSTS, RateLimits
 from cfetch.events import Progress
 from cfetch.wire.rate import (
     BURST_S,
@@ -35,7 +35,7 @@ def test_no_more_than_rate_and_burst_in_any_time(rate_bps, takes):
     bucket, now_s, reads = Bucket(rate_bps), 0.0, []
     for size_bytes, gap_s in takes:
         now_s += gap_s
-        reads.append((now_s + bucket.take(size_bytes, now_s), size_bytes))
+        reads.append((now_s + bucket.wait_s(bucket.take(size_bytes, now_s), now_s), size_bytes))
     for start in range(len(reads)):
         after_first = sum(size for _, size in reads[start + 1 :])
         seconds = max(t for t, _ in reads) - reads[start][0]
@@ -45,17 +45,63 @@ def test_no_more_than_rate_and_burst_in_any_time(rate_bps, takes):
 def test_unused_time_is_not_saved_up():
     """After an hour of silence there is the burst and no more."""
     bucket = Bucket(1000.0)
-    assert bucket.take(100, 0.0) == 0.0
-    assert bucket.take(100, 3600.0) == 0.0
-    assert bucket.take(100, 3600.0) == pytest.approx(0.1)
+    assert bucket.wait_s(bucket.take(100, 0.0), 0.0) == 0.0
+    assert bucket.wait_s(bucket.take(100, 3600.0), 3600.0) == 0.0
+    assert bucket.wait_s(bucket.take(100, 3600.0), 3600.0) == pytest.approx(0.1)
 
 
 def test_what_is_given_back_can_be_had_by_others():
     """A turn for which there was nothing to read costs nothing."""
     bucket = Bucket(1000.0)
-    assert bucket.take(1100, 0.0) == pytest.approx(1.0)
+    assert bucket.wait_s(bucket.take(1100, 0.0), 0.0) == pytest.approx(1.0)
     bucket.give_back(1000)
-    assert bucket.take(100, 0.0) == pytest.approx(0.1)
+    assert bucket.wait_s(bucket.take(100, 0.0), 0.0) == pytest.approx(0.1)
+
+
+def test_a_caller_that_waits_learns_the_new_rate():
+    """Its bytes are as far from the head of the queue as before, and the queue moves faster."""
+    bucket = Bucket(100.0)
+    first, second = bucket.take(110, 0.0), bucket.take(100, 0.0)
+    assert (bucket.wait_s(first, 0.0), bucket.wait_s(second, 0.0)) == pytest.approx((1.0, 2.0))
+    bucket.change_rate(1000.0, 0.5)
+    assert (bucket.wait_s(first, 0.5), bucket.wait_s(second, 0.5)) == pytest.approx((0.05, 0.15))
+    assert (bucket.is_short, bucket.count_read()) == (True, 210)
+    assert (bucket.is_short, bucket.count_read()) == (False, 0)
+
+
+def test_a_leased_rate_is_followed_within_a_tenth_of_a_second():
+    """Nothing is read before the first lease; then what the lease allows, and no more after it shrinks."""
+
+    async def main():
+        limiter, got = Limiter(RunClock(VirtualClock()), total_bps=MIB, per_host_bps=None), [0]
+        limiter.lease({ALL_HOSTS: 0})
+
+        async def read(most):
+            return b"x" * most
+
+        async def reader():
+            in_turn = limiter.reader(read, "h", Waits())
+            while True:
+                data = await in_turn()
+                got[0] += len(data)
+
+        tasks, seen = [asyncio.create_task(reader()) for _ in range(4)], []
+        for rate_bps in (0, 1_000_000, 10_000):
+            limiter.lease({ALL_HOSTS: rate_bps})
+            before = got[0]
+            await asyncio.sleep(2.0)
+            seen.append(got[0] - before)
+        use = limiter.measure()[ALL_HOSTS]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return seen, use
+
+    seen, use = run_virtual(main())
+    assert seen[0] == 0
+    assert seen[1] == pytest.approx(2_000_000, rel=0.1)
+    assert seen[2] <= 4 * slice_bytes(1_000_000) + 2 * 10_000
+    assert (use.limit_bps, use.is_short) == (10_000, True)
 
 
 def test_a_turn_is_small_but_not_tiny():

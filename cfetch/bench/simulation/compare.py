@@ -14,10 +14,11 @@ import msgspec
 from cfetch import __version__
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario, simulated_names
-from cfetch.bench.simulation.play import IDEAL, simulate
+from cfetch.bench.simulation.play import IDEAL, check_policy, simulate
 from cfetch.errors import ConfigError
 from cfetch.report.simulation_document import Comparison, Played, Row, Simulation, verdict
 
+POLICIES = ("none", "cloudfetch", "adaptive", "oracle")
 SEEDS = 5  # median and worst of fewer show little; all scenarios then take two minutes on two processors
 FEW_FILES = 20_000  # over all runs: they take a second or two, not more than the start of processes
 SAY_EVERY_S = 2.0  # a run of a million files takes minutes
@@ -28,7 +29,7 @@ class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     scenarios: tuple[str, ...] = ()
     seeds: int = SEEDS
-    policies: tuple[str, ...] = ("none", "cloudfetch", "adaptive", "oracle")
+    policies: tuple[str, ...] = POLICIES
 
 
 class _Game(msgspec.Struct, frozen=True):
@@ -50,6 +51,8 @@ def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None)
         UsageError: no such policy.
     """
     scenarios = [_find_with_network(name) for name in options.scenarios or simulated_names()]
+    for policy in options.policies:
+        check_policy(policy)
     seeds = range(1, options.seeds + 1)
     names = (IDEAL, *options.policies)
     jobs = [_Game(*choice) for choice in product(scenarios, names, seeds)]

@@ -19,14 +19,15 @@ from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import RunClock, VirtualClock, run_virtual
+from cfetch.config.plugins import find_policy
 from cfetch.config.settings import KINDS, Settings
+from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
 from cfetch.errors import UsageError
 from cfetch.events import EntryFinished, Event, Listener
 from cfetch.report.counts import LiveCounts
 from cfetch.report.simulation_document import Played
 from cfetch.storage.volume import Volume
-from cfetch.straggler.policy import policy_of
 
 IDEAL = "ideal"
 POLICIES: dict[str, dict[str, Any]] = {
@@ -44,13 +45,13 @@ def simulate(
 ) -> Played:
     """Play the scenario once, in virtual time; no process, no socket and no file is needed.
 
-    ``policy``: one of ``POLICIES`` in the engine, of ``CLIENTS`` without it, or ``ideal``: nothing is
-    mitigated, on a network without slow connections, stalls and faults. Changes of the network, slow hosts,
-    the spread of rates and the link's limit are in the ideal run too, because no policy can remove them. The
-    ideal run has one stream a file and no more places than ``concurrency``, so it is no bound; the oracle
-    is. ``seed`` None: the scenario's own; it
-    decides the order of the files, the faults, every connection and the jitter of back-offs. ``listen`` gets
-    the engine's events.
+    ``policy``: one of ``POLICIES`` in the engine, or one of an installed package; one of ``CLIENTS`` without
+    the engine; or ``ideal``: nothing is mitigated, on a network without slow connections, stalls and faults.
+    Changes of the network, slow hosts, the spread of rates and the link's limit are in the ideal run too,
+    because no policy can remove them. The ideal run has one stream a file and no more places than
+    ``concurrency``, so it is no bound; the oracle is. ``seed`` None: the scenario's own; it decides the order
+    of the files, the faults, every connection and the jitter of back-offs. ``listen`` gets the engine's
+    events.
 
     To compare it with real processes on loopback: ``cfetch.bench.compare.run_once`` plays the same scenario
     there, on the same connections, and its ``makespan_s`` is the same figure.
@@ -58,9 +59,7 @@ def simulate(
     Raises:
         UsageError: there is no such policy.
     """
-    if policy not in (IDEAL, *POLICIES, *CLIENTS):
-        known = ", ".join((IDEAL, *POLICIES, *CLIENTS))
-        raise UsageError(f"there is no policy {policy!r}; known: {known}")
+    check_policy(policy)
     scenario = scenario if seed is None else msgspec.structs.replace(scenario, seed=seed)
     if policy in CLIENTS:
         return run_virtual(_play_client(scenario, policy))
@@ -69,10 +68,17 @@ def simulate(
     return run_virtual(_play(scenario, policy, listen))
 
 
+def check_policy(policy: str) -> None:
+    """Raise UsageError unless ``simulate`` knows the policy."""
+    if policy not in (IDEAL, *POLICIES, *CLIENTS) and find_policy(policy) is None:
+        known = ", ".join((IDEAL, *POLICIES, *CLIENTS))
+        raise UsageError(f"there is no policy {policy!r}; known: {known}")
+
+
 def settings_of(scenario: Scenario, policy: str) -> Settings:
     """The options of ``cfetch download`` for one run."""
     options: dict[str, Any] = {key: KINDS[key].parse(text) for key, text in scenario.options.items()}
-    options |= POLICIES["none" if policy == IDEAL else policy]
+    options |= POLICIES.get("none" if policy == IDEAL else policy, {"policy": policy})
     return Settings(concurrency=scenario.concurrency, **options)
 
 
@@ -100,13 +106,7 @@ async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
     transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
     volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
     as_ports: list[Volume] = [*volumes]
-    inner = policy_of(
-        settings.policy,
-        settings.straggler,
-        tick_s=settings.check_interval,
-        concurrency=settings.concurrency,
-    )
-    judge, watch = watch_policy(inner, transport)
+    judge, watch = watch_policy(make_policy(settings), transport)
     pool = Pool(
         plan,
         settings,

@@ -11,7 +11,7 @@ from cfetch.bench.simulation.exchange import Exchange, Meets
 from cfetch.bench.simulation.link import GRAIN_S, Link
 from cfetch.clock import RunClock
 from cfetch.secret import SecretUrl
-from cfetch.wire.http import Response
+from cfetch.wire.transport import Response
 
 KEEP_ALIVE_S = 15.0  # the same as HttpTransport's
 MOST_SKIPPED = 500  # connections that are looked at to find one that suits

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from cfetch.engine.batches.staging import Batch
 from cfetch.errors import LocalFault
 from cfetch.manifest.entries import Entries
+from cfetch.manifest.entry import Entry
 from cfetch.placement.batches import cut
 from cfetch.storage.volume import Holding, Volume, batch_id
 
@@ -48,6 +49,7 @@ class Arrivals:
         self._volumes = volumes
         self._cut = cut(entries.sizes, entries.batch_of, share=share)
         self._next = 0
+        self._unanswered: dict[int, asyncio.Task[Holding]] = {}  # by volume: a question that took too long
         self.queues = BatchQueues(len(self._cut.order), self._cut.entries, entries.host_of)
 
     @property
@@ -62,19 +64,7 @@ class Arrivals:
         entries = [self._entries.entry(index) for index in indexes]
         name = entries[0].batch if self._cut.named[number] else None
         batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
-        tasks = [asyncio.ensure_future(volume.inspect_batch(batch.id, entries)) for volume in self._volumes]
-        await asyncio.wait(tasks, timeout=LOOK_S)
-        holdings: list[Holding] = []
-        for volume_index, task in enumerate(tasks):
-            holding = Holding()
-            if not task.done():
-                task.cancel()
-            elif isinstance(error := task.exception(), LocalFault):
-                failed(volume_index, error)
-            else:
-                holding = task.result()
-            holdings.append(holding)
-        self._note(batch, holdings)
+        self._note(batch, await self._inspect(batch.id, entries, failed))
         missing = [
             entry for index, entry in zip(indexes, entries, strict=True) if index not in batch.standing
         ]
@@ -86,6 +76,32 @@ class Arrivals:
         batch.joined_bytes = sum(joined.values())
         self._next += 1  # only now: until the batch has arrived, the loop has something to wait for
         return batch
+
+    async def _inspect(
+        self, batch: str, entries: Sequence[Entry], failed: Callable[[int, LocalFault], None]
+    ) -> list[Holding]:
+        """Ask all volumes that answer; a hanging one is not waited for anew with each batch."""
+        tasks = {
+            volume_index: asyncio.create_task(volume.inspect_batch(batch, entries))
+            for volume_index, volume in enumerate(self._volumes)
+            if not (volume.is_stuck or self._is_silent(volume_index))
+        }
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=LOOK_S)
+        holdings = [Holding() for _ in self._volumes]
+        for volume_index, task in tasks.items():
+            if not task.done():
+                task.cancel()
+                self._unanswered[volume_index] = task
+            elif isinstance(error := task.exception(), LocalFault):
+                failed(volume_index, error)
+            else:
+                holdings[volume_index] = task.result()
+        return holdings
+
+    def _is_silent(self, volume_index: int) -> bool:
+        asked = self._unanswered.get(volume_index)
+        return asked is not None and not asked.done()
 
     @staticmethod
     def _note(batch: Batch, holdings: Sequence[Holding]) -> None:

@@ -13,6 +13,7 @@ from cfetch.storage.volume import Volume
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not return
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
+LATE_S = 2.0  # a tick so late says that the event loop hung, and not that volumes do
 FIRST_S = 1.0  # of writing; the first speed is measured over all of it
 HURRY_S = 5.0
 ROOM_S = 2.0  # between looks at free space
@@ -114,6 +115,8 @@ class Health:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ask_now[index].wait(), ROOM_S)
             self._ask_now[index].clear()
+            if self._volumes[index].is_stuck:
+                continue
             try:
                 await self._look_at_room(index)
             except LocalFault as fault:
@@ -155,7 +158,8 @@ class Health:
                 if now[index] > taken[index]:
                     for staging in self._here(index):
                         self._placer.note_progress(staging.batch.number)
-                self._look_whether_it_hangs(index, now_s)
+                if now_s - before_s < LATE_S:  # else the loop hung, and has heard no answers
+                    self._look_whether_it_hangs(index, now_s)
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
     def _measure(self, index: int, size_bytes: int, writing_s: float) -> None:

@@ -7,7 +7,6 @@ fails.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 from cfetch.breaker import Position
 from cfetch.clock import RunClock
@@ -128,8 +127,13 @@ class VolumeWatch:
     def _blames_volume(self, fault: LocalFault) -> bool:
         """Whether to go to another volume: there is one, and the plan was not simply taken from this run."""
         if self.can_move(fault):
-            with suppress(CfetchError):  # at its end the run checks again, and names the owner of the plan
+            try:
                 self._confirm()
+            except LocalFault as state:  # the volume may be well
+                fault = state
+            except CfetchError:
+                pass  # at its end the run checks again, and names the owner of the plan
+            else:
                 return True
         self._switch.fail(fault)
         return False

@@ -35,9 +35,10 @@ from cfetch.manifest.rows import Document
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import ask
-from cfetch.wire.http import HttpTransport, Transport
+from cfetch.wire.http import HttpTransport
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
+from cfetch.wire.transport import Transport
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
 CONNECT_TIMEOUT_S = 10.0
@@ -57,6 +58,8 @@ class _Answer(NamedTuple):
 
 class HttpSource:
     """A ``FeedSource``. The first answer names the feed; all other answers have to come from the same one."""
+
+    reads_at_once = 16  # 64 ranges take four round trips; a page may have 16 MiB
 
     def __init__(
         self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
@@ -117,14 +120,13 @@ class HttpSource:
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise CheckpointExpired(
                 f"{self._shown} does not keep LSN {next_lsn} of range {of} any more; what came after it was "
-                "missed. Begin anew without the checkpoint"
+                "missed"
             )
         if answer.status == HTTPStatus.CONFLICT:
             if answer.document and "mark" in answer.document:
                 raise FeedReplaced(
                     f"the feed at {self._shown} has another history than the one that was followed: LSN "
-                    f"{next_lsn - 1} of range {of} is another change now, as after a restore from a backup. "
-                    "Begin anew without the checkpoint: files that are the same are not fetched again"
+                    f"{next_lsn - 1} of range {of} is another change now, as after a restore from a backup"
                 )
             raise self._hostile(f"range {of} has gone back behind LSN {next_lsn}, which it had given before")
         if (gone := self._read_gone(answer)) is not None:
@@ -139,6 +141,8 @@ class HttpSource:
             new_mark = check_id(document["mark"]) if "mark" in document else ""
         except FieldError as error:
             raise self._hostile(f"{what}: {error}") from None
+        if not rows and after == next_lsn and of == via:
+            return NotModified()  # a proxy has dropped If-None-Match
         links = Document(base_url=self._base)
         changes = (parse_change(row, links, f"{what}: change {n}") for n, row in enumerate(rows, 1))
         return Page(tuple(changes), after, new_mark)
@@ -242,7 +246,7 @@ class HttpSource:
     def _make_replaced_error(self) -> FeedReplaced:
         return FeedReplaced(
             f"the feed at {self._shown} was deleted or made anew, so what was read of the old one does not "
-            "count; begin anew without the checkpoint"
+            "count"
         )
 
 
@@ -282,11 +286,16 @@ def split_range(url: str, of: str | None, *, network: Network = DIRECT) -> tuple
     return asyncio.run(_split_range(url, of, network))
 
 
-async def _split_range(url: str, of: str | None, network: Network) -> tuple[str, tuple[str, ...]]:
+def parse_feed_url(url: str) -> SecretUrl:
+    """Parse the URL of a feed that a person has given. Raises UsageError."""
     try:
-        whole = SecretUrl(resolve_url(url, lambda: None))
+        return SecretUrl(resolve_url(url, lambda: None))
     except UrlError as error:
         raise UsageError(f"the feed's URL cannot be used: {error}") from None
+
+
+async def _split_range(url: str, of: str | None, network: Network) -> tuple[str, tuple[str, ...]]:
+    whole = parse_feed_url(url)
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     source = HttpSource(whole, transport=transport, clock=SystemClock(), jitter=random.random)
     try:

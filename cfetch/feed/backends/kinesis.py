@@ -61,6 +61,8 @@ class KinesisSource:
     ``info`` and reads of closed shards never wait for the shards that archive them.
     """
 
+    reads_at_once = 1  # a shard answers five reads a second, and they are few
+
     def __init__(self, api: KinesisApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock

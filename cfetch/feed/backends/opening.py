@@ -53,6 +53,16 @@ def open_feed(name: str, *, network: Network, clock: Clock) -> FeedSource:
     return SegmentSource(DirectoryFiles(Path(name)))
 
 
+def find_host(name: str) -> str | None:
+    """The host of a feed, as ``SecretUrl.host``; None: only its owner can write the feed, so it has none.
+
+    That is a directory, and a stream in the reader's own account.
+    """
+    scheme, _, rest = name.partition("://")
+    transfer = scheme.lower().rpartition("+")[2]
+    return SecretUrl(f"{transfer}://{rest}").host() if transfer in ("http", "https") else None
+
+
 def _open_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> FeedSource:
     if not kind and "?" in url.reveal():  # checked before there is a transport, which would need a close
         raise UsageError(f"a feed's URL has no query: {url}")

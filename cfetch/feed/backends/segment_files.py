@@ -15,8 +15,8 @@ from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import Answer, ask
-from cfetch.wire.http import Transport
 from cfetch.wire.judge import Action, Asked, Verdict, judge
+from cfetch.wire.transport import Transport
 
 _MISSING = frozenset({404, 410})
 _JUDGED = frozenset({206, 304, 416})  # judged here, as the code that sends the request knows no ranges

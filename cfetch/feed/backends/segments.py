@@ -44,6 +44,8 @@ class _Lines(NamedTuple):
 class SegmentSource:
     """A ``FeedSource``. A range is gone as soon as the index says so, even if entries are left to read."""
 
+    reads_at_once = 1  # a segment is fetched once for all tokens that are in it, one after the other
+
     def __init__(self, files: SegmentFiles) -> None:
         self._files = files
         self._index_bytes: bytes | None = None

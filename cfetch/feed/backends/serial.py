@@ -18,7 +18,7 @@ from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.secret import SecretUrl
 from cfetch.wire.document import ask
-from cfetch.wire.http import Transport
+from cfetch.wire.transport import Transport
 
 MAX_REPLY_BYTES = 16 << 20  # as for other feeds: 10,000 changes of 1,600 bytes
 MAX_LIMIT = 10_000
@@ -29,6 +29,8 @@ _EXPECTED = frozenset({404, 410})
 
 class SerialSource:
     """A ``FeedSource``. If the serial goes back or the id changes, it is another feed."""
+
+    reads_at_once = 1
 
     def __init__(
         self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
@@ -88,7 +90,7 @@ class SerialSource:
             await self._fetch_page(0, 1, expired=False)  # raises unless the 410 came from the feed itself
             raise CheckpointExpired(
                 f"{self._url} does not keep the changes after serial {since} any more; what came after it "
-                "was missed. Begin anew without the checkpoint"
+                "was missed"
             )
         document = read_feed_document(answer.body, answer.status, str(self._url), SERIAL_SCHEMA)
         if answer.status != HTTPStatus.OK:
@@ -119,5 +121,5 @@ class SerialSource:
     def _make_replaced_error(self) -> FeedReplaced:
         return FeedReplaced(
             f"the feed at {self._url} was deleted or made anew, so what was read of the old one does not "
-            "count; begin anew without the checkpoint"
+            "count"
         )

@@ -4,6 +4,7 @@ It decides nothing: the store answers, in threads, and its answers become a stat
 """
 
 import asyncio
+import hashlib
 import ipaddress
 import os
 import re
@@ -26,7 +27,6 @@ from cfetch.storage.tree import ReadOnlyTree
 
 MAX_LIMIT = 10_000  # changes of a page
 CHUNK_BYTES = 256 << 10
-LOOK_AGAIN_S = 2  # by then the next scan has looked at a file that has changed
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})\Z", re.ASCII)
@@ -166,14 +166,30 @@ class _Server:
                 descriptor = tree.open_file(path)
         except (OSError, UsageError):
             raise _Refusal(410, "the file has gone") from None
-        status = os.fstat(descriptor)
-        if (status.st_size, status.st_mtime_ns, status.st_ino) == known[1:4]:
-            small = os.pread(descriptor, known.size_bytes, 0) if known.size_bytes <= CHUNK_BYTES else None
-            return descriptor, known, small
-        os.close(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != known.size_bytes:
-            raise _Refusal(410, "this version of the file has been replaced")
-        raise _Refusal(503, "the file was touched and will be looked at again", retry_after_s=LOOK_AGAIN_S)
+        try:
+            return descriptor, known, _read_published(descriptor, known)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+
+def _read_published(descriptor: int, known: File) -> bytes | None:
+    """Check that the open file is the published version; return its bytes if it is small.
+
+    A small file that was touched is compared by its hash. A refusal concerns this file alone: a 503 would
+    stop a client's other downloads.
+    """
+    status, size = os.fstat(descriptor), known.size_bytes
+    if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+        raise _Refusal(410, "this version of the file has been replaced")
+    small = os.pread(descriptor, size, 0) if size <= CHUNK_BYTES else None
+    if (status.st_mtime_ns, status.st_ino) == (known.mtime_ns, known.inode):
+        return small
+    if small is None:
+        raise _Refusal(409, "the file was touched; the next scan tells whether this is still its version")
+    if hashlib.sha256(small).digest() != known.sha256:
+        raise _Refusal(410, "this version of the file has been replaced")
+    return small
 
 
 def _make_row(stored: StoredChange) -> dict[str, Any]:
@@ -267,7 +283,5 @@ def _make_reply(
     document: dict[str, Any], *, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
     headers = {"Cache-Control": "no-cache", **(headers or {})}
-    if "retry_after_s" in document:
-        headers["Retry-After"] = str(document["retry_after_s"])
     body = msgspec.json.encode(document)
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)

@@ -20,7 +20,7 @@ from cfetch.feed.server.database import Database
 from cfetch.feed.server.range_table import TABLES, RangeTable, decode_key, encode_key, number_of
 from cfetch.secret import printable
 
-VERSION = 2
+VERSION = 3
 SCAN_LSNS = 100_000  # one page may look through so many for the requested keys: some 50 ms
 PAGE_BYTES = 4 << 20  # of rows, roughly, in the server's memory for each request
 MAX_HOLES = 1000  # parameters of one query; SQLite allows 32,766
@@ -33,10 +33,15 @@ CREATE TABLE changes(range INTEGER NOT NULL, lsn INTEGER NOT NULL, key BLOB NOT 
     path TEXT NOT NULL, size INTEGER, sha256 BLOB, more TEXT, mark TEXT, PRIMARY KEY(range, lsn)
 ) WITHOUT ROWID;
 CREATE TABLE files(path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    inode INTEGER NOT NULL, sha256 BLOB NOT NULL) WITHOUT ROWID;
+    inode INTEGER NOT NULL, sha256 BLOB NOT NULL, ctime_ns INTEGER NOT NULL) WITHOUT ROWID;
 """
+_FILE_COLUMNS = "path, size, mtime_ns, inode, ctime_ns, sha256"  # as in File
 _OF_FILES = "files ON files.path=changes.path AND files.sha256=changes.sha256 WHERE range=? AND lsn<?"
 _COUNTS = f"SELECT count(*), count(files.path) FROM changes LEFT JOIN {_OF_FILES}"  # noqa: S608 - no input
+_UPGRADES = {  # by version; a ctime of 0 has every file hashed once more
+    1: "ALTER TABLE changes ADD COLUMN mark TEXT",
+    2: "ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT 0",
+}
 _CURRENT = (  # of a range, before an LSN: the changes that state a file as it is now
     f"SELECT changes.path, changes.size, changes.sha256 FROM changes JOIN {_OF_FILES} ORDER BY lsn"  # noqa: S608
 )
@@ -49,6 +54,7 @@ class File(NamedTuple):
     size_bytes: int
     mtime_ns: int
     inode: int
+    ctime_ns: int
     sha256: bytes
 
 
@@ -107,9 +113,10 @@ class FeedStore:
     def _open(self) -> None:
         with self._database.snapshot() as cursor:
             (version,) = cursor.execute("PRAGMA user_version").fetchone()
-        if version == 1:  # changes had no marks
+        if version in _UPGRADES:
             with self._transaction() as cursor:
-                cursor.execute("ALTER TABLE changes ADD COLUMN mark TEXT")
+                for older in range(version, VERSION):
+                    cursor.execute(_UPGRADES[older])
                 cursor.execute(f"PRAGMA user_version={VERSION}")
         elif version not in (0, VERSION):
             raise UsageError(f"{printable(str(self._database.path))} is of another version of cfetch")
@@ -187,7 +194,8 @@ class FeedStore:
             for begin in range(0, len(paths), MAX_HOLES):
                 some = paths[begin : begin + MAX_HOLES]
                 holes = ",".join("?" * len(some))
-                rows = cursor.execute(f"SELECT * FROM files WHERE path IN ({holes})", some)  # noqa: S608 - holes only
+                query = f"SELECT {_FILE_COLUMNS} FROM files WHERE path IN ({holes})"  # noqa: S608 - holes only
+                rows = cursor.execute(query, some)
                 files |= {row[0]: File(*row) for row in rows}
         return files
 
@@ -230,7 +238,8 @@ class FeedStore:
         A range that then has more than ``split_entries`` entries is split.
         """
         with self._transaction() as cursor:
-            cursor.executemany("INSERT OR REPLACE INTO files VALUES(?,?,?,?,?)", files)
+            insert = f"INSERT OR REPLACE INTO files({_FILE_COLUMNS}) VALUES(?,?,?,?,?,?)"
+            cursor.executemany(insert, files)
             cursor.executemany("DELETE FROM files WHERE path=?", ((path,) for path in removed))
             _set_marks(cursor, marks or {})
             grown = self._insert(cursor, changes, int(at_s))

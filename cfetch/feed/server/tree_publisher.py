@@ -32,12 +32,13 @@ MAX_TOLD = 100  # files that are named when left out; further ones are not
 
 
 class Seen(NamedTuple):
-    """A regular file, found on a walk."""
+    """A regular file, found on a walk. ``ctime_ns`` also tells an edit after which its time was set back."""
 
     path: str
     size_bytes: int
     mtime_ns: int
     inode: int
+    ctime_ns: int
 
 
 class TreePublisher:
@@ -148,14 +149,14 @@ class _Walk:
                 emit(path, f"no feed can name it: {error}")
                 continue
             self._publisher.source_root.note_file(path, status.st_dev, self._tree)
-            yield Seen(path, status.st_size, status.st_mtime_ns, status.st_ino)
+            yield Seen(path, *_version_of(status))
 
     def _take_batch(self, batch: list[Seen]) -> None:
         known = self._store.find_files([seen.path for seen in batch])
         self._known += len(known)
         for seen in batch:
             before = known.get(seen.path)
-            if before is not None and tuple(before)[:4] == tuple(seen):
+            if before is not None and before[:-1] == seen:
                 continue
             if not self._publisher.has_settled(seen):
                 continue
@@ -255,7 +256,10 @@ def _hash_file(tree: ReadOnlyTree, seen: Seen, stop: threading.Event) -> File | 
         status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    now = (status.st_size, status.st_mtime_ns, status.st_ino)
-    if not stat.S_ISREG(status.st_mode) or now != tuple(seen)[1:] or size_bytes != seen.size_bytes:
+    if not stat.S_ISREG(status.st_mode) or _version_of(status) != seen[1:] or size_bytes != seen.size_bytes:
         return None
     return File(*seen, running.digest())
+
+
+def _version_of(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns

@@ -11,9 +11,11 @@ and goes on; if it cannot go on, it raises ``BrokenDocumentError``.
     url_list.py  checksum_list.py       a URL a line; ``sha256sum`` lists
     aria2_input.py  metalink.py         ``aria2c -i``; Metalink 4
     bagit_fetch.py  tsv_http_data.py    BagIt ``fetch.txt``; TsvHttpData-1.0
-    annex_batch.py  curl_config.py      ``git annex addurl``; ``curl --config``
+    annex_batch.py  annex_whereis.py    ``git annex addurl``; ``git annex whereis --json``
+    curl_config.py  lfs_files.py        ``curl --config``; ``git lfs ls-files --json``
     pooch_registry.py  ena_report.py    pooch; file reports of the European Nucleotide Archive
     s3_listing.py  rclone_lsjson.py     ``aws s3 ls``, S3 inventories; ``rclone lsjson``
+    bucket_ls.py  bucket_json.py        listings by other tools of object stores
     whole_json.py                       functions that the readers in the next six lines share
     zenodo.py  figshare.py  dataverse.py
     github_release.py  package_index.py
@@ -22,7 +24,7 @@ and goes on; if it cannot go on, it raises ``BrokenDocumentError``.
     huggingface_tree.py                 the tree of a repository
     html_index.py  html_links.py        a web server's listing of a directory; the links of a page
     sitemap.py                          sitemaps
-    not_lists.py                        files that are no lists: their kinds, and advice for each
+    not_lists.py  landing_pages.py      files that are no lists, and advice for each
     sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
 
 When it fails: faults carry line numbers and no values. Readers see a seekable window and keep memory

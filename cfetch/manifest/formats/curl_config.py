@@ -22,6 +22,7 @@ _SHORT = {
     "H": "header",
     "A": "user-agent",
     "e": "referer",
+    "g": "globoff",
     "u": "user",
     "b": "cookie",
     "d": "data",
@@ -41,6 +42,7 @@ _NEEDED = frozenset(
     )
 )
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})\Z", re.ASCII)
+_PATTERN = re.compile(r"\{[^{}]*\}|\[[0-9A-Za-z]{1,20}-[0-9A-Za-z]{1,20}(?::[0-9]{1,20})?\]")
 _FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.IGNORECASE)
 
 
@@ -59,9 +61,16 @@ class _Section:
         self.output: str | None = None
         self.headers: dict[str, object] = {}
         self.range: dict[str, object] = {}
+        self.takes_patterns = True
 
-    def take_row(self) -> Iterator[Row]:
-        if self.url is not None:
+    def take_row(self, faults: Faults) -> Iterator[Row]:
+        if self.url is not None and self.takes_patterns and _PATTERN.search(self.url):
+            faults.add(
+                self.line,
+                "url: curl makes several URLs of a pattern such as [1-9] or {a,b}; write each of them out, "
+                "or say globoff if the URL is meant as it stands",
+            )
+        elif self.url is not None:
             headers = dict(self.headers) or None
             yield Row(self.line, {"url": self.url, "path": self.output, "headers": headers, **self.range})
         self.url = self.output = None
@@ -79,19 +88,21 @@ def read_curl_config(source: Source, document: Document, faults: Faults) -> Iter
             continue
         name = _SHORT.get(match["name"], match["name"])
         if name == "next":
-            yield from section.take_row()
+            yield from section.take_row(faults)
             section = _Section()
         elif name == "url":
-            yield from section.take_row()
+            yield from section.take_row(faults)
             section.line, section.url, section.urls = line, _value(match["value"]), section.urls + 1
         else:
             _take_option(section, name, _value(match["value"]), line, faults)
-    yield from section.take_row()
+    yield from section.take_row(faults)
 
 
 def _take_option(section: _Section, name: str, value: str, line: int, faults: Faults) -> None:
     if name in _NEEDED:
         faults.add(line, f"{name}: cfetch has no such option; state what the request needs as a header")
+    elif name == "globoff":
+        section.takes_patterns = False
     elif name == "range":
         match = _RANGE.match(value)
         if match is None or int(match[1]) > int(match[2]) or section.urls > 1:

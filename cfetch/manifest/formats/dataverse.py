@@ -22,6 +22,11 @@ def read_dataverse(source: Source, document: Document, faults: Faults) -> Iterat
     total = dataset.get("totalCount")
     if isinstance(total, int) and total != len(files):
         document.note_partial(f"it has {len(files)} of {total} files; ask for it without a limit")
+    restricted = sum(file.get("restricted") is True for file in files)
+    if restricted:
+        document.notes.append(
+            f"files that are restricted: {restricted}; they need a token: --header 'X-Dataverse-key: …'"
+        )
     for file in files:
         yield Row(0, _fields(file, get_object(file, "dataFile")), "files")
 

@@ -14,30 +14,34 @@ from cfetch.errors import UsageError
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.annex_batch import is_annex_line, read_annex_batch
+from cfetch.manifest.formats.annex_whereis import read_annex_whereis
 from cfetch.manifest.formats.aria2_input import looks_like_aria2, read_aria2_input
 from cfetch.manifest.formats.bagit_fetch import is_fetch_line, read_bagit_fetch
+from cfetch.manifest.formats.bucket_json import read_bucket_json
+from cfetch.manifest.formats.bucket_ls import is_bucket_listing, read_bucket_ls
 from cfetch.manifest.formats.checksum_list import is_checksum_line, read_checksum_list
 from cfetch.manifest.formats.croissant import read_croissant
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, read_csv, split_line
 from cfetch.manifest.formats.curl_config import is_url_option, read_curl_config
 from cfetch.manifest.formats.datapackage import read_datapackage
 from cfetch.manifest.formats.dataverse import read_dataverse
-from cfetch.manifest.formats.ena_report import is_report_head, read_ena_report
+from cfetch.manifest.formats.ena_report import KINDS, is_report_head, read_ena_report
 from cfetch.manifest.formats.figshare import read_figshare
 from cfetch.manifest.formats.github_release import read_github_release
 from cfetch.manifest.formats.html_index import is_directory_index, read_html_index
 from cfetch.manifest.formats.huggingface_tree import read_huggingface_tree
 from cfetch.manifest.formats.json_document import read_json
 from cfetch.manifest.formats.json_lines import read_json_lines
-from cfetch.manifest.formats.metalink import read_metalink
+from cfetch.manifest.formats.landing_pages import find_list_address
+from cfetch.manifest.formats.lfs_files import read_lfs_files
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
-from cfetch.manifest.formats.package_index import read_package_index
+from cfetch.manifest.formats.package_index import is_project_page, read_package_index
 from cfetch.manifest.formats.parquet_table import MAGIC, read_parquet
 from cfetch.manifest.formats.pooch_registry import is_registry_line, read_pooch_registry
 from cfetch.manifest.formats.rclone_lsjson import read_rclone_lsjson
 from cfetch.manifest.formats.ro_crate import read_ro_crate
 from cfetch.manifest.formats.s3_listing import (
-    is_inventory_line,
+    is_inventory,
     is_listing_line,
     read_s3_inventory,
     read_s3_listing,
@@ -56,11 +60,22 @@ Reader = Callable[[Source, Document, Faults], Iterator[Row]]
 """Yields rows, sets the document's values for all rows, adds faults; raises ``BrokenDocumentError``."""
 
 INDEX = "html-index"
+
+
+def _read_metalink(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    from cfetch.manifest.formats.metalink import read_metalink  # few lists need a parser of XML
+
+    return read_metalink(source, document, faults)
+
+
 READERS: dict[str, Reader] = {
     "annex": read_annex_batch,
+    "annex-whereis": read_annex_whereis,
     "aria2": read_aria2_input,
     "aws-s3-ls": read_s3_listing,
     "bagit": read_bagit_fetch,
+    "bucket-json": read_bucket_json,
+    "bucket-ls": read_bucket_ls,
     "croissant": read_croissant,
     "csv": read_csv,
     "curl": read_curl_config,
@@ -74,7 +89,8 @@ READERS: dict[str, Reader] = {
     "huggingface-tree": read_huggingface_tree,
     "json": read_json,
     "jsonl": read_json_lines,
-    "metalink": read_metalink,
+    "lfs": read_lfs_files,
+    "metalink": _read_metalink,
     "package-index": read_package_index,
     "parquet": read_parquet,
     "pooch": read_pooch_registry,
@@ -111,27 +127,55 @@ nothing back: so no byte is looked at again and again, and no place is remembere
 
 _KEY, _OPENING, _CLOSING = 2, 3, 4  # groups of it; a string that is no key is 1
 _NO_SPACE = re.compile(rb"\S")
+_DEEPEST = 1000  # Python's reader of JSON goes no deeper, so the rest of such a document is of no use
 _SQL_KEYS = {"external_links", "statement_id", "result"}
 _TELLING_KEYS = {*_SQL_KEYS, "url"}
 _KNOWN_OBJECTS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = tuple(
     (name, tuple(frozenset(keys.split()) for keys in signs))
     for name, signs in (
-        ("zenodo", ("conceptrecid", "conceptdoi", "recid files", "entries enabled")),
+        (
+            "zenodo",
+            (
+                "conceptrecid",
+                "conceptdoi",
+                "recid files",
+                "entries enabled",
+                "hits links",
+                "parent pids files",
+            ),
+        ),
         ("figshare", ("figshare_url", "url_public_api")),
-        ("github-release", ("assets_url upload_url", "assets tag_name")),
-        ("package-index", ("meta files",)),
+        ("github-release", ("assets_url upload_url", "assets tag_name", "browser_download_url content_type")),
+        ("package-index", ("meta files", "info urls releases", "info urls last_serial")),
         ("stac", ("stac_version", "type features")),
         ("ro-crate", ("@context @graph",)),
         ("croissant", ("@context distribution",)),
         ("dataverse", ("status data",)),
         ("datapackage", ("resources",)),
+        ("bucket-json", ("Contents",)),
+        ("huggingface-tree", ("siblings id",)),
+        ("inventory-manifest", ("sourceBucket fileSchema",)),
     )
 )
 """Formats, with sets of keys: a document that is an object with all keys of one set has the format."""
 
 _KNOWN_ARRAYS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
-    ("figshare", (frozenset({"computed_md5", "download_url"}),)),
-    ("github-release", (frozenset({"assets_url", "upload_url"}),)),
+    ("figshare", (frozenset({"computed_md5", "download_url"}), frozenset({"url_public_api", "doi"}))),
+    (
+        "github-release",
+        (frozenset({"assets_url", "upload_url"}), frozenset({"browser_download_url", "content_type"})),
+    ),
+    ("zenodo", (frozenset({"checksum", "filename", "filesize", "links"}),)),
+    ("ena", tuple(frozenset({"run_accession", f"{kind}_ftp"}) for kind in KINDS)),
+    (
+        "bucket-json",
+        (
+            frozenset({"Key", "LastModified"}),
+            frozenset({"Key", "Size"}),
+            frozenset({"storage_url"}),
+            frozenset({"name", "container", "properties"}),
+        ),
+    ),
     ("huggingface-tree", (frozenset({"type", "oid", "path"}),)),
     ("rclone-lsjson", (frozenset({"Path", "Name", "IsDir"}),)),
 )
@@ -141,17 +185,42 @@ _KNOWN_FILES: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
     ("package-index", (frozenset({"filename", "hashes"}),)),
     ("zenodo", (frozenset({"key", "links"}), frozenset({"checksum", "links"}))),
     ("figshare", (frozenset({"computed_md5", "download_url"}),)),
+    ("lfs", (frozenset({"name", "oid", "oid_type"}),)),
 )
 """The same for the first file in ``files``. That of a native manifest has ``url``, and none of these sets."""
 
+_KNOWN_LINES: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
+    ("annex-whereis", (frozenset({"file", "key", "whereis"}),)),
+    (
+        "bucket-json",
+        (
+            frozenset({"key", "type", "last_modified"}),
+            frozenset({"key", "status", "type", "lastModified", "etag"}),
+        ),
+    ),
+)
+"""The same for the object on the first line."""
+
+_GOOGLE = re.compile(
+    rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
+    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"(?:gs|s3)://'
+)
+"""What ``gcloud storage ls --json`` writes; its keys alone may be those of any table."""
+
 _WATCHED = {"files", *_TELLING_KEYS}.union(
-    *(sign for known in (_KNOWN_OBJECTS, _KNOWN_ARRAYS, _KNOWN_FILES) for _, signs in known for sign in signs)
+    *(
+        sign
+        for known in (_KNOWN_OBJECTS, _KNOWN_ARRAYS, _KNOWN_FILES, _KNOWN_LINES)
+        for _, signs in known
+        for sign in signs
+    )
 )
 
 _HTML = re.compile(
     r"(?:<\?xml[^>]{0,200}>|<!--[^>]{0,1000}-->|\s){0,4}<(?:!doctype\s+html|html|head|body|h1|pre)\b",
     re.IGNORECASE,
 )
+_BUCKET = re.compile(r"<(?:ListBucketResult|EnumerationResults)\b")
 _SITEMAP = re.compile(r"<(?:urlset|sitemapindex)\b")
 _LOOKED_AT = 20  # lines, if one line is not enough to decide
 
@@ -180,7 +249,9 @@ def _make_refusal(name: str) -> Reader:
     )
 
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
-        raise BrokenDocumentError(0, message)
+        address = find_list_address(source.own_url) if name == "html" and source.own_url else None
+        way = f"; its list of files is {address}: give that" if address else ""
+        raise BrokenDocumentError(0, f"{message}{way}")
 
     return refuse
 
@@ -197,7 +268,12 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     if head.startswith("{"):
         return _json_kind(start, ending, source, options)
     if head.startswith("["):
-        return _find_known(_first_object(start.partition(b"[")[2]).keys, _KNOWN_ARRAYS) or "json"
+        if _GOOGLE.search(start):
+            return "bucket-json"
+        keys = _first_object(start.partition(b"[")[2]).keys
+        known = _find_known(keys, _KNOWN_ARRAYS)
+        is_table = "url" in keys or (options is not None and options.names_columns)
+        return "json" if not known or (known == "bucket-json" and is_table) else known
     if head.startswith("<"):
         return _markup_kind(head)
     if head.startswith(FIRST_LINE):
@@ -207,6 +283,9 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     first = content[0] if content else ""
     return (
         _kind_of_lines(first, head)
+        or ("curl" if any(map(is_url_option, content)) else "")
+        or ("s3-inventory" if is_inventory(content) else "")
+        or ("bucket-ls" if is_bucket_listing(content) else "")
         or _kind_of_table(first, ending, options)
         or (AMBIGUOUS if content and all(map(is_annex_line, content)) and ending != "csv" else "")
         or ending
@@ -223,7 +302,9 @@ def _is_prose(lines: Sequence[str]) -> bool:
 
 def _markup_kind(head: str) -> str:
     if _HTML.match(head):
-        return INDEX if is_directory_index(head) else "html"
+        return "package-index" if is_project_page(head) else INDEX if is_directory_index(head) else "html"
+    if _BUCKET.search(head):
+        return "bucket-xml"
     return "sitemap" if _SITEMAP.search(head) else "metalink"
 
 
@@ -243,12 +324,8 @@ def _kind_of_lines(first: str, head: str) -> str:
         return "bagit"
     if is_registry_line(first):
         return "pooch"
-    if is_url_option(first):
-        return "curl"
     if is_listing_line(first):
         return "aws-s3-ls"
-    if is_inventory_line(first):
-        return "s3-inventory"
     if is_report_head(first):
         return "ena"
     return ""
@@ -283,15 +360,20 @@ def _json_kind(data: bytes, ending: str, source: Source, options: ReadingOptions
         data = source.read(0, MAX_DOCUMENT_BYTES)
         first = _first_object(data)
     keys = first.keys
-    if keys & _SQL_KEYS and "files" not in keys:
+    is_sql = keys & _SQL_KEYS and (keys & _SQL_KEYS != {"result"} or b'"external_links"' in data)
+    if is_sql and "files" not in keys:
         return "databricks-sql"
     is_alone = first.end is None or not _NO_SPACE.search(data, first.end)
     if is_alone and ending != "jsonl" and (known := _find_known(keys, _KNOWN_OBJECTS)):
         return known
+    names_columns = options is not None and options.names_columns
+    is_table = names_columns or ("url" in keys and "etag" not in keys)
+    if (known := _find_known(keys, _KNOWN_LINES)) and not is_table:
+        return known
     if "files" in keys:
-        names_columns = options is not None and options.names_columns
         return ("" if names_columns else _find_known(first.listed, _KNOWN_FILES)) or "json"
-    is_lines = "url" in keys or ending == "jsonl" or not is_alone
+    is_on_a_line = "url" in keys and b"\n" not in data[: first.end]
+    is_lines = is_on_a_line or ending == "jsonl" or not is_alone
     return "jsonl" if is_lines else "json"
 
 
@@ -320,6 +402,8 @@ def _first_object(data: bytes) -> _First:
         kind = match.lastindex
         if kind == _OPENING:
             depth += 1
+            if depth > _DEEPEST:
+                break
         elif kind == _CLOSING:
             depth -= 1
             if depth == 0:

@@ -1,13 +1,14 @@
 """A file report of the European Nucleotide Archive: cells hold addresses, sizes and MD5, separated by ``;``.
 
 The columns are ``fastq_ftp``, ``fastq_md5`` and ``fastq_bytes``, or the same with ``submitted``, ``sra`` or
-``bam``. The addresses have no scheme; the archive serves them by https.
+``bam``. The addresses have no scheme; the archive serves them by https. The same report in JSON is an array.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.json_document import read_elements
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit
@@ -23,34 +24,49 @@ def is_report_head(line: str) -> bool:
 
 def read_ena_report(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``size`` and ``md5``, one for each file of a run."""
-    lines = source.lines(faults)
-    columns = next(lines, (1, ""))[1].split("\t")
     wanted = document.options.url_column if document.options else None
-    kind = _choose_kind(columns, wanted)
-    without = 0
-    for line, text in lines:
-        if not text:
-            continue
-        row = text.split("\t")
-        if len(row) != len(columns):
-            faults.add(line, f"the row has {len(row)} cells, but the first row names {len(columns)} columns")
-            continue
-        cells = dict(zip(columns, row, strict=True))
+    is_json = source.head().lstrip("\ufeff \t\r\n").startswith("[")
+    kind, without = "", 0
+    for line, cells in _read_objects(source, faults) if is_json else _read_table(source, faults):
+        kind = kind or _choose_kind(list(cells), wanted)
         files = _split(cells.get(f"{kind}_ftp"))
-        without += not files
-        sizes, hashes = (_split(cells.get(f"{kind}_{part}")) for part in ("bytes", "md5"))
+        without += not any(files)
+        sizes, hashes = (_split(cells.get(f"{kind}_{part}"), len(files)) for part in ("bytes", "md5"))
         if any(len(parts) not in (0, len(files)) for parts in (sizes, hashes)):
             faults.add(line, f"{kind}: it names {len(files)} files, {len(sizes)} sizes and {len(hashes)} MD5")
             continue
         for place, file in enumerate(files):
+            if not file:
+                continue
             fields: dict[str, object] = {"url": "https://" + file.removeprefix("ftp://")}
-            if sizes:
+            if sizes and sizes[place]:
                 fields["size"] = int(sizes[place]) if _DIGITS.match(sizes[place]) else Misfit("no digits")
-            if hashes:
+            if hashes and hashes[place]:
                 fields["md5"] = hashes[place]
             yield Row(line, fields)
     if without:
         document.notes.append(f"rows that name no file of the kind {kind}: {without}")
+
+
+def _read_table(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows by the names of their columns."""
+    lines = source.lines(faults)
+    columns = next(lines, (1, ""))[1].split("\t")
+    for line, text in lines:
+        row = text.split("\t")
+        if len(row) == len(columns):
+            yield line, dict(zip(columns, row, strict=True))
+        elif text:
+            faults.add(line, f"the row has {len(row)} cells, but the first row names {len(columns)} columns")
+
+
+def _read_objects(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
+    """The same for a report in JSON, whose values are texts."""
+    for row in read_elements(source):
+        if isinstance(row.fields, dict):
+            yield row.line, {name: str(value or "") for name, value in row.fields.items()}
+        else:
+            faults.add(row.line, "the row is no object")
 
 
 def _choose_kind(columns: Sequence[str], wanted: str | None) -> str:
@@ -63,5 +79,10 @@ def _choose_kind(columns: Sequence[str], wanted: str | None) -> str:
     return kinds[0]
 
 
-def _split(cell: str | None) -> list[str]:
-    return [part for part in (cell or "").split(";") if part]
+def _split(cell: str | None, count: int = 0) -> list[str]:
+    """Split a cell at each ``;``, one of which may end it.
+
+    A part may be empty: the archive does not know the MD5 of that file. ``count`` is the number of parts.
+    """
+    parts = cell.split(";") if cell else []
+    return parts[:-1] if len(parts) != count and parts[-1:] == [""] else parts

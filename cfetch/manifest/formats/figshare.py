@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -16,6 +16,10 @@ def read_figshare(source: Source, document: Document, faults: Faults) -> Iterato
     """The rows: ``url``, ``path``, ``size`` and ``md5``. A link to another site has no size."""
     article = load_json(source, "the article")
     files = list(list_objects(article, None if isinstance(article, list) else "files"))
+    if any("url_public_api" in file for file in files):
+        raise BrokenDocumentError(
+            0, "it is a list of articles; give one of them: https://api.figshare.com/v2/articles/ID"
+        )
     asked = _PAGE_SIZE.search(source.own_url or "")
     if len(files) == (int(asked[1]) if asked else PAGE):
         document.note_partial(

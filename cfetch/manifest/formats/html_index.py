@@ -17,14 +17,17 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urljoin, urlsplit
 
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.formats.html_links import read_links
 from cfetch.manifest.formats.whole_json import load_text
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.secret import SecretUrl
 
 _INDEX = re.compile(
-    r"<(?:title|h1)[^<>]{0,200}>\s{0,100}(?:Index of|Directory listing for|Directory:)\s", re.IGNORECASE
+    r"<(?:title|h1)[^<>]{0,200}>\s{0,100}"
+    r"(?:(?:Index of|Directory listing (?:for|of)|Directory:|Files within)\s"
+    r"|(?:[\w.:-]{1,255} - )?/(?:[^<>\n]{0,1000}/)?\s{0,100}</)"  # Caddy, darkhttpd; IIS names the host too
+    r"|\A\s{0,100}(?:<!doctype html>\s{0,100})?(?:<meta[^<>]{0,200}>\s{0,100})?<pre>\s{0,100}<a href=",  # Go
+    re.IGNORECASE,
 )
 _PLACE = re.compile(r"[^:/?#]+://[^/?#]+(?:[^?#]*/)?")
 _UNKNOWN_PLACE = "http://directory.invalid/-/"
@@ -77,6 +80,8 @@ def read_page(text: str, place: str | None) -> Page:
     """Read the page of the directory at ``place``, which is None if the page's address is unknown."""
     if place is None or not place.lower().startswith(("http://", "https://")):
         place = _UNKNOWN_PLACE
+    from cfetch.manifest.formats.html_links import read_links  # few lists need Python's parser of HTML
+
     links = read_links(text)
     page = Page([], [], links.doubts)
     home, base = _locate(place), _join(place, links.base)
@@ -189,5 +194,6 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
         yield Row(line, {"url": name})
     if page.directories:
         document.notes.append(
-            f"directories that the index names and that are left out: {len(page.directories)}"
+            f"directories that the index names and that are left out: {len(page.directories)}; "
+            "`cfetch sync URL --to DIR` brings them too"
         )

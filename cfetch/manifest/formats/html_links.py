@@ -1,5 +1,8 @@
 """The links of an HTML page as its tags state them. The standard library's tolerant parser reads the tags.
 
+A link whose text ends with a slash means a directory, also if the link itself has lost its slash: else the
+page of that directory would be taken for a file.
+
 What it cannot read is told: it must not look like a page with fewer links. The parser looks again at a tag
 that has not ended whenever more text comes, so the text comes in pieces and a tag has a greatest length.
 """
@@ -47,6 +50,7 @@ class _Parser(HTMLParser):
         super().__init__()
         self.targets: list[tuple[int, str]] = []
         self.base: str | None = None
+        self._last_character = ""  # of the text of the link that was read last
         self.has_ended = self.has_next = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -60,10 +64,18 @@ class _Parser(HTMLParser):
             self.base = link
         elif tag == "a" and link:
             self.targets.append((self.getpos()[0], link))
+            self._last_character = ""
             self.has_ended = False
+
+    def handle_data(self, data: str) -> None:
+        self._last_character = data.rstrip()[-1:] or self._last_character
 
     def handle_endtag(self, tag: str) -> None:
         self.has_ended = self.has_ended or tag == "html"
+        if tag == "a" and self._last_character == "/" and self.targets:
+            line, link = self.targets[-1]
+            if link[-1] != "/" and "?" not in link and "#" not in link:
+                self.targets[-1] = (line, f"{link}/")
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:  # noqa: ARG002 - the parser's
         """Pass over ``<![…>`` as HTML says; the parser's own method raises an error for unknown words."""

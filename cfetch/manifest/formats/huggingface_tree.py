@@ -6,12 +6,13 @@ URLs are relative to the repository's ``resolve`` address, which follows from th
 import re
 from collections.abc import Iterator
 
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import get_object, list_objects, load_json
 from cfetch.manifest.repository_urls import find_git_hash
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
+from cfetch.secret import printable
 
 PAGE = 1000  # entries in one answer; a longer tree goes on in another answer
 _TREE = re.compile(
@@ -25,7 +26,16 @@ def read_huggingface_tree(source: Source, document: Document, faults: Faults) ->
     if match:
         kind = "" if match["kind"] == "models" else f"{match['kind']}/"
         document.base_url = f"{match['host']}/{kind}{match['name']}/resolve/{match['revision']}/"
-    entries = list(list_objects(load_json(source, "the tree")))
+    tree = load_json(source, "the tree")
+    if isinstance(tree, dict):
+        name = printable(str(tree.get("id")))
+        raise BrokenDocumentError(
+            0,
+            "it describes a repository, without the sizes of its files; give the repository as the manifest: "
+            f"hf://{name}/ if it is a model, hf://datasets/{name}/ if it is a "
+            "data set",
+        )
+    entries = list(list_objects(tree))
     if len(entries) == PAGE:
         document.note_partial(f"the tree has {PAGE} entries, as many as one answer holds: it may go on")
     listed = {str(entry.get("path")).rpartition("/")[0] for entry in entries}

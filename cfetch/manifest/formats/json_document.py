@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cfetch.manifest.columns import ColumnError
+from cfetch.manifest.columns import ColumnError, is_url_name
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import HEADER_KEYS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP, quoted_key
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}\Z")
 _TOP_KEYS = (*HEADER_KEYS, "files")
 
 
@@ -30,6 +31,7 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     document.look_ahead = lambda: _find_base_url(source)
     window.expect("{")
     seen: set[str] = set()
+    elsewhere: str | None = None
     while window.peek() != "}" or seen:  # after a comma, "}" is read as a key and refused
         line = window.line()
         key = window.value()
@@ -45,7 +47,9 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
             yield from rows if own_keys else _rename_rows(rows, document, faults)
         else:
             window.peek()
-            _take(key, window.value(), line, document, faults, is_behind="files" in seen)
+            value = window.value()
+            elsewhere = elsewhere or _find_rows(key, value)
+            _take(key, value, line, document, faults, is_behind="files" in seen)
         if window.peek() != ",":
             break
         window.expect(",")
@@ -53,7 +57,23 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     if window.peek():
         raise BrokenDocumentError(window.line(), "there is text after the document's end")
     if "files" not in seen:
-        faults.add(0, "the key 'files' is missing; it holds the entries")
+        single = "; if it is one entry, write it on one line, as jq -c . FILE does" if "url" in seen else ""
+        rest = (
+            f"; the rows with URLs in {elsewhere} are read if you give them one on each line, as jq -c "
+            f"'{elsewhere}' FILE prints them"
+        )
+        faults.add(0, f"the key 'files' is missing; it holds the entries{rest if elsewhere else single}")
+
+
+def _find_rows(key: str, value: object) -> str | None:
+    """Where another program's document has its rows with URLs, as jq writes it; None: not in this value."""
+    if not _PLAIN_KEY.match(key):
+        return None
+    if isinstance(value, dict):
+        deeper = next(filter(None, (_find_rows(name, value[name]) for name in value)), None)
+        return deeper and f".{key}{deeper}"
+    first = value[0] if isinstance(value, list) and value else None
+    return f".{key}[]" if isinstance(first, dict) and any(map(is_url_name, first)) else None
 
 
 def _take(key: str, value: object, line: int, document: Document, faults: Faults, *, is_behind: bool) -> None:
@@ -73,6 +93,29 @@ def read_elements(source: Source) -> Iterator[Row]:
     yield from _elements(window, "rows")
     if window.peek():
         raise BrokenDocumentError(window.line(), "there is text after the document's end")
+
+
+def read_array(source: Source, name: str, others: dict[str, Any]) -> Iterator[Row]:
+    """Yield the elements of the array ``name`` of an object; ``others`` gets the object's other values.
+
+    Raises:
+        BrokenDocumentError: the document is no object.
+    """
+    window = _Window(source)
+    window.expect("{")
+    while window.peek() != "}":
+        key = window.value()
+        window.expect(":")
+        if key == name and window.peek() == "[":
+            yield from _elements(window, name)
+        else:
+            window.peek()
+            others[str(key)] = window.value()
+        if window.peek() != ",":
+            break
+        window.expect(",")
+        window.peek()
+    window.expect("}")
 
 
 def _rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iterator[Row]:
@@ -151,7 +194,8 @@ class _Window:
         character = self.peek()
         if character != char:
             what = "the document ends" if not character else "something else stands there"
-            raise self._make_broken_error(self.pos, f"expected {char!r}, but {what}")
+            wanted = f"',' or {char!r}" if char in "]}" else repr(char)  # an end comes after a value
+            raise self._make_broken_error(self.pos, f"expected {wanted}, but {what}")
         self.pos += 1
 
     def value(self) -> Any:  # noqa: ANN401 - JSON is any value

@@ -20,6 +20,11 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
     for line, text in source.lines(faults):
         if not text or text.isspace():
             continue
+        if text.strip() == "{":
+            raise BrokenDocumentError(
+                line,
+                "an object begins that has no end on its line; write one on each line, as jq -c . FILE does",
+            )
         try:
             fields = decode_text(text, line)
             if first and is_header(fields):
@@ -31,6 +36,16 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
         first = False
     if columns is not None:
         document.notes.extend(columns.notes())
+
+
+def read_plain_lines(source: Source, faults: Faults) -> Iterator[Row]:
+    """Yield the values of the lines as they are; a line that is not JSON is a fault only of that line."""
+    for line, text in source.lines(faults):
+        if text and not text.isspace():
+            try:
+                yield Row(line, decode_text(text, line))
+            except BrokenDocumentError as error:
+                faults.add(line, str(error))
 
 
 def is_header(fields: object) -> bool:

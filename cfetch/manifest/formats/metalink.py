@@ -1,4 +1,6 @@
-"""Metalink 4 (RFC 5854): each ``file`` with its size, hashes and sources, the best source by priority first.
+"""Metalink 4 (RFC 5854) and 3: each ``file`` with its size, hashes and sources, the best source first.
+
+Version 3 differs in names, and in elements around files, hashes and sources. Fedora's mirrors still use it.
 
 The document is parsed as a stream, so that memory does not grow with it. Document types and entities are
 refused. Hashes of pieces, torrents and sources that are not http are left out.
@@ -18,12 +20,21 @@ from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit
 
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
+OLD_NAMESPACE = "http://www.metalinker.org/"
 MAX_DEPTH = 32  # Metalink has five levels; elements of other namespaces have a few of their own
 MAX_PARTS = 10_000  # sizes, hashes and sources of one file; they are in memory until it ends
 LAST_PRIORITY = 999_999  # section 4.2.16.1: the priority of a source that states none
 
 _ALGORITHMS = {"sha-512": "sha512", "sha-256": "sha256", "sha-1": "sha1", "md5": "md5"}
 """The registry's name of a hash (IANA's "Hash Function Textual Names", see RFC 5854) -> cfetch's name."""
+
+_OLD_ALGORITHMS = {
+    "sha512": "sha-512",
+    "sha256": "sha-256",
+    "sha1": "sha-1",
+}  # version 3's name -> version 4's
+_OLD_WRAPPERS = frozenset({"files", "verification", "resources"})
+_MOST_PREFERENCE = 100  # version 3's best source
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _HTTP = re.compile(r"https?:", re.IGNORECASE)
@@ -83,7 +94,8 @@ class _Files(xml.sax.ContentHandler):
         super().__init__()
         self._parser = parser
         self._faults = faults
-        self._path: list[str] = []
+        self._path: list[str] = []  # without the wrappers of version 3
+        self._wrappers = 0
         self._text: list[str] = []
         self._text_chars = 0
         self._attribute: str | None = None
@@ -107,18 +119,26 @@ class _Files(xml.sax.ContentHandler):
     def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: ANN401, ARG002, N802 - the SAX interface
         self._heard_at = self.fed_chars
         space, local = name if len(name) == 2 else (None, name[-1])  # a namespace may hold wide spaces
-        tag = local if space == NAMESPACE else f"other:{local}"
+        tag = local if space in (NAMESPACE, OLD_NAMESPACE) else f"other:{local}"
         if not self.seen_root and tag != "metalink":
             raise self._make_broken_error(f"its root is not a metalink element of {NAMESPACE} (version 4)")
         self.seen_root = True
-        self._path.append(tag)
-        if len(self._path) > MAX_DEPTH:
-            raise self._make_broken_error(f"its elements are nested more than {MAX_DEPTH} deep")
         self._text, self._text_chars = [], 0
-        if self._path == ["metalink", "file"]:
+        if _is_wrapper(name):
+            self._wrappers += 1
+        else:
+            self._path.append(tag)
+        if len(self._path) + self._wrappers > MAX_DEPTH:
+            raise self._make_broken_error(f"its elements are nested more than {MAX_DEPTH} deep")
+        if tag == "file" and self._path == ["metalink", "file"]:
             self._file = _File(_line(self._parser), attrs.get((None, "name")))
-        wanted = {"hash": "type", "url": "priority"}.get(tag)
-        self._attribute = attrs.get((None, wanted)) if wanted else None
+        self._attribute = None
+        if tag == "hash":
+            kind = attrs.get((None, "type"))
+            self._attribute = _OLD_ALGORITHMS.get(kind, kind) if space == OLD_NAMESPACE else kind
+        elif tag == "url":
+            old = space == OLD_NAMESPACE
+            self._attribute = _read_preference(attrs) if old else attrs.get((None, "priority"))
 
     def characters(self, content: str) -> None:
         self._heard_at = self.fed_chars
@@ -129,6 +149,9 @@ class _Files(xml.sax.ContentHandler):
 
     def endElementNS(self, name: Any, qname: Any) -> None:  # noqa: ANN401, ARG002, N802 - the SAX interface
         self._heard_at = self.fed_chars
+        if _is_wrapper(name):
+            self._wrappers -= 1
+            return
         if self._file is not None and self._path[:2] == ["metalink", "file"]:
             if len(self._path) == 2:
                 self._rows.append(_row(self._file, self._faults))
@@ -153,6 +176,17 @@ class _Files(xml.sax.ContentHandler):
 
     def _make_broken_error(self, message: str) -> BrokenDocumentError:
         return BrokenDocumentError(_line(self._parser), message)
+
+
+def _is_wrapper(name: Any) -> bool:  # noqa: ANN401 - the SAX interface
+    return len(name) == 2 and name[0] == OLD_NAMESPACE and name[1] in _OLD_WRAPPERS
+
+
+def _read_preference(attrs: Any) -> str | None:  # noqa: ANN401 - the SAX interface
+    """The priority that means the same as a preference of version 3, of which the highest is the best."""
+    preference = attrs.get((None, "preference")) or ""
+    is_known = _NUMBER.match(preference) and int(preference) <= _MOST_PREFERENCE
+    return str(_MOST_PREFERENCE + 1 - int(preference)) if is_known else None
 
 
 def _row(file: _File, faults: Faults) -> Row:

@@ -33,6 +33,14 @@ MESSAGES = {
         "it is an HTML page and no list: perhaps a login, an error, or the page about a file; save the links "
         "that you want one a line"
     ),
+    "bucket-xml": (
+        "it is a bucket's own list in XML; give the bucket as s3://NAME/, or s3://NAME/PREFIX/ (public data: "
+        "AWS_SKIP_SIGNATURE=true)"
+    ),
+    "inventory-manifest": (
+        "it is the manifest of an S3 inventory; give the files under its key files, which are the list, in "
+        "one command"
+    ),
     "text": (
         "it is some text and no list of links; to fetch a file by its URL, say `cfetch get URL`. If its "
         "lines are relative links, say --from-format urls"

@@ -1,6 +1,10 @@
-"""``ro-crate-metadata.json`` (Research Object Crate): the data entities of type ``File``."""
+"""``ro-crate-metadata.json`` (Research Object Crate): the data entities of type ``File``.
+
+A crate may name a directory without its files; then only its maker can list them.
+"""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from urllib.parse import unquote
 
@@ -10,25 +14,45 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_DIGITS = re.compile(r"[0-9]{1,20}\Z")
+_BYTES = re.compile(r"([0-9]{1,20})(?: ?B)?\Z")
 
 
 def read_ro_crate(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
     """The rows: ``url``, ``path`` if it is relative, ``size`` and ``sha256``."""
+    directories: set[str] = set()
+    files: list[str] = []
     for entity in list_objects(load_json(source, "the crate"), "@graph"):
         kinds = entity.get("@type")
         name = entity.get("@id")
-        is_file = "File" in (kinds if isinstance(kinds, list) else [kinds])
-        if not is_file or not isinstance(name, str) or name.startswith("#"):
+        named = kinds if isinstance(kinds, list) else [kinds]
+        if not isinstance(name, str) or name.startswith("#"):
             continue
-        size = entity.get("contentSize")
+        if "Dataset" in named and name.endswith("/") and not _ABSOLUTE.match(name):
+            directories.add(name.removeprefix("./"))
+        if "File" not in named:
+            continue
+        files.append(name.removeprefix("./"))
+        size = _BYTES.match(str(entity.get("contentSize")))
         fields: dict[str, object] = {
-            "url": entity.get("contentUrl") or name,
-            "size": int(size) if isinstance(size, str) and _DIGITS.match(size) else None,
+            "url": _find_url(entity.get("contentUrl")) or name,
+            "size": int(size[1]) if size else None,
             "sha256": entity.get("sha256"),
         }
-        if isinstance(size, int):
-            fields["size"] = size
         if not _ABSOLUTE.match(name):
             fields["path"] = unquote(name).removeprefix("./")
         yield Row(0, fields, "@graph")
+    files.sort()
+    unlisted = [name for name in directories if name and not _has_prefix(files, name)]
+    if unlisted:
+        document.note_partial(f"directories whose files the crate does not name: {len(unlisted)}")
+
+
+def _find_url(stated: object) -> object:
+    """The address in ``contentUrl``, which may be a text, an object with it, or an array of these."""
+    first = next(iter(stated), None) if isinstance(stated, list) else stated
+    return first.get("@id") if isinstance(first, dict) else first
+
+
+def _has_prefix(ordered: list[str], prefix: str) -> bool:
+    place = bisect_left(ordered, prefix)
+    return place < len(ordered) and ordered[place].startswith(prefix)

@@ -34,10 +34,20 @@ def is_listing_line(line: str) -> bool:
     return is_file is not None or line.lstrip(" ").startswith("PRE ")
 
 
-def is_inventory_line(line: str) -> bool:
-    """Whether a line is a row of an inventory: each cell quoted, a bucket, a key, a size and a time."""
-    cells = _split(line) if line.startswith('"') else []
-    return _find_size(cells) is not None or _is_delete_marker(cells)
+def is_inventory(lines: Sequence[str]) -> bool:
+    """Whether the first lines are rows of an inventory: each cell quoted, one bucket, keys, mostly sizes.
+
+    Without a time of the last change, the cells might be those of another table: all the rows have to agree.
+    """
+    rows = [_split(line) for line in lines if line.startswith('"')]
+    if not rows:
+        return False
+    if (len(rows[0]) > 3 and _find_size(rows[0]) is not None) or _is_delete_marker(rows[0]):
+        return True
+    is_same = len(rows) == len(lines) and all(
+        len(row) in (2, 3) and row[0] == rows[0][0] and _is_row(row) for row in rows
+    )
+    return is_same and all("." in row[1] or "/" in row[1] for row in rows)
 
 
 def read_s3_listing(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -68,16 +78,16 @@ def read_s3_inventory(source: Source, document: Document, faults: Faults) -> Ite
         cells = _split(text)
         if _is_delete_marker(cells):
             continue
-        place = _find_size(cells)
-        if place is None:
-            faults.add(line, "it is not a row of an S3 inventory: a bucket, a key, a size and a time")
+        if not _is_row(cells):
+            faults.add(line, "it is not a row of an S3 inventory: a bucket, a key and perhaps a size")
             continue
+        place = _find_size(cells)
         flags = [cell for cell in cells[2:place] if cell in _FLAGS]
         key = unquote_plus(cells[1])
         if (flags and (flags[0] == "false" or flags[1:2] == ["true"])) or key.endswith("/"):
             continue
         url = f"s3://{cells[0]}/{key}" if document.base() is None else make_relative_url(key)
-        yield Row(line, {"url": url, "path": key, "size": int(cells[place])})
+        yield Row(line, {"url": url, "path": key, "size": None if place is None else int(cells[place])})
 
 
 def _split(line: str) -> list[str]:
@@ -92,10 +102,16 @@ def _is_delete_marker(cells: Sequence[str]) -> bool:
     return len(cells) > 4 and _BUCKET.match(cells[0]) is not None and cells[4] == "true" and "" in cells[5:]
 
 
+def _is_row(cells: Sequence[str]) -> bool:
+    return len(cells) > 1 and _BUCKET.match(cells[0]) is not None and "://" not in cells[1]
+
+
 def _find_size(cells: Sequence[str]) -> int | None:
-    """The place of the size, which comes just before the time of the last change."""
-    if len(cells) < 4 or not _BUCKET.match(cells[0]):
+    """The place of the size: just before the time of the last change, or the third of three cells."""
+    if len(cells) < 3 or not _BUCKET.match(cells[0]):
         return None
+    if len(cells) == 3:
+        return 2 if _DIGITS.match(cells[2]) else None
     for place in range(2, len(cells) - 1):
         if _DIGITS.match(cells[place]) and _MODIFIED.match(cells[place + 1]):
             return place

@@ -1,10 +1,16 @@
 """A STAC item, or the items of a search: every asset, in a directory with the item's name.
 
+Assets of one item that have the same file name, such as a band at several resolutions, are in directories
+with their own names.
+
 Sizes and hashes come from the file extension (``file:size``, and ``file:checksum`` as a multihash).
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import get_object, list_objects, load_object
@@ -19,23 +25,77 @@ def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     """The rows: ``url``, ``path``, and ``size`` and a hash where they are stated."""
     stac = load_object(source, "the item")
     kind = stac.get("type")
-    if kind != "FeatureCollection" and not stac.get("assets"):
+    own = get_object(stac, "assets")
+    has_files = any("href" in get_object(own, name) for name in own)
+    if kind == "Feature" and not has_files:
+        raise BrokenDocumentError(0, "this STAC item has no assets, so there is nothing to download")
+    if kind != "FeatureCollection" and not has_files:
         raise BrokenDocumentError(
             0,
             f"this STAC {'catalog' if kind == 'Catalog' else 'collection'} has no assets of its own, only "
             "links to items; give the answer of …/items or of a search",
         )
+    if (goes_on := describe_rest(stac)) is not None:
+        document.note_partial(goes_on)
+    left_out: list[str] = []
+    for fields in list_assets(stac, left_out):
+        yield Row(0, fields, "assets")
+    if left_out:
+        document.note_partial(describe_left_out(left_out))
+
+
+def describe_left_out(directories: Sequence[str]) -> str:
+    """The note about assets that are directories."""
+    return f"assets that are left out, because they are directories: {len(directories)}"
+
+
+def describe_rest(stac: dict[str, Any]) -> str | None:
+    """The note about further pages of an answer; None: it is whole."""
     if any(link.get("rel") == "next" for link in list_objects(stac, "links")):
-        document.note_partial("the answer goes on: its link next leads to further items, which are left out")
-    for item in list_objects(stac, "features") if kind == "FeatureCollection" else [stac]:
+        return "the answer goes on: its link next leads to further items, which are left out"
+    return None
+
+
+def find_next_page(stac: dict[str, Any], own_url: str) -> str | None:
+    """The address of the next page of an answer; None: there is none, or it cannot be had as this page was.
+
+    A search that was asked by POST goes on by POST, and a login is for one host.
+    """
+    for link in list_objects(stac, "links"):
+        href = link.get("href")
+        if link.get("rel") != "next" or link.get("method", "GET") != "GET" or not isinstance(href, str):
+            continue
+        with suppress(ValueError):  # a port or an IPv6 address that is none
+            url = urljoin(own_url, href)
+            if urlsplit(url)[:2] == urlsplit(own_url)[:2]:
+                return url
+    return None
+
+
+def list_assets(stac: dict[str, Any], left_out: list[str]) -> Iterator[dict[str, object]]:
+    """The rows of an item, or of the items of an answer; ``left_out`` gets the names of directories."""
+    is_answer = stac.get("type") == "FeatureCollection"
+    for item in list_objects(stac, "features") if is_answer else [stac]:
         assets = get_object(item, "assets")
-        for asset in (get_object(assets, name) for name in assets):
-            href = asset.get("href")
-            fields: dict[str, object] = {"url": href, "size": asset.get("file:size")}
-            if isinstance(href, str):
-                with suppress(UrlError):  # ``check_row`` reports a row without a path
-                    fields["path"] = f"{item.get('id')}/{decode_last_segment(href)}"
-            yield Row(0, fields | _hash(asset.get("file:checksum")), "assets")
+        names = {key: _find_name(get_object(assets, key).get("href")) for key in assets}
+        counts = Counter(name.casefold() for name in names.values() if name)
+        for key, name in names.items():
+            asset = get_object(assets, key)
+            fields: dict[str, object] = {"url": asset.get("href"), "size": asset.get("file:size")}
+            if str(fields["url"]).endswith("/"):
+                left_out.append(key)
+                continue
+            if name:  # else ``check_row`` reports a row without a path
+                is_shared = counts[name.casefold()] > 1
+                fields["path"] = f"{item.get('id')}/{f'{key}/' if is_shared else ''}{name}"
+            yield fields | _hash(asset.get("file:checksum") or asset.get("checksum:multihash"))
+
+
+def _find_name(href: object) -> str | None:
+    """The name of the file in an asset's address; None: there is none."""
+    with suppress(UrlError):
+        return decode_last_segment(href) if isinstance(href, str) else None
+    return None
 
 
 def _hash(multihash: object) -> dict[str, object]:

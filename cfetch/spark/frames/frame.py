@@ -72,7 +72,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         with on_disk(directory):
             os.utime(directory)
             make_private(Path(spec.receipts))
-        _sweep(directory.parent, options.root / STATE_NAME / ATTEMPTS)
+        sweep_frames(directory.parent, options.root)
         with hold_lock(directory / "lock"):
             shares = _write_shares(plan, directory, settings.concurrency, slots)
             forget_failures(Path(spec.receipts))
@@ -84,17 +84,22 @@ def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
 
     Raises LocalFault.
     """
-    text = f"{identity}\0{options.root}"
-    name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    directory = name_frame_directory(options, kind, identity)
     volume = Directory(options.root)  # makes the state private, and refuses a symlink in its place
     try:
-        directory = places(options.settings).state / kind / name
         with on_disk(directory):
             make_private(directory)
-            make_private(attempts_directory(options.root, name, EPOCH))
+            make_private(attempts_directory(options.root, directory.name, EPOCH))
     finally:
         volume.close()
     return directory
+
+
+def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
+    """The path of that directory."""
+    text = f"{identity}\0{options.root}"
+    name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return places(options.settings).state / kind / name
 
 
 def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: int) -> RunSpec:
@@ -129,9 +134,9 @@ def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> 
     return write_shares(directory / "shares", plan, range(len(plan)), cut, sharers)
 
 
-def _sweep(frames: Path, attempts: Path) -> None:
+def sweep_frames(frames: Path, root: Path) -> None:
     """Remove frames that were not loaded for long, and the parts that their dead tasks have left."""
-    now_s = time.time()
+    now_s, attempts = time.time(), root / STATE_NAME / ATTEMPTS
     with suppress(OSError):
         for path in list(frames.iterdir()):
             if now_s - path.stat().st_mtime > KEEP_S:

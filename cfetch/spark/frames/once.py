@@ -28,34 +28,42 @@ _AGAIN = "again-"  # the same, and these files have to be tried again
 
 
 def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
-    """The record of each entry, in the order of their ids; brings the entries that no receipt has.
+    """The record of each entry, in the order of their ids; see ``find_or_bring``."""
+    receipt = find_or_bring(spec, share, TaskCopy(number, task, 0))
+    return sorted(receipt.records, key=lambda record: record.id)
 
-    ``number``: the share's number in ``spec.receipts``; ``task``: a unique number within ``spec.instant``.
+
+def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
+    """The receipt of the share, with a record of each entry; brings the entries that no receipt has.
+
+    ``copy.share``: the share's number in ``spec.receipts``; ``copy.task``: a unique number within
+    ``spec.instant``.
 
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    records = _answer_by_receipt(spec, share, number)
-    if records is None:
-        with hold_lock(Path(spec.receipts, f"lock-{number:06d}")):
-            records = _answer_by_receipt(spec, share, number)
-            if records is None:
-                records = _bring_rest(spec, share, number, task)
-    return sorted(records, key=lambda record: record.id)
+    receipt = _find_receipt(spec, share, copy.share)
+    if receipt is None:
+        with hold_lock(Path(spec.receipts, f"lock-{copy.share:06d}")):
+            receipt = _find_receipt(spec, share, copy.share)
+            if receipt is None:
+                receipt = _bring_rest(spec, share, copy)
+    return receipt
 
 
-def _answer_by_receipt(spec: RunSpec, share: Share, number: int) -> list[FileRecord] | None:
-    """The records of the receipt; None: there is none, it lacks entries, or a file of it is gone."""
+def _find_receipt(spec: RunSpec, share: Share, number: int) -> Receipt | None:
+    """The share's receipt; None: there is none, it lacks entries, or a file of it is gone."""
     receipts = Path(spec.receipts)
     receipt = read_receipt(receipts / share_receipt_name(EPOCH, number))
     if receipt is None or (receipts / f"{_AGAIN}{number:06d}").exists():
         return None
     brought = [record for record in receipt.records if record.is_in_place]
     is_whole = len(receipt.records) == len(share.entries)
-    return receipt.records if is_whole and len(_select_in_place(receipt, spec)) == len(brought) else None
+    return receipt if is_whole and len(_select_in_place(receipt, spec)) == len(brought) else None
 
 
-def _bring_rest(spec: RunSpec, share: Share, number: int, task: int) -> list[FileRecord]:
+def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
+    number = copy.share
     path = Path(spec.receipts, share_receipt_name(EPOCH, number))
     before = read_receipt(path)
     good = [] if before is None else _select_in_place(before, spec)
@@ -65,9 +73,9 @@ def _bring_rest(spec: RunSpec, share: Share, number: int, task: int) -> list[Fil
     with on_disk(directory):
         path.unlink(missing_ok=True)
         make_private(directory)
-        if (directory / f"t{task}").exists():
-            shutil.rmtree(directory / f"t{task}")  # parts of a killed task, as we have the lock now
-    outcome = bring_share(spec, share._replace(entries=left), TaskCopy(number, task, 0))
+        if (directory / f"t{copy.task}").exists():
+            shutil.rmtree(directory / f"t{copy.task}")  # parts of a killed task, as we have the lock now
+    outcome = bring_share(spec, share._replace(entries=left), copy)
     receipt = read_receipt(path)
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
@@ -79,7 +87,7 @@ def _bring_rest(spec: RunSpec, share: Share, number: int, task: int) -> list[Fil
         if outcome.failed:
             path.with_name(f"{_FAILED}{number:06d}").touch(0o600)
         path.with_name(f"{_AGAIN}{number:06d}").unlink(missing_ok=True)
-    return receipt.records
+    return receipt
 
 
 def _select_in_place(receipt: Receipt, spec: RunSpec) -> list[FileRecord]:

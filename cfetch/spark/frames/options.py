@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cfetch.config.kinds import is_object_store
@@ -79,27 +80,40 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
         settings = resolve(flags=flags, env=env).settings
     except ConfigError as error:  # its message names flags; a data source has keys instead
         raise ConfigError(_FLAG.sub(lambda flag: f"option {flag[1].replace('-', '_')}", str(error))) from None
+    wanted = options.get("content", "false").strip().lower()
+    if wanted not in ("true", "false"):
+        raise ConfigError("option content must be true or false")
+    limit = parse_content_limit(options.get("content_limit", CONTENT_LIMIT))
+    return make_options(
+        settings,
+        own={key: value for key, value in options.items() if key in {needed, *own}},
+        content_bytes=limit if wanted == "true" else None,
+    )
+
+
+def make_options(
+    settings: Settings, *, own: Mapping[str, str] = MappingProxyType({}), content_bytes: int | None
+) -> Options:
+    """Make options of settings. Raises ConfigError: a task of a frame cannot follow them."""
     if len(settings.to) > 1 or is_object_store(settings.to[0]) or not settings.to[0].startswith("/"):
         raise ConfigError("option to must be one directory that all executors see, as an absolute path")
     if (settings.header or settings.bearer_env) and not settings.header_host:
         raise ConfigError("option header or bearer_env is given; say in header_host which hosts may have it")
     wanted = {*NETWORK_ENV, settings.bearer_env}
     return Options(
-        own={key: value for key, value in options.items() if key in {needed, *own}},
+        own=dict(own),
         settings=replace(settings, statement_host=None),  # tasks have no token for it
         env={name: value for name, value in os.environ.items() if name in wanted},
-        content_bytes=_read_content_limit(options),
+        content_bytes=content_bytes,
     )
 
 
-def _read_content_limit(options: Mapping[str, str]) -> int | None:
-    wanted = options.get("content", "false").strip().lower()
-    if wanted not in ("true", "false"):
-        raise ConfigError("option content must be true or false")
+def parse_content_limit(text: str) -> int:
+    """The most bytes of a content. Raises ConfigError."""
     try:
-        limit = parse_size(options.get("content_limit", CONTENT_LIMIT))
+        limit = parse_size(text)
     except ValueError as error:
         raise ConfigError(f"option content_limit: {error}") from None
     if limit > MOST_CONTENT_BYTES:
         raise ConfigError("option content_limit is at most 1GiB; read larger files where they are")
-    return limit if wanted == "true" else None
+    return limit

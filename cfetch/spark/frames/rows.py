@@ -54,7 +54,7 @@ def make_arrow_batches(
         for row in rows:
             values = _make_values(row, volume)
             if content_bytes is not None:
-                values["content"] = content = _read_content(volume, row, content_bytes)
+                values["content"] = content = read_content(volume, row.record, content_bytes)
                 size_bytes += len(content or b"")
             waiting.append(values | ({"manifest": row.manifest} if manifest else {}))
             if len(waiting) == ROWS or size_bytes >= CONTENT_BYTES:
@@ -74,7 +74,7 @@ def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
     return {
         "id": row.id,
         "path": record.path,
-        "size_bytes": _find_size(volume, record) if is_there else record.size_bytes,
+        "size_bytes": find_size(volume, record) if is_there else record.size_bytes,
         "hash": None if row.digest is None else {"algorithm": row.digest.algorithm, "hex": row.digest.hex},
         "status": record.status,
         "verified": record.verified,
@@ -90,7 +90,8 @@ def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
     }
 
 
-def _find_size(volume: Directory, record: FileRecord) -> int | None:
+def find_size(volume: Directory, record: FileRecord) -> int | None:
+    """The size of a file in place."""
     if record.status == "done":
         return record.bytes
     try:
@@ -99,8 +100,11 @@ def _find_size(volume: Directory, record: FileRecord) -> int | None:
         return record.size_bytes
 
 
-def _read_content(volume: Directory, row: FileRow, most_bytes: int) -> bytes | None:
-    record = row.record
+def read_content(volume: Directory, record: FileRecord | None, most_bytes: int) -> bytes | None:
+    """The bytes of a file in place; None if it is not there, or has more than ``most_bytes``.
+
+    Raises LocalFault.
+    """
     if record is None or not record.is_in_place:
         return None
     try:

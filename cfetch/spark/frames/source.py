@@ -4,7 +4,8 @@
 share, unless that was done before, and then returns a row for each of its files.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,15 +38,35 @@ class FilesSource(DataSource):
 
         Raises UsageError, LocalFault.
         """
-        options = read_options(self.options, needed="manifest")
+        options = read_options(_name_manifest(self.options), needed="manifest")
         self._frame = load_frame(options.own["manifest"], options, slots=self.slots)
         return COLUMNS if options.content_bytes is None else f"{COLUMNS}, {CONTENT}"
 
-    def reader(self, schema: StructType) -> "FilesReader":  # noqa: ARG002 - Spark's name
-        """Make a reader, for each action, of the frame that ``schema`` has kept."""
-        if self._frame is None:  # Spark has not asked for a schema, as the caller gave one
+    def reader(self, schema: StructType) -> "FilesReader":
+        """Make a reader, for each action, of the frame that ``schema`` has kept.
+
+        For a table of SQL, Spark has kept the columns since the table was made, and does not ask for them.
+        """
+        if self._frame is None and _list_names(self.schema()) != schema.fieldNames():
             raise ConfigError("the columns are the data source's own; leave .schema(...) out")
+        assert self._frame is not None
         return FilesReader(self._frame)
+
+
+def _list_names(columns: str) -> list[str]:
+    """The names of columns. Spark's own reader of such a text needs a session, which there is not here."""
+    return [column.split()[0] for column in re.sub("<.*?>", "", columns).split(", ")]
+
+
+def _name_manifest(options: Mapping[str, str]) -> dict[str, str]:
+    """The options with ``manifest``, which may be called ``manifest_url``, or be the argument of ``load``."""
+    given = {name: options[name] for name in ("manifest", "manifest_url", "path") if options.get(name)}
+    if len(given) > 1:
+        raise ConfigError(f"options {' and '.join(given)} name the manifest twice; give one of them")
+    others = {key: value for key, value in options.items() if key not in given}
+    for value in given.values():
+        others["manifest"] = value
+    return others
 
 
 class ShareNumber(InputPartition):

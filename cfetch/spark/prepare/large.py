@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 LARGE_BYTES = 256 << 20  # a million rows and more, which cost the driver 20 s and 0.3 GB
+FEW_SLOTS = 4  # Spark takes four times the processor time of one process, so with so few it is no faster,
+LARGEST_BYTES = 2 << 30  # and one process prepares up to eight million rows, in 1.5 GB
 TABLES = ("csv", "jsonl", "parquet")
 
 T = TypeVar("T")
@@ -35,10 +37,14 @@ LOOK_S = 0.25
 STOP_LOOKS = 40  # ten seconds for the job's tasks to end
 
 
-def is_large(path: Path) -> bool:
-    """True for a file in a format of rows, with so many rows that the driver should not hold them."""
+def is_large(path: Path, slots: int | None) -> bool:
+    """True for a file in a format of rows, with so many rows that the driver should not hold them.
+
+    ``slots``: how many tasks run at a time; None: it is not known yet, as on a cluster.
+    """
+    least_bytes = LARGEST_BYTES if slots is not None and slots <= FEW_SLOTS else LARGE_BYTES
     try:
-        if path.stat().st_size < LARGE_BYTES or not path.is_file():
+        if path.stat().st_size < least_bytes or not path.is_file():
             return False
         with path.open("rb") as file:
             return detect_format(Source(file, str(path))) in TABLES

@@ -4,26 +4,23 @@ A plain file is cut at line ends, and each chunk has the run header that is vali
 is compressed, or is an array that another tool wrote on one line, is one chunk, read from its start.
 """
 
-import gzip
 import io
 import os
-import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from cfetch.errors import UsageError
-from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
+from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO, is_compressed, is_zstd, open_decompressor
 from cfetch.records import NOT_DECODED
 from cfetch.report.metrics import MAX_LINE_BYTES, Document, RunHeader, decode_document
 from cfetch.secret import printable
 
 CHUNK_BYTES = 64 << 20  # some 100,000 files: a few seconds for a task, which itself costs 50 ms
-_GZIP = b"\x1f\x8b"
 _RUN_MARK = b"cfetch.run/1"
 
 
@@ -57,8 +54,8 @@ def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
     """
     try:
         with path.open("rb") as file:
-            start = file.read(3)
-            if start.startswith(_GZIP) or _is_foreign_array(start):
+            start = file.read(4)
+            if is_compressed(start) or _is_foreign_array(start):
                 yield Chunk(str(path), 0, None, 1, None, 0)
                 return
             file.seek(0)
@@ -68,7 +65,7 @@ def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
 
 
 def _is_foreign_array(start: bytes) -> bool:
-    return start[:1] == b"[" and start != b"[\n{"
+    return start[:1] == b"[" and start[:3] != b"[\n{"
 
 
 def _cut_at_lines(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
@@ -109,7 +106,7 @@ def read_lines(chunk: Chunk) -> Iterator[MetricsLine]:
             file.seek(chunk.begin)
             text = file.read(chunk.end - chunk.begin)
             yield from _read_lines(io.BytesIO(text), chunk.line, len(text))
-        elif file.peek(2).startswith(_GZIP):
+        elif is_compressed(file.peek(4)):
             yield from _read_decompressed_lines(file)
         else:
             yield from _read_array_lines(file.read())
@@ -126,19 +123,21 @@ def _read_lines(file: BinaryIO, number: int, most_bytes: int) -> Iterator[Metric
             yield MetricsLine(line, _decode(text), not text.endswith(b"\n"))
 
 
-def _read_decompressed_lines(file: BinaryIO) -> Iterator[MetricsLine]:
+def _read_decompressed_lines(file: io.BufferedReader) -> Iterator[MetricsLine]:
     number = 1
     most_bytes = max(FREE_BYTES, MAX_RATIO * os.fstat(file.fileno()).st_size)
+    plain, own_errors = open_decompressor(file, as_zstd=is_zstd(file.peek(4)))
+    errors: tuple[type[Exception], ...] = (*own_errors, EOFError)
     try:
-        with gzip.GzipFile(fileobj=file, mode="rb") as plain:
+        with plain:
             if _is_foreign_array(plain.peek(3)[:3]):
                 data = plain.read(most_bytes + 1)
                 yield from [_too_large(1)] if len(data) > most_bytes else _read_array_lines(data)
                 return
-            for line in _read_lines(cast("BinaryIO", plain), number, most_bytes):
+            for line in _read_lines(plain, number, most_bytes):
                 number = line.number + 1
                 yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+    except errors:
         yield MetricsLine(number, "the compressed data ends too early, or is broken")
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.report.analysis import run_line
+from cfetch.report.metrics import ENDINGS
 from cfetch.secret import printable
 from cfetch.spark.tables.chunks import CHUNK_BYTES, cut_chunks, parse_start
 from cfetch.spark.tables.store import Store
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 MOST_WORKS = 256  # of one task: on a network disk it takes a second to open so many files
 SHOWN_REJECTED = 20  # in the document; the table has more
 POLL_S = 0.5  # between looks at the tasks' marks; a task takes some seconds

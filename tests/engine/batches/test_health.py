@@ -87,3 +87,55 @@ def test_how_long_a_volume_is_new():
         return seen
 
     assert run_virtual(main()) == [[True, True], [True, True], [False, True]]
+
+
+class StandingStill(VirtualClock):
+    """The time of a loop that stood still for ``lost_s``."""
+
+    lost_s = 0.0
+
+    def monotonic(self):
+        return super().monotonic() + self.lost_s
+
+
+class Asked(Volume):
+    """``asked_s``: when the call began whose answer has not been heard yet."""
+
+    asked_s = None
+    is_abandoned = False
+
+    def oldest_s(self, now_s):
+        return 0.0 if self.asked_s is None else now_s - self.asked_s
+
+    def abandon(self, why):
+        self.is_abandoned = True
+
+
+def test_an_event_loop_that_stood_still_blames_no_volume():
+    """A disk with the state may hold it; what the volumes have answered meanwhile is heard only then."""
+
+    async def main():
+        still, volume = StandingStill(), Asked()
+        volumes: Any = [volume]
+        told: Any = Placer()
+        health = Health(
+            volumes,
+            told,
+            RunClock(still),
+            patience_s=60.0,
+            landed=lambda _: 0,
+            here=lambda _: [],
+            gone=lambda *_: None,
+        )
+        watching = asyncio.create_task(health.watch())
+        await asyncio.sleep(1.05)
+        volume.asked_s, still.lost_s = still.monotonic(), 100.0
+        await asyncio.sleep(0.1)
+        volume.asked_s = None
+        await asyncio.sleep(1.0)
+        watching.cancel()
+        await asyncio.wait([watching])
+        assert watching.cancelled(), watching.exception()
+        return volume.is_abandoned
+
+    assert not run_virtual(main())

@@ -96,6 +96,13 @@ def informing(source):
     return source.info("0", "0")
 
 
+async def test_an_empty_page_is_no_news():
+    """A proxy that drops If-None-Match turns a 304 into it; the reader waits as after a 304."""
+    empty = HEAD | {"range": "0", "next_lsn": 5, "changes": []}
+    found, _ = await asked(reading, GOOD, said(empty))
+    assert found == NotModified()
+
+
 # --- the list
 
 

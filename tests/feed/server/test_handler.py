@@ -122,7 +122,7 @@ async def test_a_version_that_was_replaced_is_gone(world):
     target = f"files/a%20b.bin?sha256={TAG[1:-1]}"
     assert (await asked(world, target))[2] == BODY
     (world.root / "a b.bin").write_bytes(BODY[::-1])
-    assert (await asked(world, target))[0] == 503
+    assert (await asked(world, target))[0] == 410
     await world.scan()
     assert (await asked(world, target))[0] == 410
     (world.root / "a b.bin").write_bytes(b"short")
@@ -133,12 +133,22 @@ async def test_a_version_that_was_replaced_is_gone(world):
     assert (await asked(world, "files/a%20b.bin"))[0] == 404
 
 
-async def test_a_file_that_was_touched_is_asked_for_again_later(world):
+async def test_a_small_file_that_was_touched_is_known_by_its_bytes(world):
+    """The announced version is served at once, without a scan; other bytes are another version."""
     os.utime(world.root / "a b.bin", (1, 1))
-    status, fields, _ = await asked(world, "files/a%20b.bin")
-    assert (status, fields["Retry-After"]) == (503, "2")
+    assert (await asked(world, "files/a%20b.bin"))[0::2] == (200, BODY)
+    (world.root / "a b.bin").write_bytes(BODY[::-1])
+    assert (await asked(world, "files/a%20b.bin"))[0] == 410
+
+
+async def test_a_large_file_that_was_touched_is_refused_alone(world):
+    """With a status that says nothing about other files, until a scan has compared its bytes."""
+    (world.root / "large").write_bytes(bytes(CHUNK_BYTES + 1))
     await world.scan()
-    assert (await asked(world, "files/a%20b.bin"))[2] == BODY
+    os.utime(world.root / "large", (1, 1))
+    assert (await asked(world, "files/large"))[0] == 409
+    await world.scan()
+    assert (await asked(world, "files/large"))[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,8 @@ async def test_what_goes_wrong_is_told_once_and_ends_nothing(root):
     away = root.with_name("away")
     async with Server(root, "--state", root.parent / "state") as server:
         await server.has(1)
+        while not (root / ".cfetch-feed" / "root").exists():  # the marker comes after the first entries
+            await asyncio.sleep(0.02)
         root.rename(away)
         line = await asyncio.wait_for(server.child.stderr.readline(), 60)
         assert b"cannot read the directory" in line

@@ -115,6 +115,19 @@ def test_only_what_has_changed_is_hashed(tree, monkeypatch):
     assert tree.scan() == [("c", 1)]
 
 
+def test_an_edit_that_sets_the_time_back_is_found(tree):
+    """Size, modification time and inode are as before: the time of the last status change tells."""
+    tree.write("a", "one")
+    tree.scan()
+    before = (tree.root / "a").stat()
+    with (tree.root / "a").open("r+") as file:
+        file.write("two")
+    os.utime(tree.root / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+    while (tree.root / "a").stat().st_ctime_ns == before.st_ctime_ns:  # the kernel's clock ticks in ms
+        os.utime(tree.root / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert tree.scan() == [("a", 3)]
+
+
 def test_a_file_that_is_being_written_waits(tmp_path, store):
     """Until it has stood still; one from the future does not wait for ever."""
     tree = Tree(tmp_path / "tree", store, settle_s=3600)
@@ -335,7 +348,10 @@ def test_a_disk_below_that_is_not_mounted_deletes_nothing(tmp_path, store, monke
         for path, status, why in regular_files(self, leave_out):
             shown: Any = status
             if status is not None and any(path.startswith(f"{mount}/") for mount in mounted):
-                fields = {name: getattr(status, name) for name in ("st_size", "st_mtime_ns", "st_ino")}
+                fields = {
+                    name: getattr(status, name)
+                    for name in ("st_size", "st_mtime_ns", "st_ino", "st_ctime_ns")
+                }
                 shown = SimpleNamespace(**fields, st_dev=status.st_dev + 1)
             yield path, shown, why
 

@@ -127,7 +127,7 @@ def test_a_change_that_fails_leaves_nothing(store):
     before = store.list_ranges(), rows(store, "0"), store.count_files()
 
     def files():
-        yield File("b", 1, 2, 3, bytes(32))
+        yield File("b", 1, 2, 3, 4, bytes(32))
         raise OSError
 
     with pytest.raises(OSError):
@@ -290,12 +290,14 @@ def test_a_database_of_before_marks_is_read_on(tmp_path):
     store.close()
     old = sqlite3.connect(tmp_path / "feed.sqlite")
     old.execute("ALTER TABLE changes DROP COLUMN mark")
+    old.execute("ALTER TABLE files DROP COLUMN ctime_ns")
     old.execute("PRAGMA user_version=1")
     old.close()
     store = FeedStore(tmp_path)
     assert store.read_window("0", "0", 0, ALL_KEYS, 1) == Window(ANY, 1, None)
     assert store.read_window("0", "0", 1, ALL_KEYS, 9, "x") == Window((), 1)
-    add(store, ["b"])
+    add(store, ["b"], files=[File("b", 1, 2, 3, 4, bytes(32))])
+    assert store.find_files(["b"])["b"].ctime_ns == 4
     window = store.read_window("0", "0", 1, ALL_KEYS, 9)
     assert window is not None
     assert window.mark
@@ -328,7 +330,7 @@ def test_a_reader_from_the_start_begins_with_what_is_kept(store, monkeypatch):
 
 
 def seen(number, sha256=bytes(32)):
-    return File(f"f{number}", 1, number, number, sha256)
+    return File(f"f{number}", 1, number, number, number, sha256)
 
 
 def test_files_that_are_there_are_told_to_whoever_begins_anew(store, monkeypatch):
@@ -407,7 +409,7 @@ def test_a_range_waits_for_what_it_archives(store):
 def test_what_stands_in_the_way(store):
     """Files above a path, and below it; siblings of like names do not."""
     names = ["a", "b/c/d", "b/cc", "e/f", "e.f", "e0"]
-    add(store, names, files=[File(name, 1, 1, 1, bytes(32)) for name in names])
+    add(store, names, files=[File(name, 1, 1, 1, 1, bytes(32)) for name in names])
     assert store.find_obstacles(["a/x/y"]) == ["a"]
     assert store.find_obstacles(["b/c"]) == ["b/c/d"]
     assert store.find_obstacles(["b", "e"]) == ["b/c/d", "b/cc", "e/f"]
@@ -416,7 +418,7 @@ def test_what_stands_in_the_way(store):
 
 def test_many_paths_are_looked_up(store, monkeypatch):
     monkeypatch.setattr(module, "MAX_HOLES", 3)
-    add(store, [], files=[File(name, 1, 1, 1, bytes(32)) for name in NAMES])
+    add(store, [], files=[File(name, 1, 1, 1, 1, bytes(32)) for name in NAMES])
     assert set(store.find_files([*NAMES, "other"])) == set(NAMES)
     assert store.list_files_after("", 100) == sorted(NAMES)
 

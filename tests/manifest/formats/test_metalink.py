@@ -94,16 +94,17 @@ LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 10))
         ('<!DOCTYPE m SYSTEM "file:///etc/passwd"><m/>', "document type or an entity"),
         ('<!DOCTYPE m [<!ENTITY x SYSTEM "file:///etc/passwd">]><m>&x;</m>', "document type or an entity"),
         ("<metalink/>", "version 4"),
-        ('<metalink xmlns="http://www.metalinker.org/"/>', "version 4"),
+        ('<metalink xmlns="urn:other"/>', "version 4"),
         (HEAD + "<file>", "not XML"),
         (HEAD + "</metalink>more", "not XML"),
         (HEAD + "<a>" * 40, "deep"),
+        ('<metalink xmlns="http://www.metalinker.org/">' + "<files>" * 40, "deep"),
         (HEAD + "<!--" + "x" * (2 * MAX_ROW_CHARS), "longer than"),
         (HEAD + "<file name='a'><size>" + "1" * (2 * MAX_ROW_CHARS), "longer than"),
         (HEAD + "<file name='" + "x" * (2 * MAX_ROW_CHARS), "longer than"),
         ("", "empty"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_hostile(error_of, text, word):
     """A document that attacks the parser, or is none, ends the reading with one fault."""
@@ -176,3 +177,40 @@ def test_missing_library(monkeypatch):
 def test_cut_short(error_of, cut):
     """A document that was cut short is never taken for a shorter one."""
     assert error_of(SAMPLE[:cut], "m.meta4").total >= 1
+
+
+OLD = """<?xml version="1.0" encoding="utf-8"?>
+<metalink version="3.0" xmlns="http://www.metalinker.org/" xmlns:mm0="http://fedorahosted.org/mirrormanager">
+ <publisher><name>A</name><url>http://h/</url></publisher>
+ <files>
+  <file name="repomd.xml">
+   <mm0:timestamp>1337942396</mm0:timestamp>
+   <size>4309</size>
+   <verification>
+    <hash type="md5">20b6d77930574ae541108e8e7987ad3f</hash>
+    <hash type="sha256">076fcf6cb5bc4b1d5f6c4ad6ee5d4e5a5ec5f8f5a6d5c1e3d0c6a3f39bb1b0a1</hash>
+    <pieces length="2" type="sha1"><hash piece="0">179463a88d79cbf0b1923991708aead914f26142</hash></pieces>
+   </verification>
+   <mm0:alternates><mm0:alternate><size>1</size></mm0:alternate></mm0:alternates>
+   <resources maxconnections="1">
+    <url protocol="rsync" type="rsync" preference="100">rsync://h/repomd.xml</url>
+    <url type="http" location="CZ" preference="99">http://second/repomd.xml</url>
+    <url type="http" location="DE" preference="100">http://first/repomd.xml</url>
+    <url type="http">http://last/repomd.xml</url>
+   </resources>
+  </file>
+  <file name="b"><resources><url>http://h/b</url></resources></file>
+ </files>
+</metalink>
+"""
+
+
+def test_version_3_as_mirror_lists_of_linux_distributions_have_it(frozen):
+    """Preference is the other way round, and elements around files, hashes and sources mean nothing."""
+    plan = frozen(OLD, "metalink.xml")
+    entry = plan.entry(0)
+    assert (entry.path, entry.size_bytes) == ("repomd.xml", 4309)
+    assert [entry.digest.algorithm, entry.digest.hex[:8]] == ["sha256", "076fcf6c"]
+    sources = [entry.url.reveal(), *(mirror.reveal() for mirror in entry.mirrors)]
+    assert sources == [f"http://{host}/repomd.xml" for host in ("first", "second", "last")]
+    assert plan.entry(1).path == "b"

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from cfetch.bench.faults import Fault
 from cfetch.errors import ConfigError, LocalFault, ManifestError
@@ -20,6 +21,8 @@ from cfetch.spark import register
 from cfetch.spark.frames.frame import load_frame
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import NOT_HERE, read_options
+from cfetch.spark.frames.rows import COLUMNS
+from cfetch.spark.frames.source import FilesSource
 from tests.spark.serving import asked, manifest, serving
 
 PROJECT = Path(__file__).parents[3]
@@ -455,10 +458,27 @@ def test_the_example_runs(spark, origin, tmp_path, capsys):
 
 def test_the_page_names_every_column_and_what_is_no_option():
     """Docs that lag behind are wrong."""
-    from cfetch.spark.frames.rows import COLUMNS
-
     text = (PROJECT / "docs" / "data-source.md").read_text()
     names = re.findall(r"(?:^|, )(\w+) (?:long|string|struct|timestamp|double|int)", COLUMNS)
     assert len(names) == 15
     assert [name for name in names if f"| `{name}` |" not in text] == []
     assert [name for name in NOT_HERE if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", ["manifest", "manifest_url", "path"])
+def test_a_table_of_sql_reads_without_being_asked_for_its_columns(origin, tmp_path, name):
+    """Spark has kept them since CREATE TABLE. ``path`` is the argument of ``load``."""
+    options = {name: str(manifest(tmp_path / "m.json", origin, FILES)), "to": str(tmp_path / "to")}
+    names = ["id", "path", "size_bytes", "hash", "status", "verified", "volume", "started", "ended"]
+    names += ["elapsed_s", "rate_bps", "stragglers", "attempts", "error_kind", "error"]
+    reader = FilesSource(options).reader(StructType([StructField(name, StringType()) for name in names]))
+    assert reader.partitions()
+    with pytest.raises(ConfigError, match=r"leave .schema\(...\) out"):
+        FilesSource(options).reader(StructType([StructField("id", StringType())]))
+
+
+def test_a_manifest_that_is_named_twice_is_refused(tmp_path):
+    """Nobody can say which one is meant."""
+    options = {"manifest": "a.json", "path": "b.json", "to": str(tmp_path)}
+    with pytest.raises(ConfigError, match="manifest and path name the manifest twice"):
+        FilesSource(options).schema()

@@ -168,11 +168,14 @@ def test_what_one_machine_reads_stays_with_it(tmp_path, monkeypatch):
     """Small files, formats that are no tables, and directories where Spark is not asked for."""
     path = tmp_path / "m.jsonl"
     path.write_text('{"url": "http://h/x", "size": 1}\n' * 9)
-    assert not large.is_large(path)
+    assert not large.is_large(path, None)
     monkeypatch.setattr(large, "LARGE_BYTES", path.stat().st_size)
-    assert large.is_large(path)
-    assert not large.is_large(write_manifest(tmp_path / "m.json", type("O", (), {"url": "http://h/"}), FILES))
-    assert not large.is_large(tmp_path / "none.jsonl")
+    assert large.is_large(path, None)
+    assert [large.is_large(path, slots) for slots in (4, 5)] == [False, True]
+    assert not large.is_large(
+        write_manifest(tmp_path / "m.json", type("O", (), {"url": "http://h/"}), FILES), None
+    )
+    assert not large.is_large(tmp_path / "none.jsonl", None)
     settings = Settings(to=(str(tmp_path / "to"),))
     (tmp_path / "more").mkdir()
     for name in ("a.txt", "b.txt", "_c"):
@@ -239,6 +242,7 @@ def test_batches_of_the_manifest_are_refused(tmp_path):
 def test_a_plan_is_previewed_scheduled_run_and_given_up(tmp_path, monkeypatch):
     """By any command, for as long as the engine is the one that it was cut for."""
     monkeypatch.setattr(large, "LARGE_BYTES", 1)
+    monkeypatch.setattr(large, "LARGEST_BYTES", 1)
     to = tmp_path / "to"
     settings = Settings(to=(str(to),), engine="spark")
     with served(FILES) as origin:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cfetch.errors import UsageError
+from cfetch.manifest.compressed import import_zstd
 from cfetch.report.metrics import RunHeader
 from cfetch.spark.tables import chunks
 from cfetch.spark.tables.chunks import cut_chunks, read_lines
@@ -45,7 +46,7 @@ def test_cutting_changes_nothing(several, chunk_bytes):
 
 
 def test_an_array_and_a_compressed_file_hold_the_same(tmp_path):
-    """One element a line, an array on one line or indented, gzip around any of them: the same documents."""
+    """One element a line, an array on one line or indented, gzip or zstd around it: the same documents."""
     lines = metrics_file(tmp_path / "m.jsonl")
     array = metrics_file(tmp_path / "m.json")
     wanted = [held for _, held, _ in read(lines)]
@@ -56,9 +57,10 @@ def test_an_array_and_a_compressed_file_hold_the_same(tmp_path):
         foreign.write_text(json.dumps(json.loads(array.read_text()), indent=indent))
         assert [held for _, held, _ in read(foreign, 300)] == wanted
     for path in (lines, array, foreign):
-        packed = tmp_path / f"{path.name}.gz"
-        packed.write_bytes(gzip.compress(path.read_bytes()))
-        assert [held for _, held, _ in read(packed, 300)] == wanted
+        for ending, compress in ((".gz", gzip.compress), (".zst", import_zstd().compress)):
+            packed = tmp_path / f"{path.name}{ending}"
+            packed.write_bytes(compress(path.read_bytes()))
+            assert [held for _, held, _ in read(packed, 300)] == wanted
 
 
 @pytest.mark.parametrize("cut", [5, 30, 200])

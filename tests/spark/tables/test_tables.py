@@ -189,3 +189,14 @@ def test_the_verb_loads_again_and_tells_of_bad_lines(spark, tmp_path, capsys):
         "i1": 5,
         "i2": 3,
     }
+
+
+def test_the_p99_of_a_long_tail_is_right(spark):
+    """One file in a hundred takes 100 s or longer: a rank beside it is another time."""
+    rows = spark.range(100_000, numPartitions=2).selectExpr(
+        *("'h' AS host", "'done' AS status", "0.0D AS start_s"),
+        "100000D / (pmod(id * 48271L, 100000L) + 1) AS end_s",  # in no order
+        *("1.0D AS rate_bps", "1L AS bytes", "1L AS size_bytes"),
+    )
+    (row,) = tables.percentiles(rows).collect()
+    assert row.elapsed_s_p99 == pytest.approx(100.0, rel=0.01)

@@ -1,0 +1,31 @@
+"""What earlier commands have written: the records of metrics files, and settings as YAML."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from cfetch.config.layers import resolve
+from cfetch.config.settings import Settings
+from cfetch.records import FileRecord
+from cfetch.report import metrics
+
+
+def read_metrics(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
+    """The records of all files in a metrics file, or in the metrics below a destination; oldest run first.
+
+    A file has one record for each run that brought it to an end: done, skipped, failed or cancelled.
+
+    Raises:
+        UsageError: a file cannot be read, or is no metrics file.
+    """
+    for run in metrics.read_metrics(metrics.expand_metrics([Path(path)])):
+        yield from run.files
+
+
+def read_settings(path: str | os.PathLike[str]) -> Settings:
+    """The settings of a YAML file, as ``--config`` reads it and ``cfetch tune`` writes it.
+
+    Raises:
+        ConfigError: a key is unknown, or a value is out of its range.
+    """
+    return resolve(flags={}, env={}, file=Path(path)).settings

@@ -1,0 +1,340 @@
+// One function for each kind of section: it takes the section and returns the element that shows it.
+"use strict";
+
+const LAYERS = [
+  ["layer1", null], ["layer2", "rising"], ["layer3", "dots"], ["layer4", "level"],
+  ["layer5", "falling"], ["layer6", "upright"], ["layer7", "cross"],
+];
+const CURVES = [["layer1", []], ["cut", [8, 4]], ["layer3", [2, 3]], ["layer4", [10, 3, 2, 3]], ["layer5", [1, 2]], ["layer6", [14, 4]]];
+
+function drawCards({ cards, names = [] }) {
+  return el(
+    "div",
+    { className: "cards" },
+    ...cards.map((card) => {
+      const parts = [el("dt", { textContent: card.label })];
+      if (card.other === undefined) {
+        parts.push(el("dd", { className: `value ${card.tone ?? ""}`, textContent: card.value }));
+        if (card.note) parts.push(el("dd", { className: "note", textContent: card.note }));
+      } else {
+        parts.push(
+          el("dd", { className: "pair" }, el("small", { textContent: names[0] }), el("span", { className: card.tone ?? "", textContent: card.value })),
+          el("dd", { className: "pair" }, el("small", { textContent: names[1] }), el("b", { textContent: card.other })),
+          el("dd", { className: `change ${card.change_tone ?? ""}`, textContent: card.change }),
+        );
+      }
+      return el("dl", { className: "card" }, ...parts);
+    }),
+  );
+}
+
+function drawLines({ lines }) {
+  return el("div", {}, ...lines.map((line) => el("p", { textContent: line })));
+}
+
+function drawCell(cell, tag) {
+  if (typeof cell === "string") return el(tag, { textContent: cell });
+  const element = el(tag, { className: cell.tone ?? "" }, el("span", { textContent: cell.text }));
+  if (cell.bar !== undefined) {
+    const bar = el("i", { className: "bar" });
+    bar.style.width = `${Math.max(0.5, 100 * cell.bar)}%`;
+    element.append(el("div", { className: "track" }, bar));
+  }
+  if (cell.line?.length) {
+    const points = cell.line.map((value, index) => `${(100 * index) / Math.max(1, cell.line.length - 1)},${20 - 18 * value}`);
+    const picture = svg("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", class: "spark", "aria-hidden": "true" });
+    picture.append(svg("polyline", { points: points.join(" ") }));
+    element.append(picture);
+  }
+  return element;
+}
+
+// A command to copy: it is selected too, so that it can be copied where a page may not do so.
+function drawCommand(text) {
+  const code = el("code", { textContent: text });
+  const button = el("button", { type: "button", textContent: "Copy" });
+  button.addEventListener("click", () => {
+    getSelection().selectAllChildren(code);
+    button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
+  });
+  return el("div", { className: "command" }, code, button);
+}
+
+function drawTable({ title, columns, rows, folded, command }) {
+  const isRight = columns.map((name) => name.startsWith(">"));
+  const head = el("tr", {}, ...columns.map((name, index) =>
+    el("th", { scope: "col", className: isRight[index] ? "right" : "", textContent: name.replace(/^>/, "") })));
+  const body = rows.map((row) => el("tr", {}, ...row.map((cell, index) => {
+    const element = drawCell(cell, index ? "td" : "th");
+    if (!index) element.scope = "row";
+    if (isRight[index]) element.classList.add("right");
+    return element;
+  })));
+  const table = el("table", {}, el("thead", {}, head), el("tbody", {}, ...body));
+  const scrolled = el("div", { className: "scrolled", tabIndex: 0, role: "region", "aria-label": title }, table);
+  if (!folded) return command ? el("div", {}, drawCommand(command), scrolled) : scrolled;
+  return el("details", {}, el("summary", { textContent: `${title} (${rows.length})` }), scrolled);
+}
+
+// Cumulative rates, so that each layer stands on the ones before it; the highest is drawn first.
+function stack(section) {
+  const times = section.active.map((_, bin) => bin * section.width_s);
+  const sums = new Array(times.length).fill(0);
+  const stacked = section.layers.map((layer) => layer.rates_bps.map((rate, bin) => (sums[bin] += rate)));
+  return [times, ...stacked.reverse(), section.active];
+}
+
+function drawThroughput(section, group) {
+  const host = el("div", { className: "chart", tabIndex: 0, role: "img", "aria-label": `${section.title}. ${section.summary}` });
+  const story = el("div", { className: "story", role: "status" });
+  const styleOf = (layer) => LAYERS[layer % LAYERS.length];
+  const layersDown = () => section.layers.map((_, index) => section.layers.length - 1 - index);
+
+  const paintMoments = (chart) => {
+    const { left, top, width } = chart.bbox;
+    chart.ctx.save();
+    chart.ctx.fillStyle = colour("ink");
+    for (const { t_s } of section.moments) {
+      const x = chart.valToPos(t_s, "x", true);
+      if (x < left || x > left + width) continue;
+      const size = 5 * devicePixelRatio;
+      chart.ctx.beginPath();
+      chart.ctx.moveTo(x - size, top - 2 * size);
+      chart.ctx.lineTo(x + size, top - 2 * size);
+      chart.ctx.lineTo(x, top);
+      chart.ctx.fill();
+    }
+    chart.ctx.restore();
+  };
+
+  const tell = (chart) => {
+    const bin = chart.cursor.idx;
+    if (bin === null || bin === undefined) {
+      story.replaceChildren(el("div", { textContent: section.summary }));
+      return;
+    }
+    const time_s = section.active.length ? (bin + 0.5) * section.width_s : 0;
+    const rates = section.layers.map((layer) => layer.rates_bps[bin]);
+    const total = rates.reduce((sum, rate) => sum + rate, 0);
+    const named = section.layers.map((layer, index) => `${layer.name} ${formatSize(rates[index])}/s`);
+    const near_s = 8 / chart.over.clientWidth * (chart.scales.x.max - chart.scales.x.min);
+    const moments = section.moments.filter((moment) => Math.abs(moment.t_s - time_s) <= near_s).slice(0, 4);
+    story.replaceChildren(
+      el("b", { textContent: `${formatTime(time_s)}: ${formatSize(total)}/s, ${section.active[bin].toFixed(1)} attempts at a time` }),
+      el("div", { textContent: section.layers.length > 1 ? named.join(" · ") : named.join("") }),
+      ...moments.map((moment) => el("div", { textContent: `▼ ${formatTime(moment.t_s)} ${moment.text}` })),
+    );
+  };
+
+  let chart = null;
+  const create = () => {
+    chart = makeChart(
+      host,
+      {
+        height: 240,
+        padding: [18, 0, 0, 0],
+        scales: {
+          x: { time: false, range: (_, min, max) => [min ?? 0, max ?? section.end_s] },
+          y: { range: (_, __, max) => [0, (max || 1) * 1.08] },
+          places: { range: (_, __, max) => [0, Math.max(1, max * 1.3)] },
+        },
+        axes: [
+          timeAxis(),
+          makeAxis({ size: LEFT, incrs: POWERS_OF_TWO, values: (_, splits) => splits.map((rate) => `${formatSize(rate)}/s`) }),
+          makeAxis({ scale: "places", side: 1, size: RIGHT, grid: { show: false }, values: (_, splits) => splits.map((places) => (Number.isInteger(places) ? places : null)) }),
+        ],
+        series: [
+          {},
+          ...layersDown().map((layer) => ({
+            fill: (self) => {
+              const [name, pattern] = styleOf(layer);
+              return pattern ? makePattern(self.ctx, pattern, colour(name)) : colour(name);
+            },
+            stroke: () => colour(styleOf(layer)[0]),
+            width: 1,
+            paths: uPlot.paths.stepped({ align: 1 }),
+            points: { show: false },
+          })),
+          { scale: "places", stroke: () => colour("ink"), width: 1.5, dash: [6, 4], points: { show: false } },
+        ],
+        hooks: {
+          draw: [paintMoments],
+          setCursor: [tell],
+          setScale: [(self, key) => key === "x" && zoomAll(group, [self.scales.x.min, self.scales.x.max])],
+        },
+      },
+      stack(section),
+      group,
+    );
+    joinZoom(chart, group, () => [0, section.end_s]);
+    tell(chart);
+  };
+  host.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step) {
+      const bin = Math.min(section.active.length - 1, Math.max(0, (chart.cursor.idx ?? -1) + step));
+      chart.setCursor({ left: chart.valToPos(chart.data[0][bin], "x"), top: 10 });
+    }
+    if (step || zoomByKey(chart, group, event.key, section.end_s)) event.preventDefault();
+  });
+
+  const legend = makeLegend([
+    ...section.layers.map((layer, index) => ({
+      name: layer.name,
+      paint: (pen, wide, high) => {
+        const [name, pattern] = styleOf(index);
+        paintBar(pen, { colour: name, pattern }, 0, 0, wide, high);
+      },
+    })),
+    {
+      name: "attempts at a time",
+      paint: (pen, wide, high) => {
+        pen.strokeStyle = colour("ink");
+        pen.setLineDash([6, 4]);
+        pen.beginPath();
+        pen.moveTo(0, high / 2);
+        pen.lineTo(wide, high / 2);
+        pen.stroke();
+      },
+    },
+  ]);
+  const moments = section.moments.map((moment) => [formatTime(moment.t_s), moment.text]);
+  const events = moments.length ? [drawTable({ title: "Events", columns: [">after", "event"], rows: moments, folded: true })] : [];
+  const element = el("div", {}, legend, host, story, ...events);
+  element.start = create;
+  element.update = (next) => {
+    if (next.layers.length !== section.layers.length || next.moments.length !== section.moments.length) return false;
+    section = next;
+    chart.setData(stack(section), false);
+    chart.redraw(true, true);
+    return true;
+  };
+  return element;
+}
+
+// An axis on which 90, 99 and 99.9 % are equally far apart: the slowest files are what a reader looks for.
+const NINES = {
+  distr: 100,
+  fwd: (share) => -Math.log10(1 - Math.min(share, 0.9999999)),
+  bwd: (nines) => 1 - 10 ** -nines,
+  range: (_, __, max) => [0, 1 - (1 - Math.min(max ?? 0.99, 0.9999999)) / 1.5],
+};
+
+const isPowerOfTen = (value) => value > 0 && Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
+
+function drawFileTimes(section) {
+  const host = el("div", { className: "chart", tabIndex: 0, role: "img", "aria-label": `${section.title}. ${section.summary}` });
+  const story = el("div", { className: "story", role: "status" });
+  const shareAt = (curve, time_s) => {
+    const index = findLast(curve.times_s, time_s);
+    return index < 0 ? 0 : index === curve.times_s.length - 1 ? 1 : curve.shares[index];
+  };
+  const tell = (chart) => {
+    if (!(chart.cursor.left >= 0)) {
+      story.replaceChildren(...section.summary.split("; ").map((line) => el("div", { textContent: line })));
+      return;
+    }
+    const time_s = chart.posToVal(chart.cursor.left, "x");
+    story.replaceChildren(
+      el("b", { textContent: `within ${formatTime(time_s)}` }),
+      ...section.curves.map((curve) => el("div", { textContent: `${curve.name}: ${formatShare(shareAt(curve, time_s))} of the files` })),
+    );
+  };
+  const data = () => uPlot.join(section.curves.map((curve) => [
+    curve.times_s.map((time_s) => Math.max(time_s, 1e-4)),
+    curve.shares,
+  ]).map(([times, shares]) => {
+    const last = new Map(times.map((time_s, index) => [time_s, shares[index]])); // of equal times the highest share
+    return [[...last.keys()], [...last.values()]];
+  }));
+  let chart = null;
+  const create = () => {
+    chart = makeChart(
+      host,
+      {
+        height: 240,
+        scales: { x: { time: false, distr: 3 }, y: NINES },
+        padding: [14, RIGHT, 0, 0],
+        axes: [
+          makeAxis({ space: 50, size: LOW, values: (_, splits) => splits.map((time_s) => (isPowerOfTen(time_s) ? formatTime(time_s) : null)) }),
+          makeAxis({ size: LEFT, filter: (_, splits) => splits, splits: (_, __, ___, max) => [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].filter((share) => share <= max), values: (_, splits) => splits.map(formatShare) }),
+        ],
+        series: [{}, ...section.curves.map((_, index) => {
+          const [name, dash] = CURVES[index % CURVES.length];
+          return { stroke: () => colour(name), dash, width: 2, spanGaps: true, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } };
+        })],
+        cursor: { drag: { x: true, y: false } },
+        hooks: { setCursor: [tell] },
+      },
+      data(),
+    );
+    tell(chart);
+  };
+  host.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 8, ArrowLeft: -8 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const left = Math.min(chart.over.clientWidth, Math.max(0, (chart.cursor.left ?? 0) + step));
+    chart.setCursor({ left, top: 10 });
+  });
+  const legend = makeLegend(section.curves.map((curve, index) => ({
+    name: curve.name,
+    paint: (pen, wide, high) => {
+      const [name, dash] = CURVES[index % CURVES.length];
+      pen.strokeStyle = colour(name);
+      pen.lineWidth = 2.5;
+      pen.setLineDash(dash);
+      pen.beginPath();
+      pen.moveTo(0, high / 2);
+      pen.lineTo(wide, high / 2);
+      pen.stroke();
+    },
+  })));
+  const element = el("div", {}, legend, host, story);
+  element.start = create;
+  element.update = (next) => {
+    if (next.curves.length !== section.curves.length) return false;
+    section = next;
+    chart.setData(data());
+    tell(chart);
+    return true;
+  };
+  return element;
+}
+
+function drawDots({ rows, mark, mark_name }) {
+  const values = rows.flatMap(({ dots }) => dots.flatMap(({ value, low, high }) => [low ?? value, high ?? value]));
+  const from = Math.min(mark, ...values, 0);
+  const to = Math.max(mark, ...values) * 1.05 || 1;
+  const place = (value) => `${(100 * (value - from)) / (to - from)}%`;
+  const lines = rows.map(({ name, dots, tone }) => {
+    const track = el("div", { className: "dots-track" });
+    const line = el("i", { className: "dots-mark" });
+    line.style.left = place(mark);
+    track.append(line);
+    for (const { value, low, high, text } of dots) {
+      if (low !== undefined) {
+        const span = el("i", { className: "dots-span" });
+        span.style.left = place(low);
+        span.style.width = `${(100 * ((high ?? value) - low)) / (to - from)}%`;
+        track.append(span);
+      }
+      const dot = el("i", { className: `dot ${tone ?? ""}`, title: text ?? String(value) });
+      dot.style.left = place(value);
+      track.append(dot);
+    }
+    return el("tr", {}, el("th", { scope: "row", textContent: name }), el("td", { className: "wide" }, track),
+      el("td", { className: "right", textContent: dots.map(({ text, value }) => text ?? value.toFixed(2))[0] ?? "" }));
+  });
+  return el("div", {}, el("p", { className: "note", textContent: `the line is ${mark_name}` }), el("table", { className: "dots" }, el("tbody", {}, ...lines)));
+}
+
+const DRAWERS = {
+  cards: drawCards,
+  lines: drawLines,
+  table: drawTable,
+  timeline: drawTimeline,
+  throughput: drawThroughput,
+  "file times": drawFileTimes,
+  dots: drawDots,
+};

@@ -1,0 +1,171 @@
+"""The document that a page draws (``cfetch.page/1``): parts with a heading, and sections of a few kinds.
+
+Python decides everything that is shown, in words; the page's scripts have one function for each kind of
+section. Times are seconds since a run's start, rates bytes per second. Columns of numbers have equal lengths.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Tone = Literal["", "good", "bad", "dim"]
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One figure of a run. With two runs ``other`` is the second's, and ``change`` the difference."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = ""
+    other: str = ""
+    change: str = ""
+    change_tone: Tone = ""
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A cell of a table. ``bar`` is the length of a bar below the text, as a share of the column's width.
+
+    ``line`` is a small curve beside the text.
+    """
+
+    text: str
+    tone: Tone = ""
+    bar: float | None = None
+    line: list[float] = []
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """A section of a part. ``summary`` says in a sentence what a chart shows, for whoever cannot see it."""
+
+    title: str
+    note: str = ""
+    summary: str = ""
+
+
+class Cards(Section, frozen=True, kw_only=True, tag="cards"):
+    """Figures side by side."""
+
+    cards: list[Card]
+    names: list[str] = []  # of the two runs that are compared
+
+
+class Lines(Section, frozen=True, kw_only=True, tag="lines"):
+    """Sentences."""
+
+    lines: list[str]
+
+
+class Table(Section, frozen=True, kw_only=True, tag="table"):
+    """Rows of cells. A column whose name begins with ``>`` is aligned right. ``folded``: shown on demand.
+
+    ``command`` stands above the rows and can be copied.
+    """
+
+    columns: list[str]
+    rows: list[list[Cell | str]]
+    folded: bool = False
+    command: str = ""
+
+
+class Timeline(Section, frozen=True, kw_only=True, tag="timeline"):
+    """The attempts of a run as bars in lanes; a lane holds one attempt at a time.
+
+    ``outcome`` is an index of ``outcomes``, ``story`` an index of ``stories`` (-1: none); ``files`` is 1, or
+    the number of attempts that were merged into the bar. A story is the lines about one file.
+    """
+
+    end_s: float
+    lanes: int
+    outcomes: list[str]
+    lane: list[int]
+    from_s: list[float]
+    to_s: list[float]
+    outcome: list[int]
+    files: list[int]
+    story: list[int]
+    stories: list[list[str]]
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of a run."""
+
+    t_s: float
+    text: str
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """The rates of one host, one for each bin."""
+
+    name: str
+    rates_bps: list[float]
+
+
+class Throughput(Section, frozen=True, kw_only=True, tag="throughput"):
+    """Bytes per second by host, and attempts under way, in bins of ``width_s``; and what happened when."""
+
+    width_s: float
+    end_s: float
+    layers: list[Layer]
+    active: list[float]
+    moments: list[Moment]
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """A share of files for each time: ``shares[i]`` of them took up to ``times_s[i]``."""
+
+    name: str
+    times_s: list[float]
+    shares: list[float]
+
+
+class FileTimes(Section, frozen=True, kw_only=True, tag="file times"):
+    """Empirical distribution functions of the time that files took."""
+
+    curves: list[Curve]
+
+
+class Dot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A value with its interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    text: str = ""
+
+
+class DotRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of a dot chart."""
+
+    name: str
+    dots: list[Dot]
+    tone: Tone = ""
+
+
+class Dots(Section, frozen=True, kw_only=True, tag="dots"):
+    """Values on one axis, a line for each name; ``mark`` is the value to compare them with."""
+
+    rows: list[DotRow]
+    mark: float
+    mark_name: str
+
+
+AnySection = Cards | Lines | Table | Timeline | Throughput | FileTimes | Dots
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of the page: the overview, or one run."""
+
+    title: str
+    note: str = ""
+    sections: list[AnySection]
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole page."""
+
+    schema: str = "cfetch.page/1"
+    title: str
+    note: str
+    version: str
+    parts: list[Part]

@@ -1,0 +1,57 @@
+"""The labels by which a run knows its volumes again.
+
+If a disk is not mounted, the empty directory below its mount would be filled in its place. So each of several
+directories has a label, a random id in ``.cfetch/volume``, and the state knows which label stood at which
+destination. A destination without its label is left out, until the file of labels is removed.
+"""
+
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.errors import LocalFault, VolumeFault
+from cfetch.records import NOT_DECODED
+from cfetch.storage.files import STATE_NAME, publish_once, replace_file
+
+LABELS = "volumes.json"  # in the state directory: labels by destination
+LABEL = f"{STATE_NAME}/volume"  # below each destination
+_LABEL_BYTES = 16
+
+
+class Labels:
+    """The labels that the state knows; without a readable file it knows none."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / LABELS
+        self._known: dict[str, str] = {}
+        with suppress(OSError, *NOT_DECODED):
+            self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+
+    def check(self, root: Path) -> None:
+        """Raise VolumeFault if earlier runs have seen another volume at ``root``."""
+        known = self._known.get(str(root))
+        if known is not None and _read(root) != known:
+            raise VolumeFault(
+                f"{root} is not the volume that earlier runs have used; is it mounted? If it is a new disk, "
+                f"remove {self._path}"
+            )
+
+    def put(self, root: Path) -> None:
+        """Label the volume at ``root`` unless it has a label, and let the state know it.
+
+        A volume or a state that cannot be written has no label.
+        """
+        with suppress(LocalFault):
+            publish_once(root / LABEL, secrets.token_hex(_LABEL_BYTES).encode())
+            label = _read(root)
+            if label is not None and label != self._known.get(str(root)):
+                self._known[str(root)] = label
+                replace_file(self._path, msgspec.json.encode(self._known))
+
+
+def _read(root: Path) -> str | None:
+    with suppress(OSError, UnicodeDecodeError):
+        return (root / LABEL).read_text("ascii").strip()
+    return None

@@ -1,0 +1,76 @@
+"""The answer of a STAC search that goes on: its pages are requested one after the other.
+
+Each names the next. Only pages of the same host are requested, since a login is for one host. Without all of
+its pages a list would look complete, so a page that cannot be had is an error.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from cfetch.clock import Clock
+from cfetch.errors import UsageError
+from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
+from cfetch.manifest.strict_json import decode_text
+from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.run.listings import ask_list, make_transport
+from cfetch.secret import SecretUrl
+from cfetch.wire.network import Network
+
+MOST_PAGES = 10_000  # of up to 10,000 items each; a server whose pages have no end is stopped there
+
+
+class StacPages:
+    """The pages that follow ``first``, which was had from ``own_url``."""
+
+    def __init__(self, first: dict[str, Any], own_url: str) -> None:
+        self._first = first
+        self._own_url = own_url
+        self._left_out: list[str] = []
+        self.doubt: str | None = None
+
+    def list_files(self, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
+        """Yield the rows of all pages. ``doubt`` is set afterwards, if files are missing.
+
+        Raises:
+            UsageError: a page cannot be had, or the pages have no end.
+        """
+        page, url, seen = self._first, self._own_url, {self._own_url}
+        yield from self._list_assets(page, url)
+        with asyncio.Runner() as runner:
+            transport = runner.run(make_transport(network))
+            try:
+                while (following := find_next_page(page, url)) is not None and page.get("features"):
+                    url = following
+                    if url in seen or len(seen) > MOST_PAGES:
+                        raise UsageError(f"the pages of {SecretUrl(self._own_url)} have no end")
+                    seen.add(url)
+                    what = f"page {len(seen)} of {SecretUrl(self._own_url)}"
+                    answer = runner.run(ask_list(what, SecretUrl(url), transport, clock))
+                    page = _read(what, answer.body if answer.status == 200 else b"")
+                    yield from self._list_assets(page, url)
+            finally:
+                runner.run(transport.close())
+        if self._left_out:
+            self.doubt = describe_left_out(self._left_out)
+        if page.get("features"):  # there may be a link to an empty page
+            self.doubt = describe_rest(page) or self.doubt
+
+    def _list_assets(self, page: dict[str, Any], url: str) -> Iterator[dict[str, object]]:
+        try:
+            for fields in list_assets(page, self._left_out):
+                with suppress(UrlError):  # the reader of the rows reports it
+                    fields["url"] = resolve_url(str(fields["url"]), lambda: url)
+                yield fields
+        except BrokenDocumentError as error:
+            raise UsageError(f"{SecretUrl(url)}: {error}") from None
+
+
+def _read(what: str, body: bytes) -> dict[str, Any]:
+    with suppress(BrokenDocumentError, UnicodeDecodeError):
+        page = decode_text(body.decode(), 1)
+        if isinstance(page, dict) and page.get("type") == "FeatureCollection":
+            return page
+    raise UsageError(f"{what} is no page of a STAC search; try again, or give a search with a greater limit")

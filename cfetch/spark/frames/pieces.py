@@ -1,0 +1,253 @@
+"""Rows with URLs, brought on an executor in pieces; each row is returned with its results.
+
+A piece is a share. If its files stay, ``once.py`` brings it once: its receipt answers when Spark evaluates
+the same rows again. If only contents are wanted, the files go to a directory of the task's own.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from cfetch.errors import LocalFault, UsageError
+from cfetch.hub.receipts import Receipt, read_receipt, share_receipt_name
+from cfetch.manifest.entry import Digest
+from cfetch.records import FileRecord
+from cfetch.shares.task import RunSpec, Share, TaskCopy, attempts_directory, bring_share
+from cfetch.spark.frames.frame import FRAMES, open_frame_directory
+from cfetch.spark.frames.once import EPOCH, find_or_bring
+from cfetch.spark.frames.options import Options
+from cfetch.spark.frames.rows import CONTENT_BYTES, ROWS, find_size, read_content
+from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
+from cfetch.spark.job import name_executor
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import STATE_NAME, make_private, on_disk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+RESULTS = {
+    "status": "string",
+    "path": "string",
+    "bytes": "long",
+    "hash": "string",
+    "error": "string",
+    "attempts": "int",
+    "executor": "string",
+}
+"""The columns that ``download`` adds, and their types as Spark names them."""
+
+PIECE_ROWS = 20_000  # as many files as a share has at most: they are in the memory of a task
+PIECE_BYTES = 128 << 20  # of the rows of a piece, with all columns of the user's
+SCRATCH_BYTES = 1 << 30  # of files that an executor holds at a time, when only their contents are wanted
+
+
+class Work(NamedTuple):
+    """The work of all tasks. It holds secrets, so it travels in the job and nowhere else.
+
+    ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
+    own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
+    see it.
+    """
+
+    options: Options
+    identity: str
+    spec: RunSpec
+    columns: dict[str, str]
+    is_scratch: bool
+    makes: bool
+
+
+def open_row_directory(options: Options, identity: str, spec: RunSpec) -> None:
+    """Make the directory of a frame and that of its receipts. Raises LocalFault."""
+    open_frame_directory(options, FRAMES, identity)
+    with on_disk(Path(spec.receipts)):
+        make_private(Path(spec.receipts))
+
+
+def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
+    """The function that brings the rows of a partition."""
+
+    def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for table in cut_pieces(batches, _count_piece_rows(work)):
+            yield from bring_rows(work, table, task=context.taskAttemptId())
+
+    return task
+
+
+def _count_piece_rows(work: Work) -> int:
+    if not work.is_scratch:
+        return PIECE_ROWS
+    assert work.options.content_bytes is not None
+    return min(PIECE_ROWS, max(1, SCRATCH_BYTES // max(1, work.options.content_bytes)))
+
+
+def cut_pieces(batches: "Iterator[pa.RecordBatch]", most_rows: int) -> "Iterator[pa.Table]":
+    """The rows in pieces that end at ``most_rows``, or after ``PIECE_BYTES``."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        rest = batch
+        while len(rest):
+            room = most_rows - sum(map(len, waiting))
+            waiting.append(rest.slice(0, room))
+            rest = rest.slice(room)
+            if len(waiting[-1]) == room or sum(part.nbytes for part in waiting) >= PIECE_BYTES:
+                yield pa.Table.from_batches(waiting)
+                waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def bring_rows(work: Work, table: "pa.Table", *, task: int) -> "Iterator[pa.RecordBatch]":
+    """Bring the files of a piece, on an executor, and return its rows with the results.
+
+    Raises:
+        LocalFault: this executor cannot do the work.
+    """
+    settings = work.options.settings
+    document = make_document(settings.reading, settings.base_url)
+    rows = read_url_rows(table, work.columns, document)
+    if not work.is_scratch:
+        yield from join_results(work, table, rows, _bring_shared(work, rows), Path(work.spec.root))
+        return
+    with bring_to_scratch(work, rows, task) as (receipt, root):
+        yield from join_results(work, table, rows, receipt, root)
+
+
+def _bring_shared(work: Work, rows: UrlRows) -> Receipt:
+    spec, number = work.spec, rows.number
+    if work.makes:
+        open_row_directory(work.options, work.identity, spec)
+    elif not os.path.isdir(spec.receipts):
+        raise LocalFault(
+            f"{spec.receipts}, which the driver has made, is not there on {os.uname().nodename}: driver and "
+            "all executors must see the directory of `to` under the same name"
+        )
+    share = Share(rows.entries, spec.at_a_time)
+    return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()))
+
+
+@contextmanager
+def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[Receipt, Path]]":
+    """Bring files to a directory of this task's own, for as long as the ``with`` lasts.
+
+    Files that are stated to be larger than the limit of contents, if there is one, are left out.
+
+    Raises LocalFault.
+    """
+    limit = work.options.content_bytes
+    wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
+    with tempfile.TemporaryDirectory(prefix="cfetch-", dir=_find_scratch()) as name:
+        root = Path(name)
+        receipts = root / STATE_NAME / "receipts"
+        spec = msgspec.structs.replace(work.spec, root=name, receipts=str(receipts))
+        for directory in (receipts, attempts_directory(root, spec.instant, EPOCH)):
+            with on_disk(directory):
+                make_private(directory)
+        bring_share(spec, Share(wanted, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))
+        receipt = read_receipt(receipts / share_receipt_name(EPOCH, 0))
+        assert receipt is not None
+        yield receipt, root
+
+
+def _find_scratch() -> str | None:
+    """Spark's own directory for temporary files, which it removes with the executor; None: the system's."""
+    first = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
+    return first if first and os.path.isdir(first) else None
+
+
+def join_results(
+    work: Work, table: "pa.Table", rows: UrlRows, receipt: Receipt, root: Path
+) -> "Iterator[pa.RecordBatch]":
+    """The rows of ``table`` with their results, in batches of at most about ``CONTENT_BYTES``."""
+    records = {record.path: record for record in receipt.records}
+    digests: dict[str, Digest | None] = {entry.path: entry.digest for entry in rows.entries}
+    volume = Directory(root)
+    try:
+        begin, results, held_bytes = 0, [], 0
+        for index, path in enumerate(rows.paths):
+            record = None if path is None else records.get(path)
+            result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
+            if path is not None:
+                result |= _describe(record, volume, receipt.executor)
+                digest = digests[path]
+                if record is not None and digest is not None and record.verified == digest.algorithm:
+                    result["hash"] = f"{digest.algorithm}:{digest.hex}"
+            if work.options.content_bytes is not None:
+                held_bytes += _add_content(result, record, volume, work)
+            results.append(result)
+            if len(results) == ROWS or held_bytes >= CONTENT_BYTES:
+                yield _make_batch(table.slice(begin, len(results)), results, work)
+                begin, results, held_bytes = index + 1, [], 0
+        if results:
+            yield _make_batch(table.slice(begin), results, work)
+    finally:
+        volume.close()
+
+
+def _describe(record: FileRecord | None, volume: Directory, executor: str) -> dict[str, Any]:
+    if record is None:  # the frame states that it is too large
+        return {}
+    return {
+        "status": record.status,
+        "bytes": find_size(volume, record) if record.is_in_place else None,
+        "error": record.error,
+        "attempts": len(record.attempts),
+        "executor": executor,
+    }
+
+
+def _add_content(result: dict[str, Any], record: FileRecord | None, volume: Directory, work: Work) -> int:
+    """Add the content of a row; returns its bytes. Without a directory, a file without content is none."""
+    limit = work.options.content_bytes
+    assert limit is not None
+    content = result["content"] = read_content(volume, record, limit)
+    if work.is_scratch and content is None and result["error"] is None:
+        result |= {
+            "status": "failed",
+            "bytes": None,
+            "hash": None,
+            "error": f"it has more than the {limit:,} bytes of content_limit",
+        }
+    return len(content or b"")
+
+
+def list_results(*, content: bool) -> dict[str, str]:
+    """The columns of results, and their types as Spark names them."""
+    return RESULTS | ({"content": "binary"} if content else {})
+
+
+def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
+    """Raise UsageError if a column of the user's has the name of a result."""
+    taken = {name.lower() for name in names} & set(results)
+    if taken:
+        name = min(taken)
+        raise UsageError(
+            f"the frame has a column {name!r} already, which is the name of a result; rename it before: "
+            f'df.withColumnRenamed("{name}", "my_{name}")'
+        )
+
+
+def _make_batch(table: "pa.Table", results: Sequence[dict[str, Any]], work: Work) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "long": pa.int64(), "int": pa.int32(), "binary": pa.binary()}
+    for name, word in list_results(content=work.options.content_bytes is not None).items():
+        column = pa.array([result.get(name) for result in results], types[word])
+        if name == "path" and work.columns.get("path") == "path":
+            table = table.set_column(table.column_names.index("path"), "path", column)
+        else:
+            table = table.append_column(name, column)
+    (batch,) = table.combine_chunks().to_batches()
+    return batch

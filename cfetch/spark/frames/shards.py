@@ -1,0 +1,196 @@
+"""Shards of a training set: tar files for WebDataset, or Parquet files, with a table of results beside each.
+
+A task writes its shards to a stage in the state, and the driver gives all of them their names when all tasks
+are over. A whole shard stays in the stage if the job dies, and the next job finds it there by its rows.
+"""
+
+import io
+import json
+import os
+import re
+import tarfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cfetch.errors import LocalFault
+from cfetch.hub.receipts import Receipt
+from cfetch.manifest.urls import strip_signature
+from cfetch.spark.frames.frame import KEEP_S
+from cfetch.spark.frames.once import hold_lock
+from cfetch.spark.frames.pieces import Work, bring_to_scratch, join_results
+from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
+from cfetch.storage.files import STATE_NAME, make_private, on_disk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+STAGE = "shards"
+TAR, PARQUET = ".tar", ".parquet"
+_SHARD = re.compile(r"[0-9]{5,}(?=\.tar\Z|\.parquet\Z)")
+_SAMPLE = re.compile(r"(?P<key>(?:.*/)?[^./]+)\.(?P<ending>[^/]+)\Z")  # webdataset's own rule
+
+
+class ShardJob(NamedTuple):
+    """The work of all tasks of a write. ``is_tar``: files go into tar files, else into a column."""
+
+    work: Work
+    root: Path
+    is_tar: bool
+
+    @property
+    def stage(self) -> Path:
+        """The directory in which tasks write."""
+        return self.root / STATE_NAME / STAGE
+
+
+def open_stage(job: ShardJob) -> None:
+    """Make the stage, and remove the shards of jobs that died more than a month ago. Raises LocalFault."""
+    now_s = time.time()
+    with on_disk(job.stage):
+        make_private(job.stage)
+        for path in list(job.stage.iterdir()):
+            if now_s - path.stat().st_mtime > KEEP_S:
+                path.unlink(missing_ok=True)
+
+
+def stage_shard(job: ShardJob, table: "pa.Table", *, place: str, task: int) -> str:
+    """Bring the files of ``table`` and write their shard to the stage, on an executor; its name there.
+
+    ``place``: a name for this part of the frame. A shard without failures that is there already is taken.
+
+    Raises:
+        LocalFault: this executor cannot do the work.
+    """
+    if not os.path.isdir(job.stage):
+        raise LocalFault(
+            f"{job.stage}, which the driver has made, is not there on {os.uname().nodename}: driver and all "
+            "executors must see the directory under the same name"
+        )
+    settings = job.work.options.settings
+    rows = read_url_rows(table, job.work.columns, make_document(settings.reading, settings.base_url))
+    shown = _hide_secrets(table, job.work.columns)
+    samples = _list_samples(shown, rows)
+    digest = sha256(f"{rows.number} {json.dumps(samples)} {sorted(rows.faults.values())}".encode())
+    name = f"{place}-{digest.hexdigest()[:32]}"
+    with hold_lock(job.stage / f"{name}.lock"), on_disk(job.stage):
+        if not _is_complete(job.stage / f"{name}{PARQUET}"):
+            with bring_to_scratch(job.work, rows, task) as (receipt, scratch):
+                _write_shard(job, shown, rows, samples, receipt, scratch, name)
+    return name
+
+
+def publish_shards(job: ShardJob, names: Iterable[str], *, overwrite: bool) -> None:
+    """Give shards of the stage their final names, in order, on the driver. Raises LocalFault."""
+    with on_disk(job.root):
+        old = [path for path in job.root.iterdir() if _SHARD.match(path.name)]
+        if overwrite:
+            for path in old:
+                path.unlink()
+        next_number = 0 if overwrite else max((int(path.stem) for path in old), default=-1) + 1
+        for number, name in enumerate(names, next_number):
+            for ending in (TAR, PARQUET):
+                with suppress(FileNotFoundError):  # a shard of Parquet has no tar file
+                    (job.stage / f"{name}{ending}").replace(job.root / f"{number:05d}{ending}")
+            (job.stage / f"{name}.lock").unlink(missing_ok=True)
+        (job.root / "_SUCCESS").touch()
+
+
+def _hide_secrets(table: "pa.Table", columns: Mapping[str, str]) -> "pa.Table":
+    """The table without headers, and with links without signatures: a shard is given to others."""
+    import pyarrow as pa
+
+    if "headers" in columns:
+        table = table.drop_columns(columns["headers"])
+    links = [link and strip_signature(link) for link in table[columns["url"]].to_pylist()]
+    return table.set_column(
+        table.column_names.index(columns["url"]), columns["url"], pa.array(links, pa.string())
+    )
+
+
+def _list_samples(shown: "pa.Table", rows: UrlRows) -> dict[str, str]:
+    """The user's columns of each file, as JSON, by path; of several rows the first one's."""
+    samples: dict[str, str] = {}
+    for path, values in zip(rows.paths, shown.to_pylist(), strict=True):
+        if path is not None:
+            samples.setdefault(path, json.dumps(values, default=str))
+    return samples
+
+
+def _is_complete(results: Path) -> bool:
+    import pyarrow.parquet as pq
+
+    if not results.exists():
+        return False
+    return "failed" not in pq.read_table(results, columns=["status"])["status"].to_pylist()
+
+
+def _write_shard(
+    job: ShardJob,
+    shown: "pa.Table",
+    rows: UrlRows,
+    samples: Mapping[str, str],
+    receipt: Receipt,
+    scratch: Path,
+    name: str,
+) -> None:
+    """Write the tar file, if any, then the table: the shard is whole when the table is there."""
+    if job.is_tar:
+        there = sorted((record.path for record in receipt.records if record.is_in_place), key=_split_name)
+        temporary = job.stage / f"{name}{TAR}.new"
+        with tarfile.open(temporary, "w") as tar:
+            for member, content in _list_members(there, samples, scratch):
+                _add_member(tar, member, content)
+        temporary.replace(job.stage / f"{name}{TAR}")
+    temporary = job.stage / f"{name}{PARQUET}.new"
+    _write_table(temporary, join_results(job.work, shown, rows, receipt, scratch))
+    temporary.replace(job.stage / f"{name}{PARQUET}")
+
+
+def _list_members(
+    paths: Iterable[str], samples: Mapping[str, str], scratch: Path
+) -> Iterator[tuple[str, Path | bytes]]:
+    """The names of a tar file and their contents: the files of a key one after the other, then its JSON."""
+    for key, group in groupby(paths, lambda path: _split_name(path)[0]):
+        by_ending: dict[str, str] = {}  # in lower case, as readers take them; they refuse a repeated one
+        for path in group:
+            ending = _split_name(path)[1]
+            while ending.lower() in by_ending:
+                ending = f"{len(by_ending)}.{ending}"
+            by_ending[ending.lower()] = path
+            yield f"{key}.{ending}", scratch / path
+        about = "row.json" if "json" in by_ending else "json"
+        yield f"{key}.{about}", samples[next(iter(by_ending.values()))].encode()
+
+
+def _split_name(path: str) -> tuple[str, str]:
+    """Key and ending, split at the first dot of the last segment; readers skip names without an ending."""
+    match = _SAMPLE.match(path)
+    return (match["key"], match["ending"]) if match else (path.replace(".", "_"), "bin")
+
+
+def _add_member(tar: tarfile.TarFile, name: str, content: Path | bytes) -> None:
+    info = tarfile.TarInfo(name)  # without times and owners: equal rows are equal bytes
+    info.mode = 0o644
+    if isinstance(content, bytes):
+        info.size = len(content)
+        tar.addfile(info, io.BytesIO(content))
+        return
+    with content.open("rb") as file:
+        info.size = os.fstat(file.fileno()).st_size
+        tar.addfile(info, file)
+
+
+def _write_table(path: Path, batches: "Iterator[pa.RecordBatch]") -> None:
+    import pyarrow.parquet as pq
+
+    first = next(batches)
+    with pq.ParquetWriter(path, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)

@@ -1,0 +1,101 @@
+"""The port for requests to servers, and the transport of a run.
+
+The libraries behind ``wire/http.py`` take 0.15 s to import, a fifth of a second run of 20,000 files. So a run
+imports them for its first request: if all files are in place, it has none.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from cfetch.secret import SecretUrl
+from cfetch.wire.judge import Headers
+from cfetch.wire.network import Network
+
+
+class Response(Protocol):
+    """A reply whose body is still to be read.
+
+    ``place``: the address of the reply, after the redirects that stayed at the first host. Relative URLs in
+    the body are relative to ``place``: another host that only stores the bytes does not have the other files.
+    ``source``: the address of the reply, after all redirects.
+    """
+
+    status: int
+    place: SecretUrl
+    source: SecretUrl
+
+    @property
+    def headers(self) -> Headers:
+        """The reply's headers, without headers of interim replies and without trailers."""
+
+    @property
+    def peer(self) -> str | None:
+        """Address and port of the other end, if they are known."""
+
+    @property
+    def carried_bytes(self) -> int:
+        """Bytes of bodies that the connection had brought before; valid until the end of this reply."""
+
+    async def read(self, most: int = -1) -> bytes:
+        """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""
+
+    def read_buffered(self) -> bytes:
+        """Read the bytes that have arrived, without waiting."""
+
+    def retire(self) -> None:
+        """Do not use the connection again after this reply."""
+
+    def close(self) -> None:
+        """Cancel the reply: the connection is not used again. Harmless after the end."""
+
+
+class Transport(Protocol):
+    """The port for requests to servers; the tests' own implementation runs in virtual time."""
+
+    async def open(
+        self,
+        url: SecretUrl,
+        headers: Mapping[str, str],
+        secrets: Mapping[str, str],
+        *,
+        fresh: bool,
+        method: str = "GET",
+    ) -> Response:
+        """Request ``url``. ``secrets`` are headers only for its own origin. Raises SourceError."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class RunTransport:
+    """Implements ``Transport`` by connections that exist from the first request on."""
+
+    def __init__(self, *, connect_timeout_s: float, keep_alive: bool, network: Network) -> None:
+        """The values mean what they do in ``HttpTransport``."""
+        self._connect_timeout_s = connect_timeout_s
+        self._keep_alive = keep_alive
+        self._network = network
+        self._connected: Transport | None = None
+
+    async def open(
+        self,
+        url: SecretUrl,
+        headers: Mapping[str, str],
+        secrets: Mapping[str, str],
+        *,
+        fresh: bool,
+        method: str = "GET",
+    ) -> Response:
+        """Request ``url``, as ``Transport`` says."""
+        if self._connected is None:
+            from cfetch.wire.http import HttpTransport
+
+            self._connected = HttpTransport(
+                connect_timeout_s=self._connect_timeout_s, keep_alive=self._keep_alive, network=self._network
+            )
+        return await self._connected.open(url, headers, secrets, fresh=fresh, method=method)
+
+    async def close(self) -> None:
+        """Close all connections, if there are any."""
+        if self._connected is not None:
+            await self._connected.close()

@@ -1,0 +1,74 @@
+"""The public names: a list that only grows, with signatures that stay, and an import that costs nothing."""
+
+import inspect
+import json
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+import cfetch
+
+SIGNATURES = {
+    "download": "source, *, to=None, settings=None, on_event=None",
+    "download_async": "source, *, to=None, settings=None, on_event=None",
+    "get": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None",
+    "get_async": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None",
+    "read_manifest": "manifest, settings=None",
+    "read_metrics": "path",
+    "read_settings": "path",
+    "NotebookBar": "",
+}
+ERRORS = ("CfetchError", "ConfigError", "Held", "Incomplete", "LocalFault", "ManifestError", "UsageError")
+EVENTS = ("EntryFinished", "Event", "Progress", "RunFinished", "RunStarted", "StragglerCancelled")
+VALUES = ("Entry", "FileRecord", "Settings", "Summary")
+ENTRY_FIELDS = (
+    "url", "path", "size", "offset", "length", "sha512", "sha256", "blake3", "sha1", "git_sha1", "md5",
+    "crc32c", "expires_at", "batch", "headers", "mirrors", "assemble",
+)  # fmt: skip
+
+
+def test_the_public_names_are_these():
+    """Whoever takes one away breaks programs; a new one belongs into docs/python.md."""
+    assert set(cfetch.__all__) == {"__version__", *SIGNATURES, *ERRORS, *EVENTS, *VALUES}
+    homes = [name for names in cfetch._HOMES.values() for name in names]
+    assert sorted(cfetch.__all__) == sorted(["__version__", *homes])
+    assert set(cfetch.__all__) <= set(dir(cfetch))
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures_stay(name):
+    """Each function is typed and documented, and takes the same arguments."""
+    value = getattr(cfetch, name)
+    signature = inspect.signature(value)
+    plain = [
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()
+    ]
+    assert str(inspect.Signature(plain)) == f"({SIGNATURES[name]})"
+    assert all(parameter.annotation is not parameter.empty for parameter in signature.parameters.values())
+    assert value.__doc__
+
+
+def test_the_fields_of_an_entry_are_the_keys_of_a_manifest():
+    """A key that manifests learn is one of entries too."""
+    from cfetch.manifest.rows import KEYS
+
+    fields = tuple(field.name for field in msgspec.structs.fields(cfetch.Entry))
+    assert fields == ENTRY_FIELDS
+    assert set(fields) == set(KEYS)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """It is so for misspelt names, and for tools that look whether there is one."""
+    with pytest.raises(AttributeError, match="no attribute 'downlaod'"):
+        cfetch.downlaod  # noqa: B018 - the access is the test
+    assert not hasattr(cfetch, "__wrapped__")
+
+
+def test_the_import_costs_nothing():
+    """No other module of cfetch, and no library, before a name is used."""
+    code = "import sys, cfetch, json; print(json.dumps([*sys.modules]))"
+    loaded = json.loads(subprocess.check_output([sys.executable, "-S", "-c", code], text=True))
+    assert [name for name in loaded if name.startswith("cfetch")] == ["cfetch"]
+    assert {"aiohttp", "asyncio", "msgspec", "typing"} & {*loaded} == set()

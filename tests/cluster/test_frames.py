@@ -1,0 +1,102 @@
+"""``cfetch.spark.download`` by spark-submit, on a real cluster that loses an executor.
+
+Run by ``scripts/cluster-test``.
+"""
+
+import os
+import re
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.cluster.scene import FILES, LATE, in_place, wait_until
+from tests.cluster.standalone import HOME, PROJECT, Cluster
+from tests.engine.drive import tree
+from tests.spark.scene import asked, served, whole
+
+pq = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.cluster
+
+PAGE = (PROJECT / "docs/spark-download.md").read_text()
+TEN_LINES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+JARS = sorted(Path(pyspark.__file__).parent.glob("jars/delta-*.jar"))
+TIMEOUT_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One for all tests: a lost executor is replaced."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def origin(tmp_path):
+    """With the table of its URLs; each file has its own path, as the tree is compared."""
+    with served(FILES, LATE) as running:
+        lines = [f"{running.url}{name},{name},{content.sha256()}" for name, content in FILES.items()]
+        (tmp_path / "urls.csv").write_text("\n".join(["url,path,digest", *lines]))
+        yield running
+
+
+def script_of(tmp_path):
+    """The page's ten lines as a program, in ``tmp_path``."""
+    code = TEN_LINES.replace("/data", str(tmp_path)).replace("to=", 'path="path", to=')
+    path = tmp_path / "job.py"
+    path.write_text(code)
+    return path
+
+
+def start(cluster, words):
+    """Start a program of the cluster's user."""
+    return subprocess.Popen(
+        words, env=cluster.environment() | {"SPARK_HOME": str(HOME)}, cwd=PROJECT, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def submit(cluster, script, *words):
+    """Start it by spark-submit."""
+    return start(cluster, [str(HOME / "bin/spark-submit"), "--master", cluster.url, *words, str(script)])
+
+
+def check(program, origin, tmp_path, most_extra=0.0):
+    """It has ended well: all files are whole, the table has each once, and few were asked for twice."""
+    out, said = program.communicate(timeout=TIMEOUT_S)
+    assert program.returncode == 0, said
+    assert "| done| " in re.sub(" +", " ", out), out
+    assert tree(tmp_path / "files") == whole(FILES)
+    rows = pq.read_table(tmp_path / "results").to_pylist()
+    assert Counter(row["path"] for row in rows) == Counter(list(FILES))
+    assert {row["status"] for row in rows} <= {"done", "skipped"}
+    extra = 100 * (sum(asked(origin).values()) - len(FILES)) / len(FILES)
+    print(f"{extra:.2f} % more requests than files; executors: {len({row['executor'] for row in rows})}")
+    assert extra <= most_extra
+
+
+def test_ten_lines_by_spark_submit_outlive_an_executor(cluster, origin, tmp_path):
+    """Its task begins again elsewhere, and asks only for files that were under way."""
+    program = submit(cluster, script_of(tmp_path))
+    wait_until(lambda: in_place(tmp_path / "files") > len(FILES) // 3, program)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    check(program, origin, tmp_path, most_extra=2.0)
+
+
+@pytest.mark.skipif(not JARS, reason="Delta's jars are not in pyspark's folder jars/: copy them there")
+def test_ten_lines_to_a_delta_table(cluster, origin, tmp_path):
+    """The format is Spark's affair; the session needs Delta's extension."""
+    script = script_of(tmp_path)
+    code = script.read_text().replace(".parquet(", '.format("delta").save(', 1)
+    script.write_text(code.replace("read.parquet(", 'read.format("delta").load('))
+    delta = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    words = [word for name, value in delta.items() for word in ("--conf", f"{name}={value}")]
+    check(submit(cluster, script, *words), origin, tmp_path)
+    assert (tmp_path / "results/_delta_log").is_dir()

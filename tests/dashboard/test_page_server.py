@@ -1,0 +1,281 @@
+"""The live page's server: what it answers, to whom, and that a run never waits for it."""
+
+import json
+import urllib.error
+import urllib.request
+
+import msgspec
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as read_textfile
+
+from cfetch.bench.child import run_child
+from cfetch.bench.compare import CFETCH
+from cfetch.bench.content import Group
+from cfetch.bench.process import OriginProcess
+from cfetch.bench.spec import OriginSpec
+from cfetch.dashboard.page_server import PageServer, read_address
+from cfetch.dashboard.page_state import PageState
+from cfetch.dashboard.serving import open_serving
+from cfetch.errors import LocalFault, UsageError
+from cfetch.events import ExecutorView, RunFinished
+from cfetch.report.openmetrics import MetricsTextfile, RunMetrics
+from cfetch.report.page.document import Cell, Table
+from cfetch.report.run_numbers import HOSTS
+from cfetch.report.summary import Tally
+from tests.report.records import active, attempt, finished, progress, record, started, volume
+
+LOCAL = read_address("0")
+
+
+def ask(url, path="", **headers):
+    """The status and the text of an answer."""
+    base, _, query = url.partition("?")
+    request = urllib.request.Request(f"{base}{path}{'?' if query else ''}{query}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def events_of_a_run(*records):
+    """A run of ``records`` from its start to its summary."""
+    tally = Tally()
+    events = [started(files=len(records)), *finished(*records)]
+    for event in events:
+        tally(event)
+    return [*events, RunFinished(t_s=9.0, summary=tally.summary(9.0))]
+
+
+def samples(text, parse=text_string_to_metric_families):
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in parse(text)
+        for sample in family.samples
+    }
+
+
+def test_all_its_answers_are_of_the_run():
+    """Page, numbers and metrics show an event as soon as it was emitted."""
+    with PageServer(LOCAL, None) as server:
+        assert json.loads(ask(server.url, "summary")[1])["state"] == "waiting"
+        server(started(files=2, bytes_known=200))
+        server(progress(1.0, done=1, bytes_done=100, active=[active(1)]))
+        (entry,) = finished(record(0, 100, attempt()))
+        server(entry)
+        live = json.loads(ask(server.url, "summary")[1])
+        assert (live["state"], live["files"], live["done"], live["active"]) == ("running", 2, 1, 1)
+        assert samples(ask(server.url, "metrics")[1])["cfetch_files_total", "done"] == 1
+        assert ask(server.url, "healthz") == (200, "ok\n")
+        status, page = ask(server.url)
+        assert status == 200
+        assert "connect-src 'self'" in page
+        assert ask(server.url, "nothing")[0] == 404
+
+
+def test_a_reader_of_events_gets_the_last_document_when_the_run_ends():
+    """The stream has the live numbers and the page, and ends after the run's summary."""
+    with PageServer(LOCAL, None) as server:
+        stream = urllib.request.urlopen(f"{server.url}events", timeout=30)
+        assert stream.readline() == b"event: live\n"
+        for event in events_of_a_run(record(0, 100, attempt())):
+            server(event)
+    kinds, last = [], {}
+    for line in stream.read().decode().splitlines():
+        name, _, value = line.partition(": ")
+        if name == "event":
+            kinds.append(value)
+        elif name == "data" and kinds:
+            last[kinds[-1]] = json.loads(value)
+    assert last["live"]["state"] == "finished"
+    assert last["live"]["summary"]["files"]["done"] == 1
+    assert last["page"]["parts"][0]["sections"][0]["cards"][0]["value"] == "1"
+
+
+def test_another_site_cannot_read_a_run_through_its_own_name():
+    """A name that points to loopback is refused; nothing can be changed by any method."""
+    with PageServer(LOCAL, None) as server:
+        assert ask(server.url, "summary", Host="evil.example:80")[0] == 403
+        assert ask(server.url, "summary", Host="localhost:1")[0] == 200
+        post = urllib.request.Request(server.url, data=b"x")
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(post, timeout=30)
+
+
+def test_a_token_is_asked_for_everywhere():
+    """It comes with the address or as a bearer token; the page's address holds it."""
+    with PageServer(LOCAL, "s3cret") as server:
+        bare = server.url.partition("?")[0]
+        assert {ask(bare, path)[0] for path in ("", "events", "summary", "metrics", "healthz")} == {401}
+        assert ask(bare, "summary?token=wrong")[0] == 401
+        assert ask(bare, "metrics", Authorization="Bearer s3cret")[0] == 200
+        assert ask(server.url)[0] == 200
+
+
+def test_beyond_loopback_there_is_a_token_without_asking(capsys):
+    """A random one, printed with the address; a variable that is not set is an error."""
+    with open_serving("0.0.0.0:0", None, environ={}):
+        assert len(capsys.readouterr().err.partition("token=")[2]) > 30
+    with open_serving("0", None, environ={}):
+        assert "token" not in capsys.readouterr().err
+    with (
+        pytest.raises(UsageError, match="TOKEN"),
+        open_serving("0", None, token_env="TOKEN", environ={"A": "b"}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [("8080", "127.0.0.1", 8080), ("[::1]:0", "::1", 0), ("host.example:80", "host.example", 80)],
+)
+def test_an_address_has_a_port_and_perhaps_a_host(text, host, port):
+    """Without a host it is this machine only."""
+    assert read_address(text) == (host, port)
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":80", "80000", "1.2.3.4:x", "²"])
+def test_what_is_no_address_is_refused(text):
+    """With an example of one."""
+    with pytest.raises(UsageError, match="like 127"):
+        read_address(text)
+
+
+def test_a_port_in_use_is_one_message():
+    """It names the port, and the server's thread ends."""
+    with PageServer(LOCAL, None) as server:
+        port = server.url.split(":")[2].strip("/")
+        with pytest.raises(UsageError, match=f"port {port}"), PageServer(read_address(port), None):
+            pass
+
+
+def test_a_follower_shows_its_latest_run_and_counters_add_up():
+    """The second run's page has only its own files."""
+    state, metrics = PageState(), RunMetrics()
+    for event in events_of_a_run(record(0, 100, attempt()), record(1, 100, attempt())):
+        state.apply(event)
+        metrics(event)
+    for event in events_of_a_run(record(0, 100, attempt())):
+        state.apply(event)
+        metrics(event)
+    assert '"value":"1","note":"of 1"' in msgspec.json.encode(state.make_page()).decode()
+    assert samples(metrics.render()[0].decode())["cfetch_files_total", "done"] == 3
+
+
+def test_the_end_of_a_run_is_explained_when_it_has_come():
+    """Before it, neither a cause of the end nor a missing file would be true."""
+    state, told = PageState(), []
+    for event in events_of_a_run(record(0, 100, attempt()), record(1, 100, attempt())):
+        state.apply(event)
+        told.append(msgspec.json.encode(state.make_page()).decode())
+    assert not any("The end of the run" in text or "not complete" in text for text in told[:-1])
+    assert "The end of the run" in told[-1]
+
+
+def test_failures_can_be_fetched_again_once_the_run_has_its_metrics():
+    """While it is under way its metrics are not whole, so there is no command for them."""
+    failed = record(0, 100, attempt(), status="failed", error_kind="refused")
+    *events, end = events_of_a_run(failed)
+    summary = msgspec.structs.replace(end.summary, metrics="/m.jsonl")
+    state, commands = PageState(), []
+    for event in (*events, RunFinished(t_s=9.0, summary=summary)):
+        state.apply(event)
+        sections = [section for part in state.make_page().parts for section in part.sections]
+        tables = [section for section in sections if isinstance(section, Table)]
+        commands += [table.command for table in tables if table.title == "Failures"]
+    assert commands[0] == ""
+    assert commands[-1].endswith(" --failed-from /m.jsonl")
+
+
+def test_attempts_under_way_are_bars():
+    """They end now, and have a story."""
+    state = PageState()
+    for event in (started(files=1), progress(5.0, active=[active(0, elapsed_s=3.0)])):
+        state.apply(event)
+    text = msgspec.json.encode(state.make_page()).decode()
+    assert '"from_s":[2.0],"to_s":[5.0],"outcome":[4]' in text
+
+
+def test_volumes_and_executors_are_tables_with_those_in_trouble_first():
+    """Of thousands of executors fifty are shown; a run with one place has no such table."""
+    state = PageState()
+    broken = volume("/d2", breaker="open", reason="No space <b>")
+    executors = [
+        ExecutorView(name=f"worker-{n}", tasks=2, files=n, rate_bps=1e6, share=0.2 if n == 90 else None)
+        for n in range(99)
+    ]
+    for event in (started(), progress(1.0, volumes=[volume("/d1"), broken], executors=executors)):
+        state.apply(event)
+    titles = [section.title for section in state.make_page().parts[0].sections]
+    assert titles[:3] == ["At a glance", "Volumes", "Executors"]
+    _, volumes, workers = state.make_page().parts[0].sections[:3]
+    assert isinstance(volumes, Table)
+    assert isinstance(workers, Table)
+    assert [row[0] for row in volumes.rows] == ["/d2", "/d1"]
+    assert volumes.rows[0][-1] == Cell(text="× out of use: No space <b>", tone="bad")
+    assert [row[0] for row in workers.rows[:2]] == ["worker-90", "worker-0"]
+    assert (len(workers.rows), workers.note) == (
+        50,
+        "99 executors, 198 tasks; 49 further executors not shown",
+    )
+    state.apply(progress(2.0))
+    assert [section.title for section in state.make_page().parts[0].sections] == ["At a glance"]
+
+
+def test_the_metrics_count_what_happened():
+    """Bytes, attempts, retries, stragglers and failures; times by host in a histogram."""
+    slow = attempt(1, 0.0, 9.0, size=10, outcome="straggler")
+    rescued = record(0, 100, slow, attempt(2, 9.0, 10.0, size=100, first_byte_s=9.5))
+    failed = record(1, 100, attempt(outcome="error", size=0), status="failed", error_kind="refused")
+    metrics = RunMetrics()
+    for event in events_of_a_run(rescued, failed):
+        metrics(event)
+    values = samples(metrics.render()[0].decode())
+    assert values["cfetch_received_bytes_total",] == 110
+    assert values["cfetch_wasted_bytes_total",] == 10
+    assert values["cfetch_stragglers_total",] == 1
+    assert values["cfetch_failures_total", "refused"] == 1
+    assert values["cfetch_attempts_total", "done"] == 1
+    assert values["cfetch_file_seconds_sum", "h"] == 10.0
+    assert values["cfetch_first_byte_seconds_count", "h"] == 3
+    assert values["cfetch_run_exit_code",] == 1
+
+
+def test_many_hosts_share_one_series():
+    """A label has a bounded number of values."""
+    metrics = RunMetrics()
+    for event in finished(*(record(id_, 9, attempt(), host=f"h{id_}") for id_ in range(HOSTS + 20))):
+        metrics(event)
+    values = samples(metrics.render()[0].decode())
+    assert values["cfetch_file_seconds_count", "other"] == 20
+    assert len([key for key in values if key[0] == "cfetch_file_seconds_count"]) == HOSTS + 1
+
+
+def test_the_textfile_is_written_when_a_run_has_ended(tmp_path):
+    """Not before; in the format of node_exporter; a place that cannot be written is a local fault."""
+    path = tmp_path / "cfetch.prom"
+    listener = MetricsTextfile(path)
+    *events, end = events_of_a_run(record(0, 100, attempt()))
+    for event in events:
+        listener(event)
+    assert not path.exists()
+    listener(end)
+    values = samples(path.read_text(), read_textfile)
+    assert values["cfetch_files_total", "done"] == 1
+    assert values["cfetch_run_duration_seconds",] == 9.0
+    with pytest.raises(LocalFault, match="the metrics"):
+        MetricsTextfile(tmp_path / "no" / "x.prom")(end)
+
+
+def test_the_command_serves_its_run_and_writes_its_numbers(tmp_path):
+    """The address is on stderr before the first byte; the textfile is there at the end."""
+    with OriginProcess(OriginSpec(groups=(Group("g-", 3, 1000),))) as origin:
+        urls = "".join(f"{origin.url}g-{number:07}.bin\n" for number in range(3))
+        (tmp_path / "urls.txt").write_text(urls)
+        words = ["download", str(tmp_path / "urls.txt"), "--to", str(tmp_path / "to"), "--serve", "0"]
+        textfile = tmp_path / "cfetch.prom"
+        done = run_child([*CFETCH, *words, "--metrics-textfile", str(textfile)], limit_s=60)
+    assert done.exit_code == 0
+    assert done.error.startswith("the run is shown at http://127.0.0.1:")
+    assert samples(textfile.read_text(), read_textfile)["cfetch_files_total", "done"] == 3

@@ -1,0 +1,56 @@
+"""Where a run's metrics go, and how many of them stay."""
+
+import sys
+
+import cfetch
+from cfetch.manifest.compressed import import_zstd
+from cfetch.run.result_files import rotate_metrics
+from tests.spark.scene import files_of, served
+
+
+def test_only_the_latest_metrics_stay(tmp_path):
+    """A plan's later runs come after its first one; files of other names stay."""
+    (tmp_path / "metrics").mkdir()
+    instants = [f"2026010{day}T000000000Z-abcd" for day in range(1, 5)]
+    names = [
+        f"{instants[0]}.jsonl",
+        *(f"{instants[1]}{run}.jsonl" for run in ("", ".2", ".10")),
+        "mine.jsonl",
+    ]
+    for name in names:
+        (tmp_path / "metrics" / name).touch()
+    rotate_metrics(tmp_path, 2)
+    left = {path.name for path in (tmp_path / "metrics").iterdir()}
+    assert left == {f"{instants[1]}.2.jsonl", f"{instants[1]}.10.jsonl", "mine.jsonl"}
+    rotate_metrics(tmp_path / "nowhere", 2)
+
+
+def test_metrics_of_earlier_runs_are_compressed(tmp_path, monkeypatch):
+    """If they have their end, if zstd is there, and never the latest; they count among those that stay."""
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    instants = [f"2026010{day}T000000000Z-abcd" for day in range(1, 5)]
+    end = b'{"schema":"cfetch.run/1"}\n{"schema":"cfetch.end/1"}\n'
+    for instant, text in zip(instants, (end, end, end[:-26], end), strict=True):
+        (folder / f"{instant}.jsonl").write_bytes(text)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "compression", None)
+        patch.setitem(sys.modules, "backports", None)
+        rotate_metrics(tmp_path, 4)
+    assert {path.suffix for path in folder.iterdir()} == {".jsonl"}
+    for keep, left in ((4, [0, 1]), (3, [1])):
+        rotate_metrics(tmp_path, keep)
+        packed = sorted(folder.glob("*.zst"))
+        assert packed == [folder / f"{instants[index]}.jsonl.zst" for index in left]
+        assert len(list(folder.iterdir())) == keep
+    assert import_zstd().decompress(packed[0].read_bytes()) == end
+
+
+def test_a_run_keeps_as_many_as_it_is_told(tmp_path):
+    """Its own metrics are one of them; without the option all stay."""
+    with served(files_of(4)) as origin:
+        urls = [f"{origin.url}d/{number:04}.bin" for number in range(4)]
+        for url, keep in zip(urls, (None, None, None, 2), strict=True):
+            summary = cfetch.download([url], to=tmp_path, settings=cfetch.Settings(keep_metrics=keep))
+            metrics = sorted(map(str, (tmp_path / ".cfetch/metrics").iterdir()))
+            assert (len(metrics), metrics[-1]) == (keep or 1 + urls.index(url), summary.metrics)

@@ -1,0 +1,54 @@
+"""Signals to a process whose main thread hangs in a system call, where no handler of Python's runs."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HANGS = """
+import ctypes, sys
+from cfetch.run.signals import listen
+
+mutex = ctypes.create_string_buffer(64)
+lock = ctypes.CDLL(None).pthread_mutex_lock  # no signal ends this call
+lock(mutex)
+with listen(lambda _: print("handled", flush=True), end_s=float(sys.argv[1]), hangs="/mnt/v"):
+    print("listening", flush=True)
+    lock(mutex)
+"""
+
+
+def is_at_work(pid):
+    """Whether its main thread runs, or a signal to the process has not reached it yet."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return re.search(r"State:\s*R", status) or not re.search(r"State:\s*Z|ShdPnd:\s*0+\n", status)
+
+
+@pytest.mark.parametrize(
+    ("end_s", "signals", "said"),
+    [
+        (
+            "0.1",
+            [signal.SIGTERM],
+            "/mnt/v has not answered for 0.1 s; see whether it is still there",
+        ),
+        ("1e6", [signal.SIGTERM, signal.SIGTERM], ""),
+        ("1e6", [signal.SIGINT, signal.SIGTERM], ""),
+    ],
+)
+def test_a_process_that_hangs_is_ended(end_s, signals, said):
+    """The first signal gives it a while, and names what it waits for; the second ends it at once."""
+    words = [sys.executable, "-c", HANGS, end_s]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "listening\n"
+        for number in signals:
+            while is_at_work(child.pid):  # two signals of one number at a time would be one
+                os.sched_yield()
+            child.send_signal(number)
+        out, errors = child.communicate(timeout=60)
+    assert (child.returncode, out, errors) == (128 + signals[-1], "", f"cfetch: {said}\n" if said else "")

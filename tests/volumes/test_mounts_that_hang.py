@@ -1,0 +1,67 @@
+"""Mounts that answer no call any more, for any thread: a FUSE file system that a test rules."""
+
+import os
+import subprocess
+
+import pytest
+
+from cfetch.bench.origin import Origin
+from tests.volumes.scene import KIB, PROJECT, PYTHON, Scene, named
+
+MIRROR = f"{PYTHON} -m tests.volumes.mount"
+
+
+def mirror(root):
+    """A script that mounts ``root``, and lets words written to descriptor 3 rule it."""
+    return f"""
+        mkfifo rule; mkdir -p below
+        {MIRROR} below {root} <rule >told 2>&1 & exec 3>rule
+        while ! grep -q mounted told; do sleep 0.01; done
+        said() {{ echo $1 >&3; while ! grep -q $1 told; do sleep 0.01; done; }}
+    """
+
+
+@pytest.fixture(scope="session")
+def mirrors(namespaces):
+    """Skips the test where FUSE cannot be mounted."""
+    command = ["unshare", "-Urm", *MIRROR.split(), "/", "/mnt"]
+    env = os.environ | {"PYTHONPATH": str(PROJECT)}
+    if subprocess.run(command, input=b"", capture_output=True, check=False, env=env).returncode:
+        pytest.skip("no FUSE here")
+
+
+async def test_a_volume_that_hangs_for_ever(tmp_path, mirrors):
+    """The run ends without any call on it, and the others take all."""
+    files = named(8, 4, 40 * KIB)
+    async with Origin(files, pace_bps=80.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        told, _ = await scene.in_namespace(
+            mirror("v1"), "parts v1; said hang", "--write-timeout", "1s", afterwards="said well"
+        )
+    assert (told["exit_code"], told["files"]["done"]) == (0, 32)
+    assert "v1 has not answered for 1 s" in told["volumes"][1]["out_of_use"]
+
+
+async def test_the_volume_with_the_state_hangs(tmp_path, mirrors):
+    """The run ends, and names that volume and no healthy one; a later run has it all."""
+    files = named(8, 4, 40 * KIB)
+    beats = ("--heartbeat-interval", "1s", "--heartbeat-misses", "1")
+    async with Origin(files, pace_bps=80.0 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        told, said = await scene.in_namespace(
+            mirror("v0"), "parts v0; said hang", "--write-timeout", "1s", *beats, afterwards="said well"
+        )
+    assert (told["exit_code"], scene.faults(tmp_path / "after")) == (3, [])
+    assert told["volumes"][1]["out_of_use"] is None
+    assert "v0 has not answered for 1 s" in said
+
+
+async def test_a_volume_that_hangs_from_the_start(tmp_path, mirrors):
+    """It is named and left out; the others take all."""
+    files = named(4, 3)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        before = mirror("v1") + "said hang"
+        told, said = await scene.in_namespace(before, "", "--write-timeout", "1s", afterwards="said well")
+    assert (told["exit_code"], told["files"]["done"]) == (0, 12)
+    assert "v1 does not answer" in said

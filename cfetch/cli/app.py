@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, NoReturn
@@ -130,7 +130,7 @@ def main() -> None:
     add_verbs(word)
     try:
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
-            code = _run_verb()
+            code = _run_verb(app)
     except KeyboardInterrupt:  # it came while the last lines were written
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -163,10 +163,10 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _run_verb() -> int:
+def _run_verb(command: Callable[[], object]) -> int:
     try:
         try:
-            app()
+            command()
         except SystemExit as end:
             settle()
             return end.code if isinstance(end.code, int) else 0

@@ -104,7 +104,7 @@ def test_an_answer_says_what_happened_to_what_and_what_to_do(
     monkeypatch.setattr(app.app, "registered_commands", [])
     monkeypatch.setattr(app.app, "registered_groups", [])
     app.add_verbs(typed.split()[0])
-    found = app._run_verb()
+    found = app._run_verb(app.app)
     captured = capsys.readouterr()
     text = " ".join((captured.out + captured.err).replace("\u2502", " ").split())
     assert (found, said in text) == (code, True), text

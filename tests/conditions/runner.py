@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from cfetch.cli import app
 from cfetch.errors import CfetchError
 from tests.conditions.server import CaseServer
@@ -49,19 +51,21 @@ class Ran:
 
 
 @functools.cache
-def add_verbs():
-    app.add_verbs()  # typer would make them anew, and twice, at each call of main()
+def build_command():
+    """All verbs, once: typer would inspect their parameters anew at each call, for half of a call's time."""
+    app.add_verbs()
+    return typer.main.get_command(app.app)
 
 
 def call(*words):
     """The command line with ``words``, as ``cfetch`` would run it, in this thread."""
-    add_verbs()
+    command = build_command()
     kept = io.BytesIO(), io.BytesIO()
     out, err = (io.TextIOWrapper(one, encoding="utf-8", write_through=True) for one in kept)
     argv, sys.argv = sys.argv, ["cfetch", *map(str, words)]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = app._run_verb()
+            code = app._run_verb(command)
     finally:
         sys.argv = argv
     return Ran(code, kept[0].getvalue().decode(), kept[1].getvalue().decode())

@@ -25,6 +25,7 @@ from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import Renewal
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.result_files import (
+    check_metrics_library,
     find_failures_path,
     find_metrics_path,
     refuse_wanted_place,
@@ -132,12 +133,14 @@ class Prepared:
 
         Raises:
             Held: another live run has this plan.
-            UsageError: the plan is removable, and its only run has already been made.
+            UsageError: the plan is removable, and its only run has already been made; or the metrics
+                are to be compressed without the library for it.
             LocalFault: the timeline, the metrics or the parts cannot be written.
             Interrupted: ``interrupt`` was called while the run waited for another one.
             ConfigError: the system does not permit what a run needs.
         """
         prove_threads(len(self._volumes.roots))
+        check_metrics_library(self._settings)
         with self._table() as table:
             knowledge, note = self._earlier_runs()
             outside = Surroundings(

@@ -33,7 +33,7 @@ class Kind:
     high: float | None = None
     above: bool = False  # the low end itself is out of range
     choices: tuple[str, ...] = ()
-    is_further: Callable[[str], bool] | None = None  # whether a word beside ``choices`` is allowed too
+    find_more: Callable[[], tuple[str, ...]] | None = None  # words beside ``choices`` that are allowed too
     is_flag: bool = False
     item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
     secret: bool = False
@@ -68,9 +68,10 @@ class Kind:
                 raise ValueError("must be one value or a list of them")
             for item in value:
                 self.item(item)
-        is_choice = value in self.choices or (self.is_further is not None and self.is_further(value))
-        if self.choices and not is_choice:
-            raise ValueError(f"must be {self.range_text()}")
+        if self.choices and value not in self.choices:
+            more = self.find_more() if self.find_more is not None else ()
+            if value not in more:
+                raise ValueError(f"must be one of {', '.join((*self.choices, *more))}")
         if self.is_flag and not isinstance(value, bool):
             raise ValueError("must be True or False")
         if self.low is None or value is None:
@@ -216,11 +217,15 @@ def flag(help_: str, why: str = "") -> Kind:
 
 
 def choice(
-    choices: tuple[str, ...], help_: str, why: str = "", *, is_further: Callable[[str], bool] | None = None
+    choices: tuple[str, ...],
+    help_: str,
+    why: str = "",
+    *,
+    find_more: Callable[[], tuple[str, ...]] | None = None,
 ) -> Kind:
     """One of a few words. If they are too long for the flag's metavar, ``help_`` names them.
 
-    ``is_further``: whether a word is allowed that is not one of them.
+    ``find_more``: further words that are allowed; asked only for a word that is not one of the few.
     """
     joined = "|".join(choices)
     return Kind(
@@ -228,7 +233,7 @@ def choice(
         read=str.strip,
         show=str,
         choices=choices,
-        is_further=is_further,
+        find_more=find_more,
         help=help_,
         why=why,
     )

@@ -15,6 +15,11 @@ def find_policy(name: str) -> EntryPoint | None:
     return next(iter(entry_points(group=GROUP, name=name)), None)
 
 
+def name_policies() -> tuple[str, ...]:
+    """The names of the installed policies, sorted."""
+    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+
+
 def load_policy(name: str) -> Any:  # noqa: ANN401 - the straggler room knows its type
     """The object that makes the policy. Raises ImportError: its package is broken or gone."""
     point = find_policy(name)

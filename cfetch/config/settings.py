@@ -42,10 +42,10 @@ POLICIES = ("adaptive", "cloudfetch")  # of cfetch itself; packages may offer ot
 PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
-def _is_installed_policy(name: str) -> bool:
-    from cfetch.config.plugins import find_policy  # it reads the names of all installed packages
+def _name_installed_policies() -> tuple[str, ...]:
+    from cfetch.config.plugins import name_policies  # it reads the names of all installed packages
 
-    return find_policy(name) is not None
+    return name_policies()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class Settings:
             "How a straggler is recognised: by live progress, or by the CloudFetch formula. An option that "
             "only the formula reads chooses it where no policy is named.",
             "at most 1.05 times the better of formula and none in 400 simulated runs; docs/stragglers.md",
-            is_further=_is_installed_policy,
+            find_more=_name_installed_policies,
         ),
     ] = "adaptive"
     multiplier: Annotated[

@@ -18,6 +18,12 @@ from cfetch.timeline.states import is_instant
 MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
 
 
+def check_metrics_library(settings: Settings) -> None:
+    """Raise UsageError if the metrics are to be compressed and the library for zstd is not installed."""
+    if settings.metrics and settings.metrics.endswith(PACKED):
+        import_zstd()
+
+
 def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int) -> Path:
     """Return the path of this execution's metrics, and make the directory for it.
 

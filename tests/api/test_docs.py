@@ -71,4 +71,4 @@ def test_the_policy_is_found_and_played(place):
     shown = run("download", "x", "--policy", "patient", "--show-config")
     assert "policy: patient" in shown.stdout
     refused = run("download", "x", "--policy", "impatient", "--show-config")
-    assert (refused.returncode, "adaptive, cloudfetch" in refused.stderr) == (2, True)
+    assert (refused.returncode, "adaptive, cloudfetch, patient" in refused.stderr) == (2, True)

@@ -5,6 +5,7 @@ import sys
 import cfetch
 from cfetch.manifest.compressed import import_zstd
 from cfetch.run.result_files import rotate_metrics
+from tests.conditions.runner import call
 from tests.spark.scene import files_of, served
 
 
@@ -54,3 +55,13 @@ def test_a_run_keeps_as_many_as_it_is_told(tmp_path):
             summary = cfetch.download([url], to=tmp_path, settings=cfetch.Settings(keep_metrics=keep))
             metrics = sorted(map(str, (tmp_path / ".cfetch/metrics").iterdir()))
             assert (len(metrics), metrics[-1]) == (keep or 1 + urls.index(url), summary.metrics)
+
+
+def test_compressed_metrics_without_the_library_are_refused_before_there_is_a_plan(tmp_path, monkeypatch):
+    """What is refused later leaves a pending plan behind."""
+    monkeypatch.setitem(sys.modules, "backports", None)
+    monkeypatch.setitem(sys.modules, "compression", None)
+    (tmp_path / "list").write_text("http://127.0.0.1:9/a\n")
+    found = call("download", tmp_path / "list", "--to", tmp_path, "--metrics", tmp_path / "m.jsonl.zst")
+    assert (found.code, "cfetch[zstd]" in found.err) == (2, True), found.err
+    assert not (tmp_path / ".cfetch/timeline").exists()

@@ -19,7 +19,7 @@ from cfetch.bench.simulation.plan import SimPlan
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import RunClock, VirtualClock, run_virtual
-from cfetch.config.plugins import find_policy
+from cfetch.config.plugins import find_policy, name_policies
 from cfetch.config.settings import KINDS, Settings
 from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
@@ -70,9 +70,8 @@ def simulate(
 
 def check_policy(policy: str) -> None:
     """Raise UsageError unless ``simulate`` knows the policy."""
-    if policy not in (IDEAL, *POLICIES, *CLIENTS) and find_policy(policy) is None:
-        known = ", ".join((IDEAL, *POLICIES, *CLIENTS))
-        raise UsageError(f"there is no policy {policy!r}; known: {known}")
+    if policy not in (known := (IDEAL, *POLICIES, *CLIENTS)) and find_policy(policy) is None:
+        raise UsageError(f"there is no policy {policy!r}; known: {', '.join((*known, *name_policies()))}")
 
 
 def settings_of(scenario: Scenario, policy: str) -> Settings:

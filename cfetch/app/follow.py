@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -32,6 +33,7 @@ from cfetch.errors import (
     Transient,
 )
 from cfetch.events import Listener
+from cfetch.feed.backends.change_log import forget_log
 from cfetch.feed.backends.opening import find_host, open_feed
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
@@ -132,7 +134,10 @@ def follow(
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(locate_journal(where.state, feed, where.roots)))
         runner = stack.enter_context(asyncio.Runner())
-        source = runner.run(_open_source(feed, msgspec.structs.replace(network, addresses=asked), clock))
+        if options.resync:
+            forget_log(journal.directory)
+        network = msgspec.structs.replace(network, addresses=asked)
+        source = runner.run(_open_source(feed, network, clock, journal.directory))
         stack.callback(lambda: runner.run(source.close()))
         hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
         plans = FeedPlans(journal, settings, env, dashboard, clock, hosts, options.max_delete)
@@ -145,8 +150,8 @@ def follow(
         return _Follower(source, journal, plans, options, emit_line, clock, runner).run()
 
 
-async def _open_source(feed: str, network: Network, clock: Clock) -> FeedSource:
-    return open_feed(feed, network=network, clock=clock)
+async def _open_source(feed: str, network: Network, clock: Clock, directory: Path) -> FeedSource:
+    return open_feed(feed, network=network, clock=clock, directory=directory)
 
 
 class _Follower:
@@ -364,14 +369,17 @@ class _Follower:
         await self._clock.sleep(self._options.poll_s)
 
     def _take_due(self, *, is_last: bool) -> list[Change]:
-        """Return the pending changes if they are to be tried again now: after a pause, once at the end."""
+        """Return the pending changes if they are to be tried again now: after a pause, once at the end.
+
+        Those that wait come behind those that they may wait for.
+        """
         now_s = self._clock.monotonic()
         is_late = now_s - self._tried_s >= PENDING_S
         if not self._pending or not (is_late or (is_last and not self._is_last_word)):
             return []
         self._tried_s = now_s
         self._is_last_word = is_last
-        return list(self._pending.values())
+        return sorted(self._pending.values(), key=lambda change: change.lsn if change.waits else -1)
 
     def _plan_rounds(self, again: Iterable[Change], changes: Sequence[Change]) -> list[Round]:
         """Make rounds of the changes; a pending change gives way to a later change of its path."""
@@ -388,7 +396,7 @@ class _Follower:
     def _apply(self, step: Step) -> bool:
         """Apply the step's remaining rounds in order; False if a run ended early, so that the step stays."""
         while step.rounds:
-            this = step.rounds[0]
+            this, held = self._hold_waiting(step.rounds[0])
             self._stop.check()
             if this.deletes:
                 if self._options.delete:
@@ -409,6 +417,7 @@ class _Follower:
                 self._pending.pop(change.path, None)
                 if change.path in failed:
                     self._pending[change.path] = change
+            self._pending |= {change.path: change for change in held}
             if len(self._pending) > MAX_PENDING:
                 raise Refused(
                     f"{len(self._pending):,} files of the feed cannot be had, one of them "
@@ -418,6 +427,16 @@ class _Follower:
         self._journal.end(step)
         self._kept = step.checkpoint
         return True
+
+    def _hold_waiting(self, this: Round) -> tuple[Round, list[Change]]:
+        """Take the changes out of a round that wait for earlier ones which failed."""
+        changes = (*this.deletes, *this.upserts)
+        if not any(change.waits for change in changes):
+            return this, []
+        first_lsn = min((change.lsn for change in self._pending.values()), default=math.inf)
+        held = [change for change in changes if change.waits and change.lsn > first_lsn]
+        deletes, upserts = (tuple(c for c in some if c not in held) for some in (this.deletes, this.upserts))
+        return Round(deletes, upserts), held
 
     def _record_deletes(self, deletes: Sequence[Change]) -> None:
         deleted_at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")

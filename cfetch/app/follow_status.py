@@ -49,7 +49,7 @@ def find_status(
             f"no follower of {shown_name(feed)} has a checkpoint in {directory}; start one first"
         )
     lags, is_counted = asyncio.run(
-        _count_changes(feed, checkpoint, make_network(settings.network, env), clock)
+        _count_changes(feed, checkpoint, make_network(settings.network, env), clock, directory)
     )
     noted = read_status(directory)
     since_s = None if noted.in_step_s is None else max(0.0, clock.wall() - noted.in_step_s)
@@ -73,12 +73,12 @@ def find_status(
 
 
 async def _count_changes(
-    feed: str, checkpoint: Checkpoint | None, network: Network, clock: Clock
+    feed: str, checkpoint: Checkpoint | None, network: Network, clock: Clock, directory: Path
 ) -> tuple[Counter[str], bool]:
     """Count the changes behind the checkpoint, by range; also tell whether these are all."""
     lags: Counter[str] = Counter()
     failures = 0
-    source = open_feed(feed, network=network, clock=clock)
+    source = open_feed(feed, network=network, clock=clock, directory=directory)
     try:
         reader = await Reader.open(source, RouteCache(clock), clock, checkpoint=checkpoint)
         while not reader.is_idle and lags.total() < MOST_CHANGES:

@@ -87,13 +87,14 @@ class _Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last: str
 
 
-class ChangeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ChangeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A change as it is stored: numbers are text, and the path is not trusted yet."""
 
     lsn: str
     key: str
     path: str
     entry: Entry | None
+    waits: bool = False
 
 
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -204,7 +205,7 @@ def _build_checkpoint(document: _Document) -> Checkpoint:
 
 def make_row(change: Change) -> ChangeRow:
     """Turn a change into a row for a file."""
-    return ChangeRow(str(change.lsn), f"{change.key:032x}", change.path, change.entry)
+    return ChangeRow(str(change.lsn), f"{change.key:032x}", change.path, change.entry, change.waits)
 
 
 def restore_change(row: ChangeRow) -> Change:
@@ -213,7 +214,7 @@ def restore_change(row: ChangeRow) -> Change:
     key = int(row.key, 16) if re.fullmatch(r"[0-9a-f]{32}", row.key, re.ASCII) else -1
     if key < 0 or (row.entry and row.entry.path != path):
         raise ValueError("a change that waits contradicts itself")
-    return Change(_parse_lsn(row.lsn), key, path, row.entry)
+    return Change(_parse_lsn(row.lsn), key, path, row.entry, row.waits)
 
 
 def _format_keys(keys: KeyRange) -> str:

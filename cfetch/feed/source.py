@@ -52,12 +52,14 @@ class Change(NamedTuple):
     """One version of one file. ``entry`` says where its bytes are; None for a delete.
 
     ``key`` decides to which range it belongs; changes of one path have one key. ``entry.id`` has no meaning.
+    ``waits``: it is applied only when all changes before it are, as a table's new version behind its files.
     """
 
     lsn: int
     key: int
     path: SafePath
     entry: Entry | None
+    waits: bool = False
 
     @property
     def op(self) -> Literal["upsert", "delete"]:

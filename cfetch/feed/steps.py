@@ -30,11 +30,13 @@ def keep_latest(changes: Iterable[Change]) -> list[Change]:
 def plan_rounds(changes: Iterable[Change]) -> list[Round]:
     """Changes of one path, or of a path and one below it, keep their order: each is in a later round.
 
-    The same holds for paths that would be one file on a system that folds case or Unicode forms.
+    The same holds for paths that would be one file on a system that folds case or Unicode forms. A change
+    that waits is in a later round than all changes before it, and none behind it is in an earlier one.
     """
     number_of: dict[str, int] = {}  # of the last change of a path
     beneath: dict[str, int] = {}  # of the last change of anything below a path
     rounds_found: list[tuple[list[Change], list[Change]]] = []
+    earliest = 0  # round for a change behind one that waits
     for change in changes:
         key = collision_key(change.path)
         above = list(_walk_up(key))
@@ -43,7 +45,9 @@ def plan_rounds(changes: Iterable[Change]) -> list[Round]:
             beneath.get(key, -1),
             *(number_of.get(directory, -1) for directory in above),
         ]
-        number = 1 + max(before)
+        number = max(earliest, 1 + max(before))
+        if change.waits:
+            number = earliest = len(rounds_found)
         number_of[key] = number
         for directory in above:
             beneath[directory] = max(beneath.get(directory, -1), number)

@@ -62,6 +62,18 @@ def test_rounds_keep_the_order_of_what_meets(drawn):
         assert number[one.lsn] == 1 + max(before, default=-1)
 
 
+@given(CHANGES, st.sets(st.integers(0, 29)))
+def test_a_change_that_waits_divides_the_rounds(drawn, waiting):
+    """All before it are in earlier rounds, and none behind it is."""
+    changes = [
+        change(path, n, delete=delete)._replace(waits=n in waiting) for n, (path, delete) in enumerate(drawn)
+    ]
+    number = {one.lsn: n for n, each in enumerate(plan_rounds(changes)) for part in each for one in part}
+    for n in waiting & number.keys():
+        assert all(number[before] < number[n] for before in range(n))
+        assert all(number[behind] >= number[n] for behind in range(n + 1, len(changes)))
+
+
 @given(CHANGES)
 def test_latest_is_what_a_dict_holds(drawn):
     """One change a path, the last, in order."""

@@ -2,16 +2,26 @@
 
 import random
 import re
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from tempfile import TemporaryDirectory
+from urllib.parse import parse_qs, parse_qsl, urlsplit, urlunsplit
 
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
+from cfetch.feed.backends.change_log import ChangeLog
+from cfetch.feed.backends.couchdb import CouchdbUpstream
 from cfetch.feed.backends.http import HttpSource
+from cfetch.feed.backends.observed import ObservedSource, Upstream
+from cfetch.feed.backends.osm import MOST as MOST_NUMBER
+from cfetch.feed.backends.osm import OsmUpstream
+from cfetch.feed.backends.pypi import PypiUpstream
 from cfetch.feed.backends.segment_files import DirectoryFiles, UrlFiles
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
+from cfetch.feed.backends.web import Web
 from cfetch.feed.source import FeedSource
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl, printable
@@ -20,8 +30,8 @@ from cfetch.wire.network import Network
 
 CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
-    "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, kinesis://STREAM?region=REGION, "
-    f"or a directory with an {INDEX_NAME}"
+    "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, pypi+http(s)://…, couchdb+http(s)://…, "
+    f"osm+http(s)://…, kinesis://STREAM?region=REGION, or a directory with an {INDEX_NAME}"
 )
 NO_STREAM = (
     "is not the name of a stream: give kinesis://STREAM?region=REGION; credentials belong where AWS's own "
@@ -31,17 +41,23 @@ _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 
-def open_feed(name: str, *, network: Network, clock: Clock) -> FeedSource:
+def open_feed(name: str, *, network: Network, clock: Clock, directory: Path | None = None) -> FeedSource:
     """Open a feed in the event loop that will read it; no request is sent yet.
+
+    ``directory``: of the log of an observed source (``observed.py``); None: a temporary one, so that the
+    source is listed anew.
 
     Raises:
         UsageError: the name cannot be that of a feed.
+        LocalFault: the log cannot be opened.
     """
     scheme, colon, rest = name.partition("://")
     kind, plus, transfer = scheme.lower().rpartition("+")
-    is_known = (kind in ("serial", "segments")) if plus else not kind
-    if colon and transfer in ("http", "https") and is_known:
-        return _open_http(kind, SecretUrl(_check_url(f"{transfer}://{rest}")), network, clock)
+    if colon and transfer in ("http", "https") and (not plus or kind in ("serial", "segments", *_OBSERVED)):
+        url = SecretUrl(_check_url(f"{transfer}://{rest}"))
+        if kind in _OBSERVED:
+            return _observe(kind, url, network, clock, directory)
+        return _open_http(kind, url, network, clock)
     if colon and scheme.lower() == "kinesis":
         return _open_kinesis(name, clock)
     if colon:
@@ -71,6 +87,43 @@ def _open_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Fee
         return SegmentSource(UrlFiles(url, transport=transport, clock=clock, jitter=random.random))
     source = SerialSource if kind == "serial" else HttpSource
     return source(url, transport=transport, clock=clock, jitter=random.random)
+
+
+def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock, directory: Path | None) -> FeedSource:
+    """Open an observed source. Its query has options of cfetch; the source is asked without them."""
+    parts = urlsplit(url.reveal())
+    query = parse_qs(parts.query, keep_blank_values=True)
+    known, make = _OBSERVED[kind]
+    if unknown := query.keys() - {known}:
+        raise UsageError(f"{url}: {printable(min(unknown), 40)} is no option of {kind}+…; known is {known}=")
+    plain = SecretUrl(urlunsplit(parts._replace(query="")))
+    values = query.get(known, [])
+    with ExitStack() as stack:
+        if directory is None:
+            directory = Path(stack.enter_context(TemporaryDirectory(prefix="cfetch-feed-")))
+        log = ChangeLog(directory)
+        stack.callback(log.close)
+        transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+        upstream = make(plain, Web(transport, clock, random.random), values)
+        return ObservedSource(upstream, log, stack.pop_all().close)
+
+
+def _make_couchdb(url: SecretUrl, web: Web, documents: list[str]) -> Upstream:
+    return CouchdbUpstream(url, web, _check_url(documents[0]) if documents else None)
+
+
+def _make_osm(url: SecretUrl, web: Web, first: list[str]) -> Upstream:
+    if first and not (first[0].isascii() and first[0].isdigit() and int(first[0]) <= MOST_NUMBER):
+        raise UsageError(f"{url}: from= is the first number that is wanted, as 6330000")
+    return OsmUpstream(url, web, int(first[0]) if first else None)
+
+
+_OBSERVED: dict[str, tuple[str, Callable[[SecretUrl, Web, list[str]], Upstream]]] = {
+    "pypi": ("project", PypiUpstream),
+    "couchdb": ("documents", _make_couchdb),
+    "osm": ("from", _make_osm),
+}
+"""By the kind of source: its only option in the query, and the function that takes the option's values."""
 
 
 def _check_url(text: str) -> str:

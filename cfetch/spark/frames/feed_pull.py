@@ -55,7 +55,8 @@ class FeedPuller:
 
     async def _pull_changes(self, after: int, most: int) -> bool:
         clock = SystemClock()
-        source = open_feed(self._name, network=make_network(self._settings.network, self._env), clock=clock)
+        network = make_network(self._settings.network, self._env)
+        source = open_feed(self._name, network=network, clock=clock, directory=self.directory)
         try:
             checkpoint = read_checkpoint(self._locate_checkpoint(after)) if after else None
             reader = await Reader.open(source, RouteCache(clock), clock, checkpoint=checkpoint, limit=most)

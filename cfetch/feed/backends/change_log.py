@@ -1,0 +1,187 @@
+"""The log of an observed source: what changed there since cfetch first looked, in one SQLite file.
+
+Most public sources tell what they have, and not what has gone. The log gives their changes LSNs: each answer
+of the source is compared with what stands in the log, and only differences are added. They are written in one
+transaction with the cursor behind them, so that a kill loses nothing and repeats nothing.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cfetch.errors import LocalFault
+from cfetch.feed.protocol import parse_change
+from cfetch.feed.ranges import key_of
+from cfetch.feed.source import Change, Page
+from cfetch.manifest.entry import Entry, SafePath, safe_path
+from cfetch.manifest.rows import Document
+from cfetch.records import NOT_DECODED
+from cfetch.storage.files import on_disk
+
+LOG_NAME = "observed.sqlite"
+_TABLES = """
+    CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS changes (
+        lsn INTEGER PRIMARY KEY, path TEXT NOT NULL, entry BLOB, stamp TEXT NOT NULL, waits INTEGER NOT NULL
+    );
+    CREATE INDEX IF NOT EXISTS changes_by_path ON changes (path, lsn);
+"""
+_LATEST = "SELECT path, entry, stamp, max(lsn) FROM changes WHERE path >= ? AND path < ? GROUP BY path"
+_OVERTAKEN = "DELETE FROM changes WHERE lsn NOT IN (SELECT max(lsn) FROM changes GROUP BY path)"
+_LAST_PATH = "\U0010ffff\U0010ffff"
+
+
+class Seen(NamedTuple):
+    """A file as a source states it; ``row``: what a manifest's row has but for the path; None: it has gone.
+
+    ``stamp``: a text that differs from version to version, where the row may not. ``waits``: it may be
+    published only when all files that were stated before it are in place.
+    """
+
+    path: str
+    row: Mapping[str, Any] | None
+    stamp: str = ""
+    waits: bool = False
+
+
+class News(NamedTuple):
+    """An answer of a source. ``cursor``: where to ask on.
+
+    ``wholes``: intervals of paths (from the first on, below the second; "" is beyond all) of which ``seen``
+    names every file: all others there have gone. ``is_last``: the source has nothing more now.
+    """
+
+    cursor: str
+    seen: Sequence[Seen] = ()
+    wholes: Sequence[tuple[str, str]] = ()
+    is_last: bool = True
+
+
+def interval_below(directory: str) -> tuple[str, str]:
+    """The interval of all paths below a directory."""
+    return f"{directory}/", f"{directory}0"  # 0 is the character after the slash
+
+
+def forget_log(directory: Path) -> None:
+    """Remove the log, if there is one: the source will be listed anew. Raises LocalFault."""
+    with on_disk(directory):
+        for name in (LOG_NAME, f"{LOG_NAME}-journal"):
+            (directory / name).unlink(missing_ok=True)
+
+
+class ChangeLog:
+    """The log in ``directory``, made there if there is none. Close it.
+
+    ``feed`` is its random id: another log gives its LSNs to other changes. All methods raise LocalFault if
+    the file cannot be read or written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / LOG_NAME
+        with self._explain_errors():
+            self._path.touch(0o600)
+            self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            self._database.executescript(_TABLES)
+            self._database.execute("INSERT OR IGNORE INTO marks VALUES ('feed', ?)", (secrets.token_hex(16),))
+            self._database.execute(_OVERTAKEN)
+            self.feed: str = self._read_mark("feed")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def read_cursor(self) -> str:
+        """Where to ask the source on; "" if it has not been asked."""
+        with self._explain_errors():
+            return self._read_mark("cursor")
+
+    def last_lsn(self) -> int:
+        """The LSN of the last change; 0 if there is none."""
+        with self._explain_errors():
+            return int(self._database.execute("SELECT coalesce(max(lsn), 0) FROM changes").fetchone()[0])
+
+    def list_directories(self) -> set[str]:
+        """The first parts of the paths of all files that stand."""
+        with self._explain_errors():
+            rows = self._database.execute(_LATEST, ("", _LAST_PATH))
+            return {path.partition("/")[0] for path, entry, *_ in rows if entry is not None}
+
+    def read_page(self, next_lsn: int, limit: int) -> Page:
+        """At most ``limit`` changes from an LSN on."""
+        query = "SELECT lsn, path, entry, waits FROM changes WHERE lsn >= ? ORDER BY lsn LIMIT ?"
+        with self._explain_errors():
+            rows = self._database.execute(query, (next_lsn, limit)).fetchall()
+            changes = tuple(_restore(*row) for row in rows)
+        return Page(changes, changes[-1].lsn + 1 if changes else next_lsn)
+
+    def add(self, news: News, asked_from: str, what: str) -> None:
+        """Write the differences down, unless another process has gone on from the cursor ``asked_from``.
+
+        Deletes come first: they make room, and a file may be where there was a directory.
+
+        Raises:
+            HostileFeed: a row breaks the rules; nothing is written.
+        """
+        seen = [(each, _check(each, what)) for each in news.seen]
+        named = {change.path for _, change in seen}
+        with self._explain_errors(), self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            if self._read_mark("cursor") != asked_from:
+                return
+            for path in self._list_gone(news.wholes, named):
+                self._append(path, None, "", waits=False)
+            for each, change in seen:
+                entry = None if change.entry is None else msgspec.msgpack.encode(change.entry)
+                if self._find_latest(change.path) != (entry, each.stamp if entry else ""):
+                    self._append(change.path, entry, each.stamp if entry else "", waits=each.waits)
+            self._database.execute("REPLACE INTO marks VALUES ('cursor', ?)", (news.cursor,))
+
+    def _read_mark(self, name: str) -> str:
+        found = self._database.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
+        return "" if found is None else str(found[0])
+
+    def _list_gone(self, wholes: Iterable[tuple[str, str]], named: set[SafePath]) -> list[str]:
+        return [
+            path
+            for low, high in wholes
+            for path, entry, *_ in self._database.execute(_LATEST, (low, high or _LAST_PATH)).fetchall()
+            if entry is not None and path not in named
+        ]
+
+    def _find_latest(self, path: str) -> tuple[bytes | None, str]:
+        """The entry and the stamp of a path; of a file that never was, as of one that has gone."""
+        query = "SELECT entry, stamp FROM changes WHERE path = ? ORDER BY lsn DESC LIMIT 1"
+        return self._database.execute(query, (path,)).fetchone() or (None, "")
+
+    def _append(self, path: str, entry: bytes | None, stamp: str, *, waits: bool) -> None:
+        self._database.execute("INSERT INTO changes VALUES (NULL, ?, ?, ?, ?)", (path, entry, stamp, waits))
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        try:
+            yield
+            return
+        except sqlite3.Error as error:
+            reason = getattr(error, "sqlite_errorname", type(error).__name__)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        except (ValueError, *NOT_DECODED):
+            reason = "it is not what cfetch writes"
+        raise LocalFault(
+            f"cannot use {self._path}, the log of the observed source: {reason}; --resync begins a new one"
+        ) from None
+
+
+def _check(seen: Seen, what: str) -> Change:
+    op = "delete" if seen.row is None else "upsert"
+    return parse_change({**(seen.row or {}), "lsn": 0, "op": op, "path": seen.path}, Document(), what)
+
+
+def _restore(lsn: int, path: str, packed: bytes | None, waits: int) -> Change:
+    entry = None if packed is None else msgspec.msgpack.decode(packed, type=Entry)
+    return Change(lsn, key_of(path), safe_path(path), entry, bool(waits))

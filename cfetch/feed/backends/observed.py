@@ -1,0 +1,95 @@
+"""A feed of one range over a source that has no log of its own: cfetch observes it and keeps the log.
+
+A reader reads the log (``change_log.py``). Only at its end the source is asked for news, which are written
+down before anybody reads them. So whatever the source forgets or repeats, a follower reads each change from
+the log as from any feed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from cfetch.errors import FeedReplaced
+from cfetch.feed.backends.change_log import ChangeLog, News
+from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
+from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
+
+RANGE = "0"  # the only one
+
+
+class Upstream(Protocol):
+    """A source in its own protocol. ``shown``: its name for messages; ``account``: its owner. No secrets."""
+
+    shown: str
+    account: str
+
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
+        """Ask for news behind the cursor; "" is the beginning. ``list_directories``: those of the log.
+
+        When it is called again, the news of the call before are written down.
+
+        Raises SourceError, HostileFeed; FeedReplaced, CheckpointExpired: a difference from the log cannot be
+        told any more.
+        """
+
+    async def close(self) -> None:
+        """Close connections."""
+
+
+class ObservedSource:
+    """A ``FeedSource``. ``end`` closes the log."""
+
+    reads_at_once = 1
+
+    def __init__(self, upstream: Upstream, log: ChangeLog, end: Callable[[], object]) -> None:
+        self._upstream = upstream
+        self._log = log
+        self._end = end
+        self._asks = asyncio.Lock()
+
+    async def ranges(self, etag: str | None) -> Ranges | NotModified:
+        """List the only range, as ``FeedSource`` says. ``etag`` None: the source is asked for news first."""
+        if etag == self._log.feed:
+            return NotModified()
+        if etag is None:
+            await self._observe(self._log.last_lsn())
+        return Ranges(
+            FeedId(self._upstream.account, self._log.feed), self._log.feed, (Range(RANGE, ALL_KEYS),)
+        )
+
+    async def info(self, of: str, via: str) -> Span | Gone:
+        """The LSNs of the range, as ``FeedSource`` says."""
+        return Span(1, None) if of == via == RANGE else Gone(Why.RANGE_GONE)
+
+    async def read(
+        self, via: str, position: Position, keys: KeyRange, limit: int
+    ) -> Page | Gone | NotModified:
+        """Read a page of the log; at its end, ask the source."""
+        if not position.range == via == RANGE:
+            return Gone(Why.RANGE_GONE)
+        next_lsn = max(position.next_lsn, 1)
+        last_lsn = self._log.last_lsn()
+        if next_lsn > last_lsn + 1:
+            raise FeedReplaced(f"the log of {self._upstream.shown} was replaced by an older copy")
+        if next_lsn > last_lsn:
+            await self._observe(last_lsn)
+        page = self._log.read_page(next_lsn, limit)
+        if not page.changes:
+            return NotModified()
+        return page._replace(changes=tuple(change for change in page.changes if keys.holds(change.key)))
+
+    async def close(self) -> None:
+        """Close connections and files, as ``FeedSource`` says."""
+        await self._upstream.close()
+        self._end()
+
+    async def _observe(self, last_lsn: int) -> None:
+        """Ask the source until there is a change behind ``last_lsn``, or nothing new."""
+        upstream = self._upstream
+        async with self._asks:
+            while self._log.last_lsn() == last_lsn:
+                cursor = self._log.read_cursor()
+                news = await upstream.ask(cursor, self._log.list_directories)
+                self._log.add(news, cursor, f"a file of {upstream.shown}")
+                if news.is_last:
+                    return

@@ -1,0 +1,73 @@
+"""Asks observed sources over HTTP for JSON, and checks its form."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from cfetch.clock import Clock
+from cfetch.errors import HostileFeed
+from cfetch.records import NOT_DECODED
+from cfetch.secret import SecretUrl
+from cfetch.wire.document import Answer, ask
+from cfetch.wire.transport import Transport
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Web:
+    """Where an observed source sends its requests; ``close`` closes the transport."""
+
+    transport: Transport
+    clock: Clock
+    jitter: Callable[[], float]
+
+    async def get(
+        self,
+        url: str,
+        *,
+        max_bytes: int,
+        headers: Mapping[str, str] | None = None,
+        expected: frozenset[int] = frozenset(),
+    ) -> Answer:
+        """Get a small reply, as ``wire.document.ask``. Raises SourceError."""
+        return await ask(
+            SecretUrl(url),
+            transport=self.transport,
+            clock=self.clock,
+            jitter=self.jitter,
+            headers=headers,
+            expected=expected,
+            max_bytes=max_bytes,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.transport.close()
+
+
+async def ask_together(asks: Sequence[Callable[[], Awaitable[T]]], at_once: int) -> list[T]:
+    """Carry out requests, some at once; the results are in their order. Raises the first error."""
+    limit = asyncio.Semaphore(at_once)
+
+    async def carry_out(ask: Callable[[], Awaitable[T]]) -> T:
+        async with limit:
+            return await ask()
+
+    tasks = [asyncio.ensure_future(carry_out(ask)) for ask in asks]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def read_json(body: bytes, decoder: msgspec.json.Decoder[T], what: str) -> T:
+    """Decode JSON of a known form. Raises HostileFeed: ``what`` has another form."""
+    try:
+        return decoder.decode(body)
+    except NOT_DECODED as error:
+        raise HostileFeed(f"{what} has another form than its protocol: {type(error).__name__}") from None

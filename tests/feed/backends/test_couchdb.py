@@ -1,0 +1,153 @@
+"""CouchDB and npm's registry: attachments, tarballs of packages, deletes, a database made anew."""
+
+import base64
+import hashlib
+import json
+
+import pytest
+
+from cfetch.errors import FeedReplaced, Refused
+from tests.feed.upstream_site import Mirror, open_site
+
+
+def digest(data, algorithm, mark="-"):
+    return f"{algorithm}{mark}{base64.b64encode(hashlib.new(algorithm, data).digest()).decode()}"
+
+
+class Database:
+    """Documents by id. Sequences are opaque, as those of a cluster."""
+
+    def __init__(self):
+        self.changes = {}  # by id: number and document
+        self.number = 0
+        self.includes = True
+        self.asked = []
+        self.is_there = True
+
+    def put(self, name, **document):
+        self.number += 2
+        self.changes[name] = (self.number, document | {"_id": name, "_rev": f"{self.number}-abc"})
+
+    def delete(self, name):
+        self.number += 2
+        self.changes[name] = (self.number, None)
+
+    def answer(self, path, query, _headers):
+        self.asked.append(path)
+        if not self.is_there:
+            return 404, b'{"error":"not_found","reason":"Database does not exist."}'
+        if path == "/db/_changes":
+            return 200, json.dumps(self.list_changes(query)).encode()
+        if path.startswith("/docs/"):
+            return 200, json.dumps(self.changes[path.removeprefix("/docs/")][1]).encode()
+        return 200, path.encode()
+
+    def list_changes(self, query):
+        assert ("include_docs" in query) == self.includes
+        since, limit = int(query["since"].partition("-")[0]), int(query["limit"])
+        later = sorted((n, name, document) for name, (n, document) in self.changes.items() if n > since)
+        rows = [
+            {"seq": f"{n}-g1AAAA", "id": name, "changes": [{"rev": f"{n}-abc"}]}
+            | ({"deleted": True} if document is None else {})
+            | ({"doc": document or {"_id": name, "_deleted": True}} if self.includes else {})
+            for n, name, document in later[:limit]
+        ]
+        end = later[:limit][-1][0] if rows else self.number
+        return {"results": rows, "last_seq": f"{end}-g1AAAA", "pending": max(0, len(later) - limit)}
+
+
+@pytest.fixture
+def database():
+    return Database()
+
+
+@pytest.fixture
+def url(database):
+    with open_site(database.answer) as url:
+        yield url
+
+
+@pytest.fixture
+def mirror(url, tmp_path):
+    return Mirror(f"couchdb+{url}/db", tmp_path)
+
+
+def attachment(path):
+    data = path.encode()
+    return {"content_type": "text/plain", "length": len(data), "digest": digest(data, "md5"), "stub": True}
+
+
+def test_attachments_come_and_go_with_their_documents(database, mirror):
+    """An id with a slash is a directory of its own, so that no document's files are below another's."""
+    database.put("a", _attachments={"x.txt": attachment("/db/a/x.txt"), "y.txt": attachment("/db/a/y.txt")})
+    database.put("a/b", _attachments={"z.txt": attachment("/db/a/b/z.txt")})
+    database.put("plain", text="no files")
+    assert mirror.follow().files.done == 3
+    assert mirror.names() == ["a%2Fb/z.txt", "a/x.txt", "a/y.txt"]
+    database.put("a", _attachments={"y.txt": attachment("/db/a/y.txt")})
+    database.delete("a/b")
+    found = mirror.follow()
+    assert (mirror.names(), found.feed.deletes) == (["a/y.txt"], 2)
+    database.asked.clear()
+    mirror.follow()
+    assert set(database.asked) == {"/db/_changes"}
+
+
+def test_packages_of_npm(database, mirror, url):
+    """Their documents are asked for by themselves; each version has a tarball and its hash."""
+    database.includes = False
+    mirror.feed += f"?documents={url}/docs"
+    path = "/tarballs/pkg-1.0.0.tgz"
+    database.put(
+        "@scope/pkg",
+        versions={
+            "1.0.0": {
+                "name": "@scope/pkg",
+                "dist": {"tarball": url + path, "integrity": digest(path.encode(), "sha512")},
+            },
+            "0.9.0": {
+                "dist": {
+                    "tarball": f"{url}/tarballs/pkg-0.9.0.tgz",
+                    "shasum": hashlib.sha1(b"/tarballs/pkg-0.9.0.tgz").hexdigest(),
+                }
+            },
+        },
+    )
+    found = mirror.follow()
+    assert (found.files.done, found.exit_code) == (2, 0)
+    assert mirror.names() == ["@scope%2Fpkg/pkg-0.9.0.tgz", "@scope%2Fpkg/pkg-1.0.0.tgz"]
+
+
+def test_a_wrong_hash_is_noticed(database, mirror, url):
+    database.put(
+        "p", versions={"1": {"dist": {"tarball": f"{url}/p-1.tgz", "integrity": digest(b"else", "sha512")}}}
+    )
+    assert mirror.follow().exit_code == 1
+    assert mirror.names() == []
+
+
+def test_a_long_list_is_read_in_pieces(database, mirror, monkeypatch):
+    monkeypatch.setattr("cfetch.feed.backends.couchdb.CHANGES", 2)
+    for number in range(5):
+        database.put(f"d{number}", _attachments={"f": attachment(f"/db/d{number}/f")})
+    assert mirror.follow().files.done == 5
+    assert database.asked.count("/db/_changes") >= 3
+
+
+def test_a_database_made_anew_is_another_one(database, mirror):
+    """Its first changes would be taken for old ones."""
+    for number in range(3):
+        database.put(f"d{number}", _attachments={"f": attachment(f"/db/d{number}/f")})
+    mirror.follow()
+    database.changes, database.number = {}, 0
+    database.put("new", _attachments={"f": attachment("/db/new/f")})
+    with pytest.raises(FeedReplaced, match="made anew: it is at 2-g1AAAA, and was at 6-g1AAAA; with --res"):
+        mirror.follow()
+    mirror.follow(resync=True)
+    assert mirror.names() == ["new/f"]
+
+
+def test_no_database(database, mirror):
+    database.is_there = False
+    with pytest.raises(Refused, match="there is no database at http"):
+        mirror.follow()

@@ -68,16 +68,19 @@ def test_c92_killed_at_every_call(tmp_path, url, children, durability):
 
 
 def test_c92_files_that_wait_for_their_group_are_not_fetched_again(tmp_path, children):
-    """Killed at the first flush: sixty small files are whole and have no names, and no note tells of them."""
+    """Killed at the first flush: small files are whole and have no names, and no note tells of them.
+
+    On a busy machine the first flush comes before all sixty have; those that have are not fetched again.
+    """
     files = {f"{i % 5}/{i}": Weak(Synthetic(str(i), 1000 + i)) for i in range(60)}
     with serving(files) as origin:
         scene = Scene(tmp_path, origin.url, children, job=Job(files, hashed=tuple(files)[::2]))
         killed = scene.killed_at(Point("syncfs", 1, ""))
         assert killed.code == KILLED
         assert scene.missing() == list(files)
-        assert killed.held_bytes == scene.job.total_bytes
+        assert killed.held_bytes > 0
         assert list(tmp_path.rglob("*.note")) == []
-        assert scene.finish() == 0
+        assert scene.finish() == scene.job.total_bytes - killed.held_bytes
 
 
 def test_no_call_at_the_destination_loads_the_program(tmp_path, url, children):

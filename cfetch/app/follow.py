@@ -429,11 +429,12 @@ class _Follower:
         return True
 
     def _hold_waiting(self, this: Round) -> tuple[Round, list[Change]]:
-        """Take the changes out of a round that wait for earlier ones which failed."""
+        """Take changes out of a round that wait for files that failed, or for an earlier such change."""
         changes = (*this.deletes, *this.upserts)
         if not any(change.waits for change in changes):
             return this, []
-        first_lsn = min((change.lsn for change in self._pending.values()), default=math.inf)
+        missing = (change for change in self._pending.values() if change.entry is not None)
+        first_lsn = min((change.lsn if change.waits else -1 for change in missing), default=math.inf)
         held = [change for change in changes if change.waits and change.lsn > first_lsn]
         deletes, upserts = (tuple(c for c in some if c not in held) for some in (this.deletes, this.upserts))
         return Round(deletes, upserts), held

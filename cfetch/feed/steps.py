@@ -19,24 +19,29 @@ class Round(NamedTuple):
 
 
 def keep_latest(changes: Iterable[Change]) -> list[Change]:
-    """The last change of each path, in the order of these last changes."""
+    """The last change of each path, in the order of these last changes; those that wait come last.
+
+    A change that waits may need one that is left out, so it is right only when all that are left are applied.
+    """
     last: dict[str, Change] = {}
     for change in changes:
         last.pop(change.path, None)
         last[change.path] = change
-    return list(last.values())
+    return sorted(last.values(), key=lambda change: change.waits + (change.waits and change.entry is None))
 
 
 def plan_rounds(changes: Iterable[Change]) -> list[Round]:
     """Changes of one path, or of a path and one below it, keep their order: each is in a later round.
 
     The same holds for paths that would be one file on a system that folds case or Unicode forms. A change
-    that waits is in a later round than all changes before it, and none behind it is in an earlier one.
+    that waits is in a later round than all changes before it, and none behind it is in an earlier one; but
+    deletes that wait, one after the other, share a round.
     """
     number_of: dict[str, int] = {}  # of the last change of a path
     beneath: dict[str, int] = {}  # of the last change of anything below a path
     rounds_found: list[tuple[list[Change], list[Change]]] = []
     earliest = 0  # round for a change behind one that waits
+    is_deleting = False  # whether the change before was a delete that waits
     for change in changes:
         key = collision_key(change.path)
         above = list(_walk_up(key))
@@ -47,7 +52,9 @@ def plan_rounds(changes: Iterable[Change]) -> list[Round]:
         ]
         number = max(earliest, 1 + max(before))
         if change.waits:
-            number = earliest = len(rounds_found)
+            shares = is_deleting and change.entry is None
+            number = earliest = number if shares else len(rounds_found)
+        is_deleting = change.waits and change.entry is None
         number_of[key] = number
         for directory in above:
             beneath[directory] = max(beneath.get(directory, -1), number)

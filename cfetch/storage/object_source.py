@@ -64,7 +64,7 @@ class ObjectLinks:
             else:
                 link = await obstore.sign_async(store, method, parts.key, life)
         except Exception as error:  # noqa: BLE001 - of many types; their texts may hold a link
-            raise _explain_fault(parts.store, error, "sign a link") from None
+            raise explain_fault(parts.store, error, "sign a link") from None
         address = link.partition("?")[0]
         if scheme == "az" and not is_plain and "%" in address:  # obstore 0.12 signs over the encoded key
             raise Refused(
@@ -124,7 +124,7 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
     except Refused as error:
         raise UsageError(f"{printable(url)} did not list its objects: {error}") from None
     except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
-        raise UsageError(str(_explain_fault(url, error, "list its objects"))) from None
+        raise UsageError(str(explain_fault(url, error, "list its objects"))) from None
 
 
 async def _ask_page(pages: Any) -> Any:  # noqa: ANN401 - of the library
@@ -151,7 +151,7 @@ def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN
     return any(about["path"] > last for about in behind)
 
 
-def _explain_fault(url: str, error: Exception, what: str) -> SourceError:
+def explain_fault(url: str, error: Exception, what: str) -> SourceError:
     """Make an error in cfetch's own words; the text of ``error`` may hold a key or a signed URL."""
     if isinstance(error, (UsageError, LocalFault)):
         return Refused(str(error))

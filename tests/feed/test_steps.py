@@ -64,13 +64,16 @@ def test_rounds_keep_the_order_of_what_meets(drawn):
 
 @given(CHANGES, st.sets(st.integers(0, 29)))
 def test_a_change_that_waits_divides_the_rounds(drawn, waiting):
-    """All before it are in earlier rounds, and none behind it is."""
+    """All before it are in earlier rounds, and none behind it is; deletes in a row share a round."""
     changes = [
         change(path, n, delete=delete)._replace(waits=n in waiting) for n, (path, delete) in enumerate(drawn)
     ]
     number = {one.lsn: n for n, each in enumerate(plan_rounds(changes)) for part in each for one in part}
     for n in waiting & number.keys():
-        assert all(number[before] < number[n] for before in range(n))
+        first = n
+        while drawn[n][1] and first - 1 in waiting and drawn[first - 1][1]:
+            first -= 1
+        assert all(number[before] < number[n] for before in range(first))
         assert all(number[behind] >= number[n] for behind in range(n + 1, len(changes)))
 
 
@@ -81,3 +84,6 @@ def test_latest_is_what_a_dict_holds(drawn):
     found = keep_latest(changes)
     assert {one.path: one.lsn for one in found} == {one.path: one.lsn for one in changes}
     assert [one.lsn for one in found] == sorted(one.lsn for one in found)
+    waiting = [one._replace(waits=one.lsn % 2 == 0) for one in changes]
+    kinds = [(one.waits, one.waits and one.entry is None, one.lsn) for one in keep_latest(waiting)]
+    assert kinds == sorted(kinds)

@@ -122,7 +122,8 @@ class ChangeLog:
     def add(self, news: News, asked_from: str, what: str) -> None:
         """Write the differences down, unless another process has gone on from the cursor ``asked_from``.
 
-        Deletes come first: they make room, and a file may be where there was a directory.
+        Deletes of what ``wholes`` lack come first: they make room, and a file may be where there was a
+        directory. If a file waits for others, they come last, and wait for it.
 
         Raises:
             HostileFeed: a row breaks the rules; nothing is written.
@@ -133,12 +134,16 @@ class ChangeLog:
             self._database.execute("BEGIN IMMEDIATE")
             if self._read_mark("cursor") != asked_from:
                 return
-            for path in self._list_gone(news.wholes, named):
-                self._append(path, None, "", waits=False)
+            gone = self._list_gone(news.wholes, named)
+            has_order = any(each.waits for each in news.seen)
+            if not has_order:
+                self._append_deletes(gone, waits=False)
             for each, change in seen:
                 entry = None if change.entry is None else msgspec.msgpack.encode(change.entry)
                 if self._find_latest(change.path) != (entry, each.stamp if entry else ""):
                     self._append(change.path, entry, each.stamp if entry else "", waits=each.waits)
+            if has_order:
+                self._append_deletes(gone, waits=True)
             self._database.execute("REPLACE INTO marks VALUES ('cursor', ?)", (news.cursor,))
 
     def _read_mark(self, name: str) -> str:
@@ -157,6 +162,10 @@ class ChangeLog:
         """The entry and the stamp of a path; of a file that never was, as of one that has gone."""
         query = "SELECT entry, stamp FROM changes WHERE path = ? ORDER BY lsn DESC LIMIT 1"
         return self._database.execute(query, (path,)).fetchone() or (None, "")
+
+    def _append_deletes(self, paths: Iterable[str], *, waits: bool) -> None:
+        for path in paths:
+            self._append(path, None, "", waits=waits)
 
     def _append(self, path: str, entry: bytes | None, stamp: str, *, waits: bool) -> None:
         self._database.execute("INSERT INTO changes VALUES (NULL, ?, ?, ?, ?)", (path, entry, stamp, waits))

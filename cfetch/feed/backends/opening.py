@@ -12,6 +12,7 @@ from cfetch.clock import Clock
 from cfetch.errors import UsageError
 from cfetch.feed.backends.change_log import ChangeLog
 from cfetch.feed.backends.couchdb import CouchdbUpstream
+from cfetch.feed.backends.delta import DeltaUpstream
 from cfetch.feed.backends.http import HttpSource
 from cfetch.feed.backends.observed import ObservedSource, Upstream
 from cfetch.feed.backends.osm import MOST as MOST_NUMBER
@@ -23,6 +24,7 @@ from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
 from cfetch.feed.backends.web import Web
 from cfetch.feed.source import FeedSource
+from cfetch.manifest.object_urls import SCHEMES, split_object_url
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.http import HttpTransport
@@ -31,7 +33,8 @@ from cfetch.wire.network import Network
 CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, pypi+http(s)://…, couchdb+http(s)://…, "
-    f"osm+http(s)://…, kinesis://STREAM?region=REGION, or a directory with an {INDEX_NAME}"
+    "osm+http(s)://…, delta+s3://BUCKET/TABLE, kinesis://STREAM?region=REGION, "
+    f"or a directory with an {INDEX_NAME}"
 )
 NO_STREAM = (
     "is not the name of a stream: give kinesis://STREAM?region=REGION; credentials belong where AWS's own "
@@ -58,6 +61,8 @@ def open_feed(name: str, *, network: Network, clock: Clock, directory: Path | No
         if kind in _OBSERVED:
             return _observe(kind, url, network, clock, directory)
         return _open_http(kind, url, network, clock)
+    if colon and kind == "delta" and f"{transfer}://" in SCHEMES:
+        return _open_log(DeltaUpstream(_check_object_url(f"{transfer}://{rest}")), directory)
     if colon and scheme.lower() == "kinesis":
         return _open_kinesis(name, clock)
     if colon:
@@ -98,14 +103,24 @@ def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock, director
         raise UsageError(f"{url}: {printable(min(unknown), 40)} is no option of {kind}+…; known is {known}=")
     plain = SecretUrl(urlunsplit(parts._replace(query="")))
     values = query.get(known, [])
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    return _open_log(make(plain, Web(transport, clock, random.random), values), directory)
+
+
+def _open_log(upstream: Upstream, directory: Path | None) -> FeedSource:
     with ExitStack() as stack:
         if directory is None:
             directory = Path(stack.enter_context(TemporaryDirectory(prefix="cfetch-feed-")))
         log = ChangeLog(directory)
         stack.callback(log.close)
-        transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
-        upstream = make(plain, Web(transport, clock, random.random), values)
         return ObservedSource(upstream, log, stack.pop_all().close)
+
+
+def _check_object_url(text: str) -> str:
+    parts = split_object_url(text)
+    if parts is None:
+        raise UsageError(f"{_show_name(text)} is not the URL of a bucket and a prefix, as s3://BUCKET/TABLE")
+    return text
 
 
 def _make_couchdb(url: SecretUrl, web: Web, documents: list[str]) -> Upstream:

@@ -5,7 +5,7 @@ from typing import Any
 
 from cfetch.errors import CfetchError, Refused
 from cfetch.secret import printable
-from cfetch.storage.object_source import LIST_TIMEOUT_S, explain_fault
+from cfetch.storage.object_source import LIST_TIMEOUT_S, explain_fault, name_version
 from cfetch.storage.object_store import open_store
 
 
@@ -30,6 +30,19 @@ class ObjectReader:
         except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
             raise self._explain(error, f"list {directory}") from None
         return sorted(name_ for name_ in found if name_ > name)
+
+    async def look_up(self, key: str) -> tuple[int, str] | None:
+        """The size of an object in bytes, and ``name_version`` of it; None: there is none."""
+        import obstore
+
+        try:
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                about = await obstore.head_async(self._open(), key)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # noqa: BLE001 - as above
+            raise self._explain(error, f"look at {printable(key, 200)}") from None
+        return about["size"], name_version(about)
 
     async def read(self, key: str, max_bytes: int) -> bytes | None:
         """The whole object; None if there is none. Raises Refused: it is longer than ``max_bytes``."""

@@ -115,8 +115,7 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
                     if keys == marks_at:
                         marked, marks_at = about["path"], 2 * marks_at
                     last = max(last, about["path"])
-                    version = about["e_tag"] or about["last_modified"].isoformat()
-                    yield about["path"], about["size"], version
+                    yield about["path"], about["size"], name_version(about)
         if last and _goes_on(store, url, prefix, last):
             raise Refused("the store's list ends in the middle: it has more keys, and no token for them")
     except (UsageError, LocalFault) as error:
@@ -125,6 +124,12 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
         raise UsageError(f"{printable(url)} did not list its objects: {error}") from None
     except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
         raise UsageError(str(explain_fault(url, error, "list its objects"))) from None
+
+
+def name_version(about: Any) -> str:  # noqa: ANN401 - of the library
+    """A text that differs from version to version of an object: its ETag, or else its time."""
+    version: str = about["e_tag"] or about["last_modified"].isoformat()
+    return version
 
 
 async def _ask_page(pages: Any) -> Any:  # noqa: ANN401 - of the library

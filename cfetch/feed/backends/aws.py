@@ -36,14 +36,14 @@ class AwsClient:
         service: str,
         shown: str,
         *,
-        region: str,
+        region: str | None,
         endpoint: str | None,
         own: Mapping[str, Callable[[int], CfetchError]],
         clock: Clock,
         jitter: Callable[[], float],
         session: Any = None,  # noqa: ANN401 - botocore has no types
     ) -> None:
-        """``session``: botocore's, with its credentials; None: the credentials that AWS's tools would use.
+        """``region`` and ``session`` (botocore's, with its login) None: those that AWS's tools would use.
 
         Raises:
             UsageError: botocore is not installed, or knows no such region.

@@ -24,7 +24,7 @@ from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
 from cfetch.feed.backends.web import Web
 from cfetch.feed.source import FeedSource
-from cfetch.manifest.object_urls import SCHEMES, split_object_url
+from cfetch.manifest.object_urls import SCHEMES, parse_listing, split_object_url
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.http import HttpTransport
@@ -33,7 +33,8 @@ from cfetch.wire.network import Network
 CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, pypi+http(s)://…, couchdb+http(s)://…, "
-    "osm+http(s)://…, delta+s3://BUCKET/TABLE, kinesis://STREAM?region=REGION, "
+    "osm+http(s)://…, delta+s3://BUCKET/TABLE, sqs+https://QUEUE?objects=s3://BUCKET/, "
+    "kinesis://STREAM?region=REGION, "
     f"or a directory with an {INDEX_NAME}"
 )
 NO_STREAM = (
@@ -61,6 +62,8 @@ def open_feed(name: str, *, network: Network, clock: Clock, directory: Path | No
         if kind in _OBSERVED:
             return _observe(kind, url, network, clock, directory)
         return _open_http(kind, url, network, clock)
+    if colon and kind == "sqs" and transfer in ("http", "https"):
+        return _open_queue(name, _check_url(f"{transfer}://{rest}"), clock, directory)
     if colon and kind == "delta" and f"{transfer}://" in SCHEMES:
         return _open_log(DeltaUpstream(_check_object_url(f"{transfer}://{rest}")), directory)
     if colon and scheme.lower() == "kinesis":
@@ -77,10 +80,12 @@ def open_feed(name: str, *, network: Network, clock: Clock, directory: Path | No
 def find_host(name: str) -> str | None:
     """The host of a feed, as ``SecretUrl.host``; None: only its owner can write the feed, so it has none.
 
-    That is a directory, and a stream in the reader's own account.
+    That is a directory, and a stream, a queue or a table in the reader's own account.
     """
     scheme, _, rest = name.partition("://")
-    transfer = scheme.lower().rpartition("+")[2]
+    kind, _, transfer = scheme.lower().rpartition("+")
+    if kind == "sqs":
+        return None
     return SecretUrl(f"{transfer}://{rest}").host() if transfer in ("http", "https") else None
 
 
@@ -105,6 +110,31 @@ def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock, director
     values = query.get(known, [])
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     return _open_log(make(plain, Web(transport, clock, random.random), values), directory)
+
+
+def _open_queue(name: str, url: str, clock: Clock, directory: Path | None) -> FeedSource:
+    """Open ``sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/``."""
+    from cfetch.feed.backends.aws import AwsClient
+    from cfetch.feed.backends.bucket_events import REGION, BucketUpstream
+
+    address, _, query = url.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True)
+    listing = parse_listing(pairs[0][1]) if len(pairs) == 1 and pairs[0][0] == "objects" else None
+    if listing is None or not listing.store.startswith("s3://"):
+        raise UsageError(
+            f"{_show_name(name)} names no objects: give sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/"
+        )
+    match = REGION.match(address)
+    client = AwsClient(
+        "sqs",
+        "SQS",
+        region=match[1] if match else None,
+        endpoint=address[: -len(urlsplit(address).path)],
+        own={},
+        clock=clock,
+        jitter=random.random,
+    )
+    return _open_log(BucketUpstream(address, listing, client), directory)
 
 
 def _open_log(upstream: Upstream, directory: Path | None) -> FeedSource:

@@ -35,7 +35,9 @@ class Versions(StrEnum):
 Feed = Annotated[
     str,
     typer.Argument(
-        help="A feed's URL, a directory of segments, or kinesis://STREAM.", metavar="FEED", show_default=False
+        help="A feed's URL, a directory of segments, kinesis://STREAM, or KIND+URL of another source.",
+        metavar="FEED",
+        show_default=False,
     ),
 ]
 Once = Annotated[bool, typer.Option("--once", help="Stop when nothing is new, instead of waiting for more.")]
@@ -134,6 +136,8 @@ def follow(
       cfetch follow https://example.org/feed --to mirror/ --once --delete --json
 
       cfetch follow kinesis://my-stream --to mirror/ --versions all
+
+      cfetch follow delta+s3://lake/events --to events/ --delete
 
       cfetch follow https://example.org/feed --to mirror/ --resync --delete
     """

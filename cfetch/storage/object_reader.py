@@ -26,10 +26,10 @@ class ObjectReader:
         try:
             pages = obstore.list(self._open(), f"{directory}/", offset=f"{directory}/{name}")
             async with asyncio.timeout(LIST_TIMEOUT_S):
-                found = [about["path"].rpartition("/")[2] async for page in pages for about in page]
+                names = [about["path"].rpartition("/")[2] async for page in pages for about in page]
         except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
             raise self._explain(error, f"list {directory}") from None
-        return sorted(name_ for name_ in found if name_ > name)
+        return sorted(name_ for name_ in names if name_ > name)
 
     async def look_up(self, key: str) -> tuple[int, str] | None:
         """The size of an object in bytes, and ``name_version`` of it; None: there is none."""

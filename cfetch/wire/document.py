@@ -83,9 +83,12 @@ async def ask(
     expected: frozenset[int],
     max_bytes: int,
     headers: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
     method: str = "GET",
 ) -> Answer:
     """Get a small reply as a whole: a success, or a status that is ``expected``.
+
+    ``secrets``: headers that only the URL's own origin gets.
 
     Raises:
         SourceError: there is no such reply; after transient faults a GET, and only a GET, was tried again.
@@ -102,6 +105,7 @@ async def ask(
                     clock,
                     max_bytes,
                     headers=headers or {},
+                    secrets=secrets or {},
                     method=method,
                     expected=expected,
                 )

@@ -6,12 +6,16 @@ is the lineage's work. All data from a server or a file is treated as hostile.
     opening.py           makes a source from the name that a person gives (URL, directory, kinesis://)
     http.py              the protocol of docs/feed-protocol.md
     serial.py            a list under one growing serial: a feed of one range
+    observed.py          a source without a log, which cfetch keeps: change_log.py (docs/observed-sources.md)
+    package_index.py  couchdb.py  osm.py  delta.py  cosmos.py  bucket_events.py     such sources
+    web.py               asks them over HTTP
     segments.py          files on static storage (docs/feed-segments.md)
     segment_index.py     the index of these files: ranges, and which file has which LSNs (pure)
     segment_files.py     the place of these files: a directory, or a prefix of URLs
     kinesis.py           a Kinesis stream; its shards are the ranges (docs/feed-kinesis.md)
     kinesis_shards.py    shards as ranges, sequence numbers as LSNs (pure)
-    kinesis_api.py       the adapter to botocore, in threads
+    kinesis_api.py       its calls
+    aws.py               the adapter to botocore, in threads
 
 When it fails: it raises ``SourceError`` if another try may help (the backend repeats cheap requests first),
 ``FeedReplaced`` and ``CheckpointExpired`` if the feed cannot be followed from here, ``HostileFeed`` if the

@@ -102,10 +102,10 @@ class BucketUpstream:
                 yield rest
 
     async def _look_up(self, rest: str) -> Seen:
-        found = await self._reader.look_up(f"{self._listing.prefix}{rest}")
-        if found is None:
+        about = await self._reader.look_up(f"{self._listing.prefix}{rest}")
+        if about is None:
             return Seen(rest, None)
-        size_bytes, version = found
+        size_bytes, version = about
         url = f"{self._listing.store}/{self._listing.prefix}{rest}"
         return _make_seen({"url": url, "path": rest, "size": size_bytes}, version)
 

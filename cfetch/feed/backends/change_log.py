@@ -147,8 +147,8 @@ class ChangeLog:
             self._database.execute("REPLACE INTO marks VALUES ('cursor', ?)", (news.cursor,))
 
     def _read_mark(self, name: str) -> str:
-        found = self._database.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
-        return "" if found is None else str(found[0])
+        row = self._database.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
+        return "" if row is None else str(row[0])
 
     def _list_gone(self, wholes: Iterable[tuple[str, str]], named: set[SafePath]) -> list[str]:
         return [

@@ -1,5 +1,6 @@
 """Opens the source of a feed from the name that a person gives it."""
 
+import os
 import random
 import re
 from collections.abc import Callable
@@ -11,13 +12,15 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit, urlunsplit
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
 from cfetch.feed.backends.change_log import ChangeLog
+from cfetch.feed.backends.cosmos import KEY_VARIABLE, CosmosUpstream
 from cfetch.feed.backends.couchdb import CouchdbUpstream
 from cfetch.feed.backends.delta import DeltaUpstream
 from cfetch.feed.backends.http import HttpSource
 from cfetch.feed.backends.observed import ObservedSource, Upstream
 from cfetch.feed.backends.osm import MOST as MOST_NUMBER
 from cfetch.feed.backends.osm import OsmUpstream
-from cfetch.feed.backends.pypi import PypiUpstream
+from cfetch.feed.backends.package_index import KIND as PACKAGE_INDEX
+from cfetch.feed.backends.package_index import IndexUpstream
 from cfetch.feed.backends.segment_files import DirectoryFiles, UrlFiles
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.feed.backends.segments import SegmentSource
@@ -26,14 +29,14 @@ from cfetch.feed.backends.web import Web
 from cfetch.feed.source import FeedSource
 from cfetch.manifest.object_urls import SCHEMES, parse_listing, split_object_url
 from cfetch.manifest.urls import UrlError, resolve_url
-from cfetch.secret import SecretUrl, printable
+from cfetch.secret import SecretText, SecretUrl, printable
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
 
 CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, pypi+http(s)://…, couchdb+http(s)://…, "
-    "osm+http(s)://…, delta+s3://BUCKET/TABLE, sqs+https://QUEUE?objects=s3://BUCKET/, "
+    "osm+http(s)://…, cosmos+https://…, delta+s3://BUCKET/TABLE, sqs+https://QUEUE?objects=s3://BUCKET/, "
     "kinesis://STREAM?region=REGION, "
     f"or a directory with an {INDEX_NAME}"
 )
@@ -105,7 +108,8 @@ def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock, director
     query = parse_qs(parts.query, keep_blank_values=True)
     known, make = _OBSERVED[kind]
     if unknown := query.keys() - {known}:
-        raise UsageError(f"{url}: {printable(min(unknown), 40)} is no option of {kind}+…; known is {known}=")
+        there = f"known is {known}=" if known else "there are none"
+        raise UsageError(f"{url}: {printable(min(unknown), 40)} is no option of {kind}+…; {there}")
     plain = SecretUrl(urlunsplit(parts._replace(query="")))
     values = query.get(known, [])
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
@@ -163,12 +167,20 @@ def _make_osm(url: SecretUrl, web: Web, first: list[str]) -> Upstream:
     return OsmUpstream(url, web, int(first[0]) if first else None)
 
 
+def _make_cosmos(url: SecretUrl, web: Web, _: list[str]) -> Upstream:
+    key = os.environ.get(KEY_VARIABLE)
+    if not key:
+        raise UsageError(f"the login for {url} is missing: put the account's key into {KEY_VARIABLE}")
+    return CosmosUpstream(url, web, SecretText(key))
+
+
 _OBSERVED: dict[str, tuple[str, Callable[[SecretUrl, Web, list[str]], Upstream]]] = {
-    "pypi": ("project", PypiUpstream),
+    PACKAGE_INDEX: ("project", IndexUpstream),
+    "cosmos": ("", _make_cosmos),
     "couchdb": ("documents", _make_couchdb),
     "osm": ("from", _make_osm),
 }
-"""By the kind of source: its only option in the query, and the function that takes the option's values."""
+"""By the kind of source: its option in the query, if it has one, and the function that takes its values."""
 
 
 def _check_url(text: str) -> str:

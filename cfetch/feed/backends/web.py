@@ -31,15 +31,20 @@ class Web:
         *,
         max_bytes: int,
         headers: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
         expected: frozenset[int] = frozenset(),
     ) -> Answer:
-        """Get a small reply, as ``wire.document.ask``. Raises SourceError."""
+        """Get a small reply, as ``wire.document.ask``. ``secrets``: headers for this origin only.
+
+        Raises SourceError.
+        """
         return await ask(
             SecretUrl(url),
             transport=self.transport,
             clock=self.clock,
             jitter=self.jitter,
             headers=headers,
+            secrets=secrets,
             expected=expected,
             max_bytes=max_bytes,
         )

@@ -16,11 +16,12 @@ from cfetch.feed.backends.change_log import News, Seen, interval_below
 from cfetch.feed.backends.web import Web, ask_together, read_json
 from cfetch.secret import SecretUrl, printable
 
-JSON = {"Accept": "application/vnd.pypi.simple.v1+json"}
-MAX_INDEX_BYTES = 256 << 20  # pypi.org had 40 MB with 700,000 projects in 2026
+KIND = "pypi"
+JSON = {"Accept": f"application/vnd.{KIND}.simple.v1+json"}
+MAX_INDEX_BYTES = 256 << 20  # the largest one has 40 MB, with 700,000 projects
 MAX_PROJECT_BYTES = 64 << 20
 PROJECTS = 100  # of one answer: some seconds, and some thousand files
-AT_ONCE = 8  # requests under way, as mirrors of pypi.org send them
+AT_ONCE = 8  # requests under way, as other mirrors send them
 MISSING = frozenset({404})
 
 
@@ -54,8 +55,8 @@ _INDEX = msgspec.json.Decoder(_Index)
 _PROJECT = msgspec.json.Decoder(_Project)
 
 
-class PypiUpstream:
-    """An ``Upstream``: the index at ``url``, as ``https://pypi.org/simple/``.
+class IndexUpstream:
+    """An ``Upstream``: the index at ``url``, whose path ends in ``/simple/``.
 
     ``projects``: only these, which are then asked for each time, without the index.
     """
@@ -73,30 +74,33 @@ class PypiUpstream:
         """Ask for news, as ``Upstream`` says. The cursor is a serial."""
         if self._projects:
             return await self._ask_projects(dict.fromkeys(self._projects, 0), cursor)
-        await self._renew_index()
+        is_new = await self._renew_index()
         after = int(cursor or 0)
         serials = {project.name: project.serial or 0 for project in self._index.projects}
         news = sorted((serial, name) for name, serial in serials.items() if serial > after)
         some = news[:PROJECTS]
         while some and len(some) < len(news) and news[len(some)][0] == some[-1][0]:
             some.append(news[len(some)])  # the cursor cannot be within a serial
+        if not some and not is_new:
+            return News(cursor)
         is_last = len(some) == len(news)
         end = str(max(after, self._index.meta.serial or 0) if is_last else some[-1][0])
-        found = await self._ask_projects({name: serial for serial, name in some}, end)
+        news_of_some = await self._ask_projects({name: serial for serial, name in some}, end)
         gone = [interval_below(name) for name in list_directories() - serials.keys()] if is_last else []
-        return found._replace(wholes=(*found.wholes, *gone), is_last=is_last)
+        return news_of_some._replace(wholes=(*news_of_some.wholes, *gone), is_last=is_last)
 
     async def close(self) -> None:
         """Close connections."""
         await self._web.close()
 
-    async def _renew_index(self) -> None:
+    async def _renew_index(self) -> bool:
+        """Ask for the index, unless it is still the same; return whether it is another."""
         headers = {**JSON, "If-None-Match": self._etag} if self._etag else JSON
         answer = await self._web.get(
             self._url, headers=headers, max_bytes=MAX_INDEX_BYTES, expected=frozenset({304})
         )
         if answer.status == HTTPStatus.NOT_MODIFIED:
-            return
+            return False
         index = read_json(answer.body, _INDEX, f"the index {self.shown}")
         if any(project.serial is None for project in index.projects):
             raise Refused(
@@ -104,11 +108,12 @@ class PypiUpstream:
                 "?project=NAME, and give a longer --poll"
             )
         self._index, self._etag = index, next(iter(answer.headers.getall("ETag", [])), "")
+        return True
 
     async def _ask_projects(self, serials: dict[str, int], cursor: str) -> News:
         asks = [partial(self._ask_project, name, serial) for name, serial in serials.items()]
-        found = await ask_together(asks, AT_ONCE)
-        seen = [file for files in found for file in files]
+        by_project = await ask_together(asks, AT_ONCE)
+        seen = [file for files in by_project for file in files]
         return News(cursor, seen, [interval_below(name) for name in serials])
 
     async def _ask_project(self, name: str, serial: int) -> list[Seen]:

@@ -24,6 +24,7 @@ from cfetch.records import NOT_DECODED
 from cfetch.storage.files import on_disk
 
 LOG_NAME = "observed.sqlite"
+VERSION = 1
 _TABLES = """
     CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS changes (
@@ -86,7 +87,11 @@ class ChangeLog:
         with self._explain_errors():
             self._path.touch(0o600)
             self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            (version,) = self._database.execute("PRAGMA user_version").fetchone()
+            if version not in (0, VERSION):
+                raise ValueError("a later cfetch has written it")
             self._database.executescript(_TABLES)
+            self._database.execute(f"PRAGMA user_version = {VERSION}")
             self._database.execute("INSERT OR IGNORE INTO marks VALUES ('feed', ?)", (secrets.token_hex(16),))
             self._database.execute(_OVERTAKEN)
             self.feed: str = self._read_mark("feed")

@@ -1,5 +1,7 @@
 """A source without a log: what it says becomes changes, and what it says no more becomes deletes."""
 
+import sqlite3
+
 import pytest
 
 from cfetch.errors import FeedReplaced, HostileFeed, LocalFault
@@ -121,6 +123,14 @@ async def test_a_change_that_waits_says_so(world):
 def test_a_file_that_is_no_log(tmp_path):
     (tmp_path / LOG_NAME).write_text("something else")
     with pytest.raises(LocalFault, match="--resync begins a new one"):
+        ChangeLog(tmp_path)
+
+
+def test_a_log_of_a_later_version_is_left_alone(log, tmp_path):
+    with sqlite3.connect(tmp_path / LOG_NAME) as database:
+        database.execute("PRAGMA user_version = 2")
+    database.close()
+    with pytest.raises(LocalFault, match="is not what cfetch writes"):
         ChangeLog(tmp_path)
 
 

@@ -42,6 +42,14 @@ Port = Annotated[
     int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.", metavar="PORT")
 ]
 Rescan = Annotated[str, typer.Option(help="Look for changes this often.", metavar="DURATION")]
+Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch",
+        help="Look when the system tells of a change, and once a minute; not for network file systems, whose "
+        "changes at other machines it does not tell.",
+    ),
+]
 SplitEntries = Annotated[
     int | None,
     typer.Option(
@@ -81,6 +89,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 0,
     rescan: Rescan = "2s",
+    watch: Watch = False,
     split_entries: SplitEntries = None,
     keep: Keep = None,
     max_delete: MaxDelete = "10%",
@@ -121,6 +130,7 @@ def serve(
         host=host,
         port=port,
         rescan_s=seconds("rescan", rescan, RESCAN),
+        watches=watch,
         split_entries=split_entries,
         keep_s=None if keep is None else seconds("keep", keep, KEEP),
         max_delete=seconds("max-delete", max_delete, MAX_DELETE),

@@ -3,6 +3,7 @@
 It exists so that the protocol can be tried and tested against a server that really splits and merges ranges.
 
     process.py             the process: listens, looks for changes again and again, ends in good order
+    doorbell.py            when to look again: after some time, or when the system tells of a change
     listener.py            the socket: how many connections, for how long, and their faults in few lines
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
     store.py               ranges, changes, files as last seen: one transaction a call; drops old changes

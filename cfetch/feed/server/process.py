@@ -4,11 +4,13 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
 from cfetch.clock import Clock
 from cfetch.errors import LocalFault, UsageError
+from cfetch.feed.server.doorbell import Doorbell
 from cfetch.feed.server.handler import feed_app
 from cfetch.feed.server.listener import FaultLines, Listener, start_listening
 from cfetch.feed.server.source_root import STATE_DIRECTORY
@@ -34,6 +36,7 @@ def serve(
     host: str,
     port: int,
     rescan_s: float,
+    watches: bool,
     split_entries: int | None,
     keep_s: float | None,
     max_delete: float,
@@ -43,10 +46,12 @@ def serve(
 ) -> None:
     """Publish ``source``, a directory or a JSON Lines file, until SIGTERM or SIGINT.
 
-    ``ready`` gets the feed's URL; ``emit_line`` gets faults that do not end the server.
+    ``ready`` gets the feed's URL; ``emit_line`` gets faults that do not end the server. ``watches``: scan
+    when the system tells of a change, and not every ``rescan_s``.
 
     Raises:
-        UsageError: there is no such source, or nothing can listen there.
+        UsageError: there is no such source, or nothing can listen there, or the library for watching is
+            not installed.
         LocalFault: the feed cannot be kept.
         Held: another server publishes from the same state.
     """
@@ -78,7 +83,8 @@ def serve(
             asyncio.get_running_loop().set_exception_handler(faults.add_from_loop)
             return await start_listening(app, host, port, ready, faults=faults)
 
-        asyncio.run(_run(listen, publisher, rescan_s=rescan_s, emit_line=emit_line))
+        watched = source if watches else None
+        asyncio.run(_run(listen, publisher, clock, rescan_s=rescan_s, watched=watched, emit_line=emit_line))
     finally:
         store.close()
 
@@ -86,22 +92,26 @@ def serve(
 async def _run(
     listen: Callable[[], Awaitable[Listener]],
     publisher: Publisher,
+    clock: Clock,
     *,
     rescan_s: float,
+    watched: Path | None,
     emit_line: EmitLine,
 ) -> None:
     stop = asyncio.Event()
+    bell = Doorbell(rescan_s, stop, clock.monotonic)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    listener = await listen()
-    try:
-        await _publish_until_stopped(publisher, rescan_s, stop, emit_line)
-    finally:
-        await listener.cleanup()
+    async with AsyncExitStack() as stack:
+        if watched is not None:
+            await stack.enter_async_context(bell.watch(watched, emit_line))
+        listener = await listen()
+        stack.push_async_callback(listener.cleanup)
+        await _publish_until_stopped(publisher, bell, stop, emit_line)
 
 
 async def _publish_until_stopped(
-    publisher: Publisher, rescan_s: float, stop: asyncio.Event, emit_line: EmitLine
+    publisher: Publisher, bell: Doorbell, stop: asyncio.Event, emit_line: EmitLine
 ) -> None:
     """Scan until ``stop`` is set. A scan that fails is reported once, and tried again."""
     halt, last_fault = threading.Event(), ""
@@ -118,5 +128,5 @@ async def _publish_until_stopped(
             if str(error) != last_fault:
                 last_fault = str(error)
                 emit_line(last_fault)
-        await asyncio.wait((stopped,), timeout=rescan_s)
         stopped.cancel()
+        await bell.wait(is_sure=not last_fault)

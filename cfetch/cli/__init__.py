@@ -7,6 +7,7 @@
     download.py  get.py  sync.py  plan.py  follow.py    verbs that download
     manifest.py  verify.py  feed.py            verbs that make, check and publish
     report.py  tune.py  metrics.py  bench.py   verbs for past runs, and for the gain of mitigation
+    spark.py                                   packs cfetch for workers
 
 ::
 

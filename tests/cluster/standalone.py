@@ -27,11 +27,18 @@ class Cluster:
     """Runs while its ``with`` block does, with all that it starts; ``url`` is for --spark-master."""
 
     def __init__(
-        self, folder: Path, *, hosts: tuple[str, ...] = ("127.0.0.2", "127.0.0.3"), cores: int = 2
+        self,
+        folder: Path,
+        *,
+        hosts: tuple[str, ...] = ("127.0.0.2", "127.0.0.3"),
+        cores: int = 2,
+        has_cfetch: bool = True,
     ) -> None:
+        """``has_cfetch``: the workers find it, and all that it needs, where the driver does."""
         self._folder = folder
         self._hosts = hosts
         self._cores = cores
+        self._has_cfetch = has_cfetch
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.url = ""
 
@@ -89,10 +96,13 @@ class Cluster:
         log = self._folder / f"{name}.log"
         host = name if name in self._hosts else "127.0.0.1"
         more = {"SPARK_LOCAL_IP": host, "SPARK_HOME": str(HOME), "SPARK_DAEMON_JAVA_OPTS": SMALL}
+        environment = self.environment() | more
+        if not self._has_cfetch:
+            del environment["PYTHONPATH"]
         with log.open("wb") as out:
             process = self._processes[name] = subprocess.Popen(
                 [str(HOME / "bin" / program), *words],
-                env=self.environment() | more,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

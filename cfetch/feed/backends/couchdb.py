@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from cfetch.errors import FeedReplaced, Refused
+from cfetch.errors import FeedReplaced, Refused, Transient
 from cfetch.feed.backends.change_log import News, Seen, interval_below
 from cfetch.feed.backends.web import Web, ask_together, read_json
 from cfetch.secret import SecretUrl, printable
@@ -88,6 +88,8 @@ class CouchdbUpstream:
             f"{self._url}/_changes?{urlencode(query)}", max_bytes=MAX_CHANGES_BYTES, expected=GONE
         )
         if answer.status == HTTPStatus.NOT_FOUND:
+            if b'"not_found"' not in answer.body:  # a proxy's word says nothing about the database
+                raise Transient(f"something other than {self.shown} answers HTTP 404", http_status=404)
             if cursor:
                 raise FeedReplaced(f"the database {self.shown} was deleted")
             raise Refused(f"there is no database at {self.shown}", http_status=answer.status)
@@ -99,16 +101,21 @@ class CouchdbUpstream:
             )
         latest = {change.id: change for change in changes.results}
         asks = [partial(self._list_files, change) for change in latest.values()]
-        seen = [file for files in await ask_together(asks, AT_ONCE) for file in files]
+        by_document = dict(zip(latest, await ask_together(asks, AT_ONCE), strict=True))
+        known = {name: files for name, files in by_document.items() if files is not None}
+        seen = [file for files in known.values() for file in files]
         is_last = len(changes.results) < CHANGES and not changes.pending
-        return News(end, seen, [interval_below(_name_directory(name)) for name in latest], is_last)
+        return News(end, seen, [interval_below(_name_directory(name)) for name in known], is_last)
 
     async def close(self) -> None:
         """Close connections."""
         await self._web.close()
 
-    async def _list_files(self, change: _Change) -> list[Seen]:
-        """The files of a document as it is now: a document may have changed again since the list."""
+    async def _list_files(self, change: _Change) -> list[Seen] | None:
+        """The files of a document as it is now: it may have changed again since the list.
+
+        None: it is not there, though the list does not say that it was deleted; a later change will tell.
+        """
         what = f"the document {printable(change.id, 100)} of {self.shown}"
         if change.deleted:
             return []
@@ -116,8 +123,8 @@ class CouchdbUpstream:
         body = bytes(change.doc)
         if body in (b"", b"null"):
             answer = await self._web.get(url, max_bytes=MAX_DOCUMENT_BYTES, expected=GONE)
-            if answer.status in GONE:  # it was deleted meanwhile
-                return []
+            if answer.status in GONE:
+                return None
             body = answer.body
         document = read_json(body, _DOCUMENT, what)
         directory = _name_directory(change.id)

@@ -117,12 +117,17 @@ class IndexUpstream:
         return News(cursor, seen, [interval_below(name) for name in serials])
 
     async def _ask_project(self, name: str, serial: int) -> list[Seen]:
-        """The files of a project. A copy that is older than the index, as of a cache, is refused."""
+        """The files of a project, which the index names at ``serial``; 0: a person has named it.
+
+        A copy that is older than the index, as of a cache, is refused.
+        """
         url = f"{self._url}{quote(name, safe='')}/"
         answer = await self._web.get(url, headers=JSON, max_bytes=MAX_PROJECT_BYTES, expected=MISSING)
+        what = f"the project {printable(name, 100)} of {self.shown}"
+        if answer.status in MISSING and serial:
+            raise Transient(f"{what} is not there, but the index names it", http_status=answer.status)
         if answer.status in MISSING:
             return []
-        what = f"the project {printable(name, 100)} of {self.shown}"
         project = read_json(answer.body, _PROJECT, what)
         if project.meta.serial is not None and project.meta.serial < serial:
             raise Transient(f"{what} came from a cache, at serial {project.meta.serial} instead of {serial}")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cfetch.errors import FeedReplaced, Refused
+from cfetch.errors import FeedReplaced, Refused, Transient
 from tests.feed.upstream_site import Mirror, open_site
 
 
@@ -23,6 +23,7 @@ class Database:
         self.includes = True
         self.asked = []
         self.is_there = True
+        self.missing = b'{"error":"not_found","reason":"Database does not exist."}'
 
     def put(self, name, **document):
         self.number += 2
@@ -35,11 +36,12 @@ class Database:
     def answer(self, path, query, _headers):
         self.asked.append(path)
         if not self.is_there:
-            return 404, b'{"error":"not_found","reason":"Database does not exist."}'
+            return 404, self.missing
         if path == "/db/_changes":
             return 200, json.dumps(self.list_changes(query)).encode()
-        if path.startswith("/docs/"):
-            return 200, json.dumps(self.changes[path.removeprefix("/docs/")][1]).encode()
+        if (name := path.removeprefix("/docs/")) in self.changes:
+            document = self.changes[name][1]
+            return (404, b"{}") if document is None else (200, json.dumps(document).encode())
         return 200, path.encode()
 
     def list_changes(self, query):
@@ -116,6 +118,32 @@ def test_packages_of_npm(database, mirror, url):
     found = mirror.follow()
     assert (found.files.done, found.exit_code) == (2, 0)
     assert mirror.names() == ["@scope%2Fpkg/pkg-0.9.0.tgz", "@scope%2Fpkg/pkg-1.0.0.tgz"]
+
+
+def test_a_document_that_is_not_there_has_not_gone(database, mirror, url, monkeypatch):
+    """Only the list of changes says so; a document that was deleted after the list is in the next one."""
+    database.includes = False
+    mirror.feed += f"?documents={url}/docs"
+    database.put("a", _attachments={"x": attachment("/docs/a/x")})
+    mirror.follow()
+    database.put("a", _attachments={"x": attachment("/docs/a/x")})
+    listed = database.list_changes({"since": "2", "limit": "9"})
+    database.delete("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "list_changes", lambda _: listed)
+        assert mirror.follow().feed.deletes == 0
+    assert mirror.names() == ["a/x"]
+    assert mirror.follow().feed.deletes == 1
+
+
+@pytest.mark.parametrize("body", [b"<html>", b""])
+def test_a_404_of_somebody_else_ends_nothing(database, mirror, body):
+    """A proxy says nothing about the database; the follower without --once asks again."""
+    database.put("a", _attachments={"x": attachment("/db/a/x")})
+    mirror.follow()
+    database.is_there, database.missing = False, body
+    with pytest.raises(Transient, match="something other than"):
+        mirror.follow()
 
 
 def test_a_wrong_hash_is_noticed(database, mirror, url):

@@ -132,6 +132,23 @@ def monkeypatch_limits():
     return Limits(max_attempts=1, retry_budget_s=1.0)
 
 
+def test_a_project_that_the_index_names_has_not_gone(index, mirror, monkeypatch):
+    """A 404 of a server behind a balancer is no delete."""
+    monkeypatch.setattr("cfetch.wire.document.LIMITS", monkeypatch_limits())
+    index.publish("a", "a.whl")
+    mirror.follow()
+    index.publish("a", "a.whl", "b.whl")
+    listed = index.list_projects()
+    del index.projects["a"]
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "list_projects", lambda: listed)
+        with pytest.raises(Transient, match="is not there, but the index names it"):
+            mirror.follow()
+    assert mirror.names() == ["a/a.whl"]
+    mirror.follow()
+    assert mirror.names() == []  # the index does not name it any more
+
+
 def test_an_index_without_serials_is_refused(index, mirror):
     index.publish("a", "a.whl")
     index.states_serials = False

@@ -16,6 +16,7 @@ from cfetch.feed.backends.cosmos import KEY_VARIABLE, CosmosUpstream
 from cfetch.feed.backends.couchdb import CouchdbUpstream
 from cfetch.feed.backends.delta import DeltaUpstream
 from cfetch.feed.backends.http import HttpSource
+from cfetch.feed.backends.iceberg import IcebergUpstream
 from cfetch.feed.backends.observed import ObservedSource, Upstream
 from cfetch.feed.backends.osm import MOST as MOST_NUMBER
 from cfetch.feed.backends.osm import OsmUpstream
@@ -36,8 +37,8 @@ from cfetch.wire.network import Network
 CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, pypi+http(s)://…, couchdb+http(s)://…, "
-    "osm+http(s)://…, cosmos+https://…, delta+s3://BUCKET/TABLE, sqs+https://QUEUE?objects=s3://BUCKET/, "
-    "kinesis://STREAM?region=REGION, "
+    "osm+http(s)://…, cosmos+https://…, delta+s3://BUCKET/TABLE, iceberg+s3://BUCKET/TABLE, "
+    "sqs+https://QUEUE?objects=s3://BUCKET/, kinesis://STREAM?region=REGION, "
     f"or a directory with an {INDEX_NAME}"
 )
 NO_STREAM = (
@@ -67,8 +68,9 @@ def open_feed(name: str, *, network: Network, clock: Clock, directory: Path | No
         return _open_http(kind, url, network, clock)
     if colon and kind == "sqs" and transfer in ("http", "https"):
         return _open_queue(name, _check_url(f"{transfer}://{rest}"), clock, directory)
-    if colon and kind == "delta" and f"{transfer}://" in SCHEMES:
-        return _open_log(DeltaUpstream(_check_object_url(f"{transfer}://{rest}")), directory)
+    if colon and kind in ("delta", "iceberg") and f"{transfer}://" in SCHEMES:
+        make_table = DeltaUpstream if kind == "delta" else IcebergUpstream
+        return _open_log(make_table(_check_object_url(f"{transfer}://{rest}")), directory)
     if colon and scheme.lower() == "kinesis":
         return _open_kinesis(name, clock)
     if colon:

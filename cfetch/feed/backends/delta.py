@@ -75,14 +75,14 @@ class DeltaUpstream:
     async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - the log names removes
         """Ask for news, as ``Upstream`` says."""
         if not cursor:
-            return await self._begin(await self._reader.list_after(LOG, ""))
+            return await self._begin(await self._reader.list_after(LOG, ""), 0)
         last = int(cursor)
         names = await self._reader.list_after(LOG, f"{last:020}.json")
         versions = _list_versions(names)
         if versions and versions[0] != last + 1:  # the table has dropped what came between
-            return await self._begin(names)
+            return await self._begin(names, last + 1)
         seen: list[Seen] = []
-        some = versions[:VERSIONS]
+        some = [version for n, version in enumerate(versions[:VERSIONS]) if version == last + 1 + n]
         for version in some:
             seen += await self._read_version(version)
         return News(str(some[-1] if some else last), seen, is_last=len(some) == len(versions))
@@ -90,12 +90,15 @@ class DeltaUpstream:
     async def close(self) -> None:
         """Nothing is open between requests."""
 
-    async def _begin(self, names: list[str]) -> News:
-        """The table as of its last checkpoint, or its first version."""
+    async def _begin(self, names: list[str], first: int) -> News:
+        """The table as of its last checkpoint, or else its first version, where that is ``first``."""
         point = _find_checkpoint(names)
         versions = _list_versions(names)
-        if point is None and not (versions and versions[0] == 0):
-            raise Refused(f"there is no Delta table at {self.shown}: its {LOG} has no first version")
+        if point is None and (first > 0 or versions[:1] != [0]):
+            raise Refused(
+                f"{self.shown} cannot be followed as a Delta table: its {LOG} has no version {first}, and no "
+                "checkpoint behind it that cfetch reads (those of format v2 are none)"
+            )
         if point is None:
             return News("0", await self._read_version(0), [("", "")], is_last=False)
         seen = []

@@ -134,8 +134,22 @@ def test_the_name_of_a_deletion_vector():
 
 
 def test_no_table(table, mirror):
-    with pytest.raises(Refused, match="there is no Delta table at s3://"):
+    with pytest.raises(
+        Refused, match=r"cannot be followed as a Delta table: its _delta_log has no version 0"
+    ):
         mirror.follow()
+
+
+def test_a_version_that_is_missing_is_not_passed_over(table, mirror):
+    """What it adds would be missing for good."""
+    table.publish(0)
+    mirror.follow()
+    table.publish(1, 3)
+    with pytest.raises(Refused, match="has no version 2"):
+        mirror.follow()
+    table.publish(2)
+    mirror.follow()
+    assert (versions(mirror), days(mirror)) == ([0, 1, 2, 3], ["day=a%20b", "day=d"])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from cfetch.storage.files import on_disk
 
 LOG_NAME = "observed.sqlite"
 VERSION = 1
+TIDY_LSNS = 100_000  # to look for versions that were replaced takes some seconds in a log of millions
 _TABLES = """
     CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS changes (
@@ -93,8 +94,8 @@ class ChangeLog:
             self._database.executescript(_TABLES)
             self._database.execute(f"PRAGMA user_version = {VERSION}")
             self._database.execute("INSERT OR IGNORE INTO marks VALUES ('feed', ?)", (secrets.token_hex(16),))
-            self._database.execute(_OVERTAKEN)
             self.feed: str = self._read_mark("feed")
+            self._forget_overtaken()
 
     def close(self) -> None:
         """Close the file."""
@@ -154,6 +155,15 @@ class ChangeLog:
     def _read_mark(self, name: str) -> str:
         row = self._database.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
         return "" if row is None else str(row[0])
+
+    def _forget_overtaken(self) -> None:
+        """Forget versions that were replaced, if many changes have come since that was done last."""
+        (last,) = self._database.execute("SELECT coalesce(max(lsn), 0) FROM changes").fetchone()
+        if last - int(self._read_mark("tidied_at") or 0) >= TIDY_LSNS:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                self._database.execute(_OVERTAKEN)
+                self._database.execute("REPLACE INTO marks VALUES ('tidied_at', ?)", (str(last),))
 
     def _list_gone(self, wholes: Iterable[tuple[str, str]], named: set[SafePath]) -> list[str]:
         return [

@@ -79,11 +79,16 @@ def test_of_news_that_break_the_rules_nothing_is_kept(log):
     assert (log.last_lsn(), log.read_cursor()) == (0, "")
 
 
-def test_an_opened_log_forgets_overtaken_versions(log, tmp_path):
-    """It stays as long as its files are many, whatever the number of their versions."""
+def test_an_opened_log_forgets_overtaken_versions(log, tmp_path, monkeypatch):
+    """It stays as long as its files are many, whatever the number of their versions; now and then."""
     for version in range(5):
         add(log, News(str(version), [Seen("a", ROW, str(version)), Seen("b", ROW)]))
     log.close()
+    monkeypatch.setattr("cfetch.feed.backends.change_log.TIDY_LSNS", 7)
+    again = ChangeLog(tmp_path)
+    assert len(again.read_page(1, 100).changes) == 6
+    again.close()
+    monkeypatch.setattr("cfetch.feed.backends.change_log.TIDY_LSNS", 6)
     again = ChangeLog(tmp_path)
     assert [change.lsn for change in again.read_page(1, 100).changes] == [2, 6]
     assert (again.feed, again.read_cursor()) == (log.feed, "4")

@@ -137,7 +137,7 @@ def follow(
         if options.resync:
             forget_log(journal.directory)
         network = msgspec.structs.replace(network, addresses=asked)
-        source = runner.run(_open_source(feed, network, clock, journal.directory))
+        source = runner.run(_open_source(feed, network, clock, journal.directory, emit_line))
         stack.callback(lambda: runner.run(source.close()))
         hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
         plans = FeedPlans(journal, settings, env, dashboard, clock, hosts, options.max_delete)
@@ -150,8 +150,10 @@ def follow(
         return _Follower(source, journal, plans, options, emit_line, clock, runner).run()
 
 
-async def _open_source(feed: str, network: Network, clock: Clock, directory: Path) -> FeedSource:
-    return open_feed(feed, network=network, clock=clock, directory=directory)
+async def _open_source(
+    feed: str, network: Network, clock: Clock, directory: Path, emit_line: Callable[[str], None]
+) -> FeedSource:
+    return open_feed(feed, network=network, clock=clock, directory=directory, emit_line=emit_line)
 
 
 class _Follower:

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cfetch.errors import LocalFault
+from cfetch.errors import HostileFeed, LocalFault
 from cfetch.feed.protocol import parse_change
 from cfetch.feed.ranges import key_of
 from cfetch.feed.source import Change, Page
-from cfetch.manifest.entry import Entry, SafePath, safe_path
+from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.rows import Document
 from cfetch.records import NOT_DECODED
+from cfetch.secret import printable
 from cfetch.storage.files import on_disk
 
 LOG_NAME = "observed.sqlite"
@@ -125,32 +126,43 @@ class ChangeLog:
             changes = tuple(_restore(*row) for row in rows)
         return Page(changes, changes[-1].lsn + 1 if changes else next_lsn)
 
-    def add(self, news: News, asked_from: str, what: str) -> None:
+    def add(self, news: News, asked_from: str, shown: str) -> list[str]:
         """Write the differences down, unless another process has gone on from the cursor ``asked_from``.
 
         Deletes of what ``wholes`` lack come first: they make room, and a file may be where there was a
         directory. If a file waits for others, they come last, and wait for it.
 
+        Files whose rows break the rules are left out; what stands at their paths stays. Returns the reasons,
+        in which the source is ``shown``.
+
         Raises:
-            HostileFeed: a row breaks the rules; nothing is written.
+            HostileFeed: a row breaks the rules, and a file waits for others, so all of them are needed.
         """
-        seen = [(each, _check(each, what)) for each in news.seen]
-        named = {change.path for _, change in seen}
+        has_order = any(each.waits for each in news.seen)
+        taken: list[tuple[Seen, Change]] = []
+        left_out: list[str] = []
+        for each in news.seen:
+            try:
+                taken.append((each, _check(each, shown)))
+            except HostileFeed as fault:
+                if has_order:
+                    raise
+                left_out.append(str(fault))
         with self._explain_errors(), self._database:
             self._database.execute("BEGIN IMMEDIATE")
             if self._read_mark("cursor") != asked_from:
-                return
-            gone = self._list_gone(news.wholes, named)
-            has_order = any(each.waits for each in news.seen)
+                return []
+            gone = self._list_gone(news.wholes, {each.path for each in news.seen})
             if not has_order:
                 self._append_deletes(gone, waits=False)
-            for each, change in seen:
+            for each, change in taken:
                 entry = None if change.entry is None else msgspec.msgpack.encode(change.entry)
                 if self._find_latest(change.path) != (entry, each.stamp if entry else ""):
                     self._append(change.path, entry, each.stamp if entry else "", waits=each.waits)
             if has_order:
                 self._append_deletes(gone, waits=True)
             self._database.execute("REPLACE INTO marks VALUES ('cursor', ?)", (news.cursor,))
+        return left_out
 
     def _read_mark(self, name: str) -> str:
         row = self._database.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
@@ -165,7 +177,7 @@ class ChangeLog:
                 self._database.execute(_OVERTAKEN)
                 self._database.execute("REPLACE INTO marks VALUES ('tidied_at', ?)", (str(last),))
 
-    def _list_gone(self, wholes: Iterable[tuple[str, str]], named: set[SafePath]) -> list[str]:
+    def _list_gone(self, wholes: Iterable[tuple[str, str]], named: set[str]) -> list[str]:
         return [
             path
             for low, high in wholes
@@ -201,8 +213,8 @@ class ChangeLog:
         ) from None
 
 
-def _check(seen: Seen, what: str) -> Change:
-    op = "delete" if seen.row is None else "upsert"
+def _check(seen: Seen, shown: str) -> Change:
+    op, what = "delete" if seen.row is None else "upsert", f"{printable(seen.path, 200)} of {shown}"
     return parse_change({**(seen.row or {}), "lsn": 0, "op": op, "path": seen.path}, Document(), what)
 
 

@@ -15,6 +15,7 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
 from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
 
 RANGE = "0"  # the only one
+MAX_TOLD = 100  # files that are named when left out
 
 
 class Upstream(Protocol):
@@ -37,14 +38,22 @@ class Upstream(Protocol):
 
 
 class ObservedSource:
-    """A ``FeedSource``. ``end`` closes the log."""
+    """A ``FeedSource``. ``end`` closes the log; ``emit_line`` gets each file that is left out."""
 
     reads_at_once = 1
 
-    def __init__(self, upstream: Upstream, log: ChangeLog, end: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        log: ChangeLog,
+        end: Callable[[], object],
+        emit_line: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._upstream = upstream
         self._log = log
         self._end = end
+        self._emit_line = emit_line
+        self._told: set[str] = set()
         self._asks = asyncio.Lock()
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
@@ -90,6 +99,14 @@ class ObservedSource:
             while self._log.last_lsn() == last_lsn:
                 cursor = self._log.read_cursor()
                 news = await upstream.ask(cursor, self._log.list_directories)
-                self._log.add(news, cursor, f"a file of {upstream.shown}")
+                for reason in self._log.add(news, cursor, upstream.shown):
+                    self._tell_left_out(reason)
                 if news.is_last:
                     return
+
+    def _tell_left_out(self, reason: str) -> None:
+        if reason in self._told or len(self._told) > MAX_TOLD:
+            return
+        self._told.add(reason)
+        more = "; further files that are left out are not named" if len(self._told) > MAX_TOLD else ""
+        self._emit_line(f"feed: left out: {reason}{more}")

@@ -49,11 +49,18 @@ _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 
-def open_feed(name: str, *, network: Network, clock: Clock, directory: Path | None = None) -> FeedSource:
+def open_feed(
+    name: str,
+    *,
+    network: Network,
+    clock: Clock,
+    directory: Path | None = None,
+    emit_line: Callable[[str], None] = lambda _: None,
+) -> FeedSource:
     """Open a feed in the event loop that will read it; no request is sent yet.
 
     ``directory``: of the log of an observed source (``observed.py``); None: a temporary one, so that the
-    source is listed anew.
+    source is listed anew. ``emit_line`` gets each file of such a source that is left out.
 
     Raises:
         UsageError: the name cannot be that of a feed.
@@ -64,13 +71,14 @@ def open_feed(name: str, *, network: Network, clock: Clock, directory: Path | No
     if colon and transfer in ("http", "https") and (not plus or kind in ("serial", "segments", *_OBSERVED)):
         url = SecretUrl(_check_url(f"{transfer}://{rest}"))
         if kind in _OBSERVED:
-            return _observe(kind, url, network, clock, directory)
+            return _open_log(_observe(kind, url, network, clock), directory, emit_line)
         return _open_http(kind, url, network, clock)
     if colon and kind == "sqs" and transfer in ("http", "https"):
-        return _open_queue(name, _check_url(f"{transfer}://{rest}"), clock, directory)
+        upstream = _open_queue(name, _check_url(f"{transfer}://{rest}"), clock)
+        return _open_log(upstream, directory, emit_line)
     if colon and kind in ("delta", "iceberg") and f"{transfer}://" in SCHEMES:
         make_table = DeltaUpstream if kind == "delta" else IcebergUpstream
-        return _open_log(make_table(_check_object_url(f"{transfer}://{rest}")), directory)
+        return _open_log(make_table(_check_object_url(f"{transfer}://{rest}")), directory, emit_line)
     if colon and scheme.lower() == "kinesis":
         return _open_kinesis(name, clock)
     if colon:
@@ -104,7 +112,7 @@ def _open_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Fee
     return source(url, transport=transport, clock=clock, jitter=random.random)
 
 
-def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock, directory: Path | None) -> FeedSource:
+def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Upstream:
     """Open an observed source. Its query has options of cfetch; the source is asked without them."""
     parts = urlsplit(url.reveal())
     query = parse_qs(parts.query, keep_blank_values=True)
@@ -115,10 +123,10 @@ def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock, director
     plain = SecretUrl(urlunsplit(parts._replace(query="")))
     values = query.get(known, [])
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
-    return _open_log(make(plain, Web(transport, clock, random.random), values), directory)
+    return make(plain, Web(transport, clock, random.random), values)
 
 
-def _open_queue(name: str, url: str, clock: Clock, directory: Path | None) -> FeedSource:
+def _open_queue(name: str, url: str, clock: Clock) -> Upstream:
     """Open ``sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/``."""
     from cfetch.feed.backends.aws import AwsClient
     from cfetch.feed.backends.bucket_events import REGION, BucketUpstream
@@ -140,16 +148,16 @@ def _open_queue(name: str, url: str, clock: Clock, directory: Path | None) -> Fe
         clock=clock,
         jitter=random.random,
     )
-    return _open_log(BucketUpstream(address, listing, client), directory)
+    return BucketUpstream(address, listing, client)
 
 
-def _open_log(upstream: Upstream, directory: Path | None) -> FeedSource:
+def _open_log(upstream: Upstream, directory: Path | None, emit_line: Callable[[str], None]) -> FeedSource:
     with ExitStack() as stack:
         if directory is None:
             directory = Path(stack.enter_context(TemporaryDirectory(prefix="cfetch-feed-")))
         log = ChangeLog(directory)
         stack.callback(log.close)
-        return ObservedSource(upstream, log, stack.pop_all().close)
+        return ObservedSource(upstream, log, stack.pop_all().close, emit_line)
 
 
 def _check_object_url(text: str) -> str:

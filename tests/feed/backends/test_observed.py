@@ -36,7 +36,7 @@ def log(tmp_path):
 
 
 def add(log, news, asked_from=None):
-    log.add(news, log.read_cursor() if asked_from is None else asked_from, "a file")
+    log.add(news, log.read_cursor() if asked_from is None else asked_from, "the source")
 
 
 def told_from(log, lsn):
@@ -73,10 +73,29 @@ def test_news_of_an_older_cursor_are_dropped(log):
     assert (told_from(log, 1), log.read_cursor()) == ([("a", "upsert")], "1")
 
 
-def test_of_news_that_break_the_rules_nothing_is_kept(log):
-    with pytest.raises(HostileFeed, match=r"a file: path"):
-        add(log, News("1", [Seen("a", ROW), Seen("../b", ROW)]))
+def test_a_file_that_breaks_the_rules_is_left_out(log):
+    """What stands at its path stays: nonsense about a file does not mean that it has gone."""
+    add(log, News("1", [Seen("d/b", ROW)]))
+    bad = [Seen("../b", ROW), Seen("d/b", {"url": "ftp://h/x"}), Seen("d/~x", ROW), Seen("d/a", ROW)]
+    reasons = log.add(News("2", bad, [interval_below("d")]), "1", "the source")
+    assert told_from(log, 2) == [("d/~x", "upsert"), ("d/a", "upsert")]
+    assert [reason.partition(": ")[0] for reason in reasons] == ["../b of the source", "d/b of the source"]
+
+
+def test_news_in_which_a_file_waits_are_taken_whole_or_not_at_all(log):
+    with pytest.raises(HostileFeed, match=r"\.\./b of the source: path"):
+        log.add(News("1", [Seen("../b", ROW), Seen("a", ROW, waits=True)]), "", "the source")
     assert (log.last_lsn(), log.read_cursor()) == (0, "")
+
+
+async def test_files_that_are_left_out_are_told_once(world, monkeypatch):
+    monkeypatch.setattr("cfetch.feed.backends.observed.MAX_TOLD", 1)
+    lines: list[str] = []
+    world.source._emit_line = lines.append
+    for _ in range(2):
+        await world.observe(*(Seen(f"../{name}", ROW) for name in "abc"))
+    assert [line[:14] for line in lines] == ["feed: left out", "feed: left out"]
+    assert "further files that are left out are not named" in lines[1]
 
 
 def test_an_opened_log_forgets_overtaken_versions(log, tmp_path, monkeypatch):

@@ -7,7 +7,8 @@ is the lineage's work. All data from a server or a file is treated as hostile.
     http.py              the protocol of docs/feed-protocol.md
     serial.py            a list under one growing serial: a feed of one range
     observed.py          a source without a log, which cfetch keeps: change_log.py (docs/observed-sources.md)
-    package_index.py  couchdb.py  osm.py  delta.py  iceberg.py  cosmos.py  bucket_events.py     such sources
+    package_index.py  couchdb.py  osm.py  delta.py  iceberg.py  cosmos.py  dynamodb.py
+    bucket_events.py     such sources, each by its own protocol
     web.py               asks them over HTTP
     segments.py          files on static storage (docs/feed-segments.md)
     segment_index.py     the index of these files: ranges, and which file has which LSNs (pure)

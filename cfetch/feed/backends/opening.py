@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 from urllib.parse import parse_qs, parse_qsl, urlsplit, urlunsplit
 
 from cfetch.clock import Clock
@@ -38,11 +39,15 @@ CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, pypi+http(s)://…, couchdb+http(s)://…, "
     "osm+http(s)://…, cosmos+https://…, delta+s3://BUCKET/TABLE, iceberg+s3://BUCKET/TABLE, "
-    "sqs+https://QUEUE?objects=s3://BUCKET/, kinesis://STREAM?region=REGION, "
+    "sqs+https://QUEUE?objects=s3://BUCKET/, dynamodb://TABLE?region=REGION, kinesis://STREAM?region=REGION, "
     f"or a directory with an {INDEX_NAME}"
 )
 NO_STREAM = (
     "is not the name of a stream: give kinesis://STREAM?region=REGION; credentials belong where AWS's own "
+    "tools look"
+)
+NO_TABLE = (
+    "is not the name of a table: give dynamodb://TABLE?region=REGION; credentials belong where AWS's own "
     "tools look"
 )
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -79,6 +84,8 @@ def open_feed(
     if colon and kind in ("delta", "iceberg") and f"{transfer}://" in SCHEMES:
         make_table = DeltaUpstream if kind == "delta" else IcebergUpstream
         return _open_log(make_table(_check_object_url(f"{transfer}://{rest}")), directory, emit_line)
+    if colon and scheme.lower() == "dynamodb":
+        return _open_log(_open_dynamodb(name, clock), directory, emit_line)
     if colon and scheme.lower() == "kinesis":
         return _open_kinesis(name, clock)
     if colon:
@@ -210,26 +217,47 @@ def _show_name(name: str, limit: int = 200) -> str:
     return printable(f"{scheme}{colon}{path}{'?…' if mark else ''}", limit)
 
 
-def _open_kinesis(name: str, clock: Clock) -> FeedSource:
-    """Open ``kinesis://STREAM?region=REGION&endpoint=URL``; ``endpoint``: of a service other than AWS."""
-    from cfetch.feed.backends.kinesis import KinesisSource
-    from cfetch.feed.backends.kinesis_api import KinesisApi
+class _Named(NamedTuple):
+    """A stream or a table of AWS: ``NAME?region=REGION&endpoint=URL``; ``endpoint`` is of another service."""
 
+    name: str
+    region: str
+    endpoint: str | None
+
+
+def _parse_named(name: str, fault: str) -> _Named:
     try:
         parts = urlsplit(name)
     except ValueError:
-        raise UsageError(f"{_show_name(name)} {NO_STREAM}") from None
+        raise UsageError(f"{_show_name(name)} {fault}") from None
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = dict(pairs)
-    stream, region, endpoint = parts.netloc, query.pop("region", ""), query.pop("endpoint", None)
-    is_whole = _STREAM.fullmatch(stream) and _REGION.fullmatch(region) and len(pairs) == len({*dict(pairs)})
-    if query or not is_whole or parts.path.strip("/") or parts.fragment:
-        raise UsageError(f"{_show_name(name)} {NO_STREAM}")
-    api = KinesisApi(
-        stream,
-        region=region,
-        clock=clock,
-        jitter=random.random,
-        endpoint=None if endpoint is None else _check_url(endpoint),
-    )
+    region, endpoint = query.pop("region", ""), query.pop("endpoint", None)
+    is_named = _STREAM.fullmatch(parts.netloc) and _REGION.fullmatch(region)
+    if query or not is_named or len(pairs) > len({*dict(pairs)}) or parts.path.strip("/") or parts.fragment:
+        raise UsageError(f"{_show_name(name)} {fault}")
+    return _Named(parts.netloc, region, None if endpoint is None else _check_url(endpoint))
+
+
+def _open_kinesis(name: str, clock: Clock) -> FeedSource:
+    from cfetch.feed.backends.kinesis import KinesisSource
+    from cfetch.feed.backends.kinesis_api import KinesisApi
+
+    stream, region, endpoint = _parse_named(name, NO_STREAM)
+    api = KinesisApi(stream, region=region, clock=clock, jitter=random.random, endpoint=endpoint)
     return KinesisSource(api, clock)
+
+
+def _open_dynamodb(name: str, clock: Clock) -> Upstream:
+    from cfetch.feed.backends.aws import AwsClient
+    from cfetch.feed.backends.dynamodb import DynamoUpstream, make_expired
+
+    table, region, endpoint = _parse_named(name, NO_TABLE)
+
+    def make(service: str) -> AwsClient:
+        own = {"TrimmedDataAccessException": make_expired}
+        return AwsClient(
+            service, "DynamoDB", region=region, endpoint=endpoint, own=own, clock=clock, jitter=random.random
+        )
+
+    return DynamoUpstream(table, make("dynamodb"), make("dynamodbstreams"))

@@ -437,9 +437,12 @@ class _Follower:
             return this, []
         missing = (change for change in self._pending.values() if change.entry is not None)
         first_lsn = min((change.lsn if change.waits else -1 for change in missing), default=math.inf)
-        held = [change for change in changes if change.waits and change.lsn > first_lsn]
-        deletes, upserts = (tuple(c for c in some if c not in held) for some in (this.deletes, this.upserts))
-        return Round(deletes, upserts), held
+
+        def goes_on(change: Change) -> bool:
+            return not change.waits or change.lsn <= first_lsn
+
+        held = [change for change in changes if not goes_on(change)]
+        return Round(tuple(filter(goes_on, this.deletes)), tuple(filter(goes_on, this.upserts))), held
 
     def _record_deletes(self, deletes: Sequence[Change]) -> None:
         deleted_at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")

@@ -7,13 +7,12 @@ memory. Changes and the position behind them are written together, so reading co
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
-from cfetch.errors import LocalFault
 from cfetch.feed.checkpoint import (
     ChangeRow,
     Checkpoint,
@@ -22,8 +21,8 @@ from cfetch.feed.checkpoint import (
     make_row,
     restore_change,
 )
+from cfetch.feed.own_databases import explain_errors
 from cfetch.feed.source import Change
-from cfetch.records import NOT_DECODED
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, row BLOB) WITHOUT ROWID;
@@ -93,16 +92,5 @@ class Snapshot:
             rows = self._database.execute(query, (path, most)).fetchall()
             return [restore_change(msgspec.msgpack.decode(row, type=ChangeRow)) for (row,) in rows]
 
-    @contextmanager
-    def _explain_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            reason = getattr(error, "sqlite_errorname", type(error).__name__)
-        except (ValueError, *NOT_DECODED):
-            reason = "it is not what cfetch writes"
-        else:
-            return
-        raise LocalFault(
-            f"cannot use {self._path}, the list of what the feed has: {reason}; --resync reads it anew"
-        ) from None
+    def _explain_errors(self) -> AbstractContextManager[None]:
+        return explain_errors(self._path, "the list of what the feed has", "--resync reads it anew")

@@ -27,7 +27,7 @@ def keep_latest(changes: Iterable[Change]) -> list[Change]:
     for change in changes:
         last.pop(change.path, None)
         last[change.path] = change
-    return sorted(last.values(), key=lambda change: change.waits + (change.waits and change.entry is None))
+    return sorted(last.values(), key=lambda change: (change.waits, change.waits and change.entry is None))
 
 
 def plan_rounds(changes: Iterable[Change]) -> list[Round]:

@@ -44,8 +44,8 @@ class ObjectReader:
             raise self._explain(error, f"look at {printable(key, 200)}") from None
         return about["size"], name_version(about)
 
-    async def read(self, key: str, max_bytes: int) -> bytes | None:
-        """The whole object; None if there is none. Raises Refused: it is longer than ``max_bytes``."""
+    async def read(self, key: str, max_bytes: int) -> bytes:
+        """The whole object, which something has named. Raises Refused: it has gone, or is too long."""
         import obstore
 
         shown = printable(key, 200)
@@ -58,7 +58,7 @@ class ObjectReader:
         except FileNotFoundError as error:
             if "<Code>NoSuchBucket</Code>" in str(error):
                 raise explain_fault(self.url, error, f"read {shown}") from None
-            return None
+            raise Refused(f"{shown} of {printable(self.url)} has gone while it was to be read") from None
         except Exception as error:  # noqa: BLE001 - as above
             raise self._explain(error, f"read {shown}") from None
 

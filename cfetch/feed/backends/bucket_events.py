@@ -28,7 +28,6 @@ QUEUE = "queue"  # the cursor from then on: the queue itself knows what is new
 LISTED = 10_000  # objects of one answer
 MESSAGES = 10  # SQS gives no more at once
 WAIT_S = 1  # SQS asks all of its servers only if it may wait
-AT_ONCE = 8
 REGION = re.compile(r"https?://sqs\.([a-z0-9-]+)\.")
 
 
@@ -74,7 +73,7 @@ class BucketUpstream:
         )
         messages = reply.get("Messages", [])
         keys = dict.fromkeys(key for message in messages for key in self._read_keys(message["Body"]))
-        seen = await ask_together([partial(self._look_up, key) for key in keys], AT_ONCE)
+        seen = await ask_together([partial(self._look_up, key) for key in keys])
         self._receipts = [message["ReceiptHandle"] for message in messages]
         return News(QUEUE, seen, is_last=not messages)
 

@@ -7,20 +7,20 @@ transaction with the cursor behind them, so that a kill loses nothing and repeat
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from cfetch.errors import HostileFeed, LocalFault
+from cfetch.errors import HostileFeed
+from cfetch.feed.own_databases import explain_errors
 from cfetch.feed.protocol import parse_change
 from cfetch.feed.ranges import key_of
 from cfetch.feed.source import Change, Page
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.rows import Document
-from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.storage.files import on_disk
 
@@ -197,20 +197,8 @@ class ChangeLog:
     def _append(self, path: str, entry: bytes | None, stamp: str, *, waits: bool) -> None:
         self._database.execute("INSERT INTO changes VALUES (NULL, ?, ?, ?, ?)", (path, entry, stamp, waits))
 
-    @contextmanager
-    def _explain_errors(self) -> Iterator[None]:
-        try:
-            yield
-            return
-        except sqlite3.Error as error:
-            reason = getattr(error, "sqlite_errorname", type(error).__name__)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-        except (ValueError, *NOT_DECODED):
-            reason = "it is not what cfetch writes"
-        raise LocalFault(
-            f"cannot use {self._path}, the log of the observed source: {reason}; --resync begins a new one"
-        ) from None
+    def _explain_errors(self) -> AbstractContextManager[None]:
+        return explain_errors(self._path, "the log of the observed source", "--resync begins a new one")
 
 
 def _check(seen: Seen, shown: str) -> Change:

@@ -23,7 +23,6 @@ from cfetch.secret import SecretUrl, printable
 CHANGES = 200  # of one answer: with documents of 1 MB, as popular packages have, some 200 MB
 MAX_CHANGES_BYTES = 512 << 20
 MAX_DOCUMENT_BYTES = 256 << 20
-AT_ONCE = 8  # requests for documents under way
 GONE = frozenset({404})
 _NUMBER = re.compile(r"\d{1,18}")
 
@@ -101,7 +100,7 @@ class CouchdbUpstream:
             )
         latest = {change.id: change for change in changes.results}
         asks = [partial(self._list_files, change) for change in latest.values()]
-        by_document = dict(zip(latest, await ask_together(asks, AT_ONCE), strict=True))
+        by_document = dict(zip(latest, await ask_together(asks), strict=True))
         known = {name: files for name, files in by_document.items() if files is not None}
         seen = [file for files in known.values() for file in files]
         is_last = len(changes.results) < CHANGES and not changes.pending
@@ -145,18 +144,18 @@ def _make_rows(document: _Document, url: str) -> Iterator[tuple[str, dict[str, o
         row: dict[str, object] = {"url": f"{url}/{quote(name, safe='')}?rev={quote(document.rev)}"}
         if attachment.length is not None:
             row["size"] = attachment.length
-        yield name, row | _read_hash(attachment.digest, "-", ("md5",))
+        yield name, row | _read_hash(attachment.digest, ("md5",))
     for version in document.versions.values():
         if (dist := version.dist) is not None:
-            known = _read_hash(dist.integrity, "-", ("sha512", "sha256"))
+            known = _read_hash(dist.integrity, ("sha512", "sha256"))
             row = {"url": dist.tarball} | (known or ({"sha1": dist.shasum} if dist.shasum else {}))
             yield dist.tarball.rpartition("/")[2], row
 
 
-def _read_hash(text: str, mark: str, known: Iterable[str]) -> dict[str, object]:
+def _read_hash(text: str, known: Iterable[str]) -> dict[str, object]:
     """The first hash of ``algorithm-base64`` texts (W3C's Subresource Integrity) that is known."""
     for word in text.split():
-        algorithm, _, encoded = word.partition(mark)
+        algorithm, _, encoded = word.partition("-")
         try:
             if algorithm in known:
                 return {algorithm: base64.b64decode(encoded.partition("?")[0], validate=True).hex()}

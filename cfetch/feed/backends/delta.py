@@ -111,8 +111,6 @@ class DeltaUpstream:
         """The files that a version adds, its own, and those that it removes."""
         name = f"{LOG}/{version:020}.json"
         body = await self._reader.read(name, MAX_COMMIT_BYTES)
-        if body is None:
-            raise Refused(f"{name} of {self.shown} has gone while it was to be read")
         try:
             actions = [_ACTION.decode(line) for line in body.splitlines() if line.strip()]
         except NOT_DECODED:
@@ -125,8 +123,6 @@ class DeltaUpstream:
 
     async def _read_checkpoint(self, name: str) -> list[tuple[str, int | None]]:
         body = await self._reader.read(f"{LOG}/{name}", MAX_CHECKPOINT_BYTES)
-        if body is None:
-            raise Refused(f"{LOG}/{name} of {self.shown} has gone while it was to be read")
         try:
             from pyarrow import parquet
         except ImportError:

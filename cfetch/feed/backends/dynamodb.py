@@ -142,11 +142,11 @@ class DynamoUpstream:
             if file is not None:
                 yield file
 
-    def _make_delete(self, record: Mapping[str, Any]) -> Seen | None:
+    def _make_delete(self, record: Mapping[str, Any]) -> Seen:
         """The delete of an item that is not there any more."""
-        image = record.get("OldImage") or record["Keys"]
-        if "path" in self._keys or "path" in image:
-            return Seen(str(_plain({**image, **record["Keys"]}["path"])), None)
+        known = {**record.get("OldImage", {}), **record["Keys"]}
+        if "path" in known:
+            return Seen(str(_plain(known["path"])), None)
         raise HostileFeed(
             f"an item of {self.shown} was deleted, and its stream does not name its path; let the key have "
             "path, or give the stream the view type OLD_IMAGE or NEW_AND_OLD_IMAGES"

@@ -62,7 +62,7 @@ class IcebergUpstream:
         name = versions[max(versions)]
         if name == cursor:
             return News(cursor)
-        body = await self._read(f"{METADATA}/{name}", MAX_METADATA_BYTES)
+        body = await self._reader.read(f"{METADATA}/{name}", MAX_METADATA_BYTES)
         metadata = read_json(body, _METADATA, f"{METADATA}/{name} of {self.shown}")
         lists, manifests = await self._read_snapshot(metadata)
         data = {path: size for files in manifests.values() for path, size in files.items()}
@@ -106,17 +106,11 @@ class IcebergUpstream:
             import fastavro
         except ImportError:
             raise UsageError(missing_library("iceberg+…", "fastavro", "iceberg")) from None
-        body = await self._read(path, MAX_MANIFEST_BYTES)
+        body = await self._reader.read(path, MAX_MANIFEST_BYTES)
         try:
             return list(_check_rows(fastavro.reader(BytesIO(body))))
         except Exception as error:  # noqa: BLE001 - of many types of the library; all mean that it is damaged
             raise HostileFeed(f"{path} of {self.shown} cannot be read: {type(error).__name__}") from None
-
-    async def _read(self, path: str, max_bytes: int) -> bytes:
-        body = await self._reader.read(path, max_bytes)
-        if body is None:
-            raise Refused(f"{path} of {self.shown} has gone while it was to be read; the next try is newer")
-        return body
 
     def _place(self, location: object, table: str) -> str:
         """The path of a file below its table, by the locations that the table itself uses."""

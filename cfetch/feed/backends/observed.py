@@ -89,8 +89,10 @@ class ObservedSource:
 
     async def close(self) -> None:
         """Close connections and files, as ``FeedSource`` says."""
-        await self._upstream.close()
-        self._end()
+        try:
+            await self._upstream.close()
+        finally:
+            self._end()
 
     async def _observe(self, last_lsn: int) -> None:
         """Ask the source until there is a change behind ``last_lsn``, or nothing new."""

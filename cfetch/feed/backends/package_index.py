@@ -21,7 +21,6 @@ JSON = {"Accept": f"application/vnd.{KIND}.simple.v1+json"}
 MAX_INDEX_BYTES = 256 << 20  # the largest one has 40 MB, with 700,000 projects
 MAX_PROJECT_BYTES = 64 << 20
 PROJECTS = 100  # of one answer: some seconds, and some thousand files
-AT_ONCE = 8  # requests under way, as other mirrors send them
 MISSING = frozenset({404})
 
 
@@ -112,7 +111,7 @@ class IndexUpstream:
 
     async def _ask_projects(self, serials: dict[str, int], cursor: str) -> News:
         asks = [partial(self._ask_project, name, serial) for name, serial in serials.items()]
-        by_project = await ask_together(asks, AT_ONCE)
+        by_project = await ask_together(asks)
         seen = [file for files in by_project for file in files]
         return News(cursor, seen, [interval_below(name) for name in serials])
 

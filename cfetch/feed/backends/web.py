@@ -15,6 +15,7 @@ from cfetch.wire.document import Answer, ask
 from cfetch.wire.transport import Transport
 
 T = TypeVar("T")
+AT_ONCE = 8  # requests of one follower under way, as other mirrors send them
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Web:
         await self.transport.close()
 
 
-async def ask_together(asks: Sequence[Callable[[], Awaitable[T]]], at_once: int) -> list[T]:
-    """Carry out requests, some at once; the results are in their order. Raises the first error."""
-    limit = asyncio.Semaphore(at_once)
+async def ask_together(asks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Carry out requests, ``AT_ONCE`` at once; the results are in their order. Raises the first error."""
+    limit = asyncio.Semaphore(AT_ONCE)
 
     async def carry_out(ask: Callable[[], Awaitable[T]]) -> T:
         async with limit:

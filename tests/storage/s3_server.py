@@ -3,9 +3,11 @@
 import asyncio
 import http.client
 import itertools
+import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -14,9 +16,48 @@ import pytest
 __all__ = ["Bucket", "MotoServer", "bucket", "moto_server", "point_at"]
 
 CHILD = """
+import json
 import sys
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+from collections import Counter
+from urllib.parse import parse_qs
+from moto.moto_server import threaded_moto_server as moto
+
+SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate</Message></Error>"
+
+
+def kind_of(method, query):
+    names = parse_qs(query, keep_blank_values=True)
+    special = [name for name in ("uploads", "uploadId", "list-type", "delete") if name in names]
+    return " ".join([method, *special])
+
+
+class Watched(moto.DomainDispatcherApplication):
+    asked, busy = Counter(), {}
+
+    def __call__(self, environ, start_response):
+        if environ["PATH_INFO"] == "/-/asked":
+            told = json.dumps(self.asked).encode()
+            self.asked.clear()
+            start_response("200 OK", [("Content-Length", str(len(told)))])
+            return [told]
+        if environ["PATH_INFO"] == "/-/busy":
+            self.busy.clear()
+            self.busy["times"] = int(environ["QUERY_STRING"])
+            start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
+        kind = kind_of(environ["REQUEST_METHOD"], environ["QUERY_STRING"])
+        self.asked[kind] += 1
+        left = self.busy.setdefault(kind, self.busy.get("times", 0))
+        if left:
+            self.busy[kind] = left - 1
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start_response("503 Slow Down", [("Content-Length", str(len(SLOW_DOWN)))])
+            return [SLOW_DOWN]
+        return super().__call__(environ, start_response)
+
+
+moto.DomainDispatcherApplication = Watched
+server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
@@ -44,6 +85,14 @@ class MotoServer:
         """As a store that goes away; once is enough."""
         self.child.kill()
         self.child.communicate()
+
+    def take_asked(self):
+        """The number of requests since the last call, by kind."""
+        return Counter(json.loads(self.ask("GET", "/-/asked")[2]))
+
+    def be_busy(self, times):
+        """Answer so many of the next requests of each kind with 503."""
+        self.ask("GET", f"/-/busy?{times}")
 
     def ask(self, method, target, body=None, **fields):
         """Status, headers and body of one exchange; moto looks at no signature."""

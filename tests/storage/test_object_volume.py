@@ -3,14 +3,14 @@
 import asyncio
 import hashlib
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import msgspec
 import pytest
 
 from cfetch.errors import Blocked, CfetchError, Corrupt, Held, VolumeFault
 from cfetch.storage import object_part as module
-from cfetch.storage import object_volume
+from cfetch.storage import object_store, object_volume
 from cfetch.storage.object_store import PIECE_BYTES, ObjectStore, Upload
 from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import identity
@@ -25,8 +25,8 @@ CHUNK = 200_000  # as a socket gives them: no divisor of a piece
 
 
 @asynccontextmanager
-async def lane_to(url, *, run_id="run-1", confirm=lambda: None, timeout_s=30.0):
-    store = ObjectStore(url, timeout_s=timeout_s)
+async def lane_to(url, *, run_id="run-1", confirm=lambda: None, timeout_s=30.0, is_only=False):
+    store = ObjectStore(url, timeout_s=timeout_s, is_only=is_only)
     volume = ObjectStoreVolume(store, run_id=run_id, confirm=confirm, monotonic=time.monotonic)
     committing = asyncio.create_task(volume.run())
     try:
@@ -464,6 +464,26 @@ async def test_a_store_that_goes_away_is_told_in_time(monkeypatch):
                 await volume.verify_existing(entry_of(0, "a", BIG))
     finally:
         server.child.kill()
+
+
+@pytest.mark.parametrize("is_only", [True, False])
+async def test_a_sole_store_that_asks_to_slow_down_is_waited_for(bucket, monkeypatch, is_only):
+    """Whatever it is asked, far more often than one of several volumes is: listing, looking, putting."""
+    monkeypatch.setattr(object_store, "BACKOFF_S", (0.001, 0.002))
+    bucket.server.be_busy(2 * object_store.MAX_RETRIES)
+    try:
+        with nullcontext() if is_only else pytest.raises(VolumeFault, match="slow down"):
+            async with lane_to(bucket.url, is_only=is_only) as volume:
+                await volume.open()
+                for path, body in (("a", b"1"), ("b", BIG)):
+                    assert await volume.verify_existing(entry_of(0, path, body)) is None
+                    assert await committed(volume, [await staged(volume, path, body)]) is None
+                volume.mark_batch("b1")
+                volume.unmark_batch("b1")
+                await tidied(volume)
+    finally:
+        bucket.server.be_busy(0)
+    assert bucket.keys() == (["a", "b"] if is_only else [])
 
 
 async def test_a_piece_that_is_not_taken_ends_its_file(monkeypatch):

@@ -30,6 +30,7 @@ from cfetch.errors import (
     LocalFault,
     Refused,
     SourceError,
+    StaleAnswer,
     Transient,
 )
 from cfetch.events import Listener
@@ -189,7 +190,7 @@ class _Follower:
         with listen(self._stop.end):
             try:
                 self._follow_steps()
-            except (CheckpointExpired, FeedReplaced) as ended:
+            except (CheckpointExpired, FeedReplaced, StaleAnswer) as ended:
                 error = type(ended)(f"{ended}; {RESYNC}")
             except CfetchError as ended:
                 error = ended

@@ -154,7 +154,10 @@ def follow(
 async def _open_source(
     feed: str, network: Network, clock: Clock, directory: Path, emit_line: Callable[[str], None]
 ) -> FeedSource:
-    return open_feed(feed, network=network, clock=clock, directory=directory, emit_line=emit_line)
+    def tell_left_out(text: str) -> None:
+        emit_line(f"feed: left out: {text}")
+
+    return open_feed(feed, network=network, clock=clock, directory=directory, tell_left_out=tell_left_out)
 
 
 class _Follower:

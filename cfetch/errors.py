@@ -10,6 +10,7 @@ The type says whose fault the error is, whether a retry can help, and the exit c
     │       ├── FeedReplaced            it was deleted or made anew: the checkpoint is of another feed
     │       ├── CheckpointExpired       the entries after the checkpoint are not kept there any more
     │       └── HostileFeed             it contradicts itself: gaps, overlaps, forks, going back
+    │           └── StaleAnswer             it is older than what was read: an old copy, or another source
     ├── SourceError             the server's    per entry       exit 1
     │   ├── Refused                 permanent: 404, wrong size, broken protocol
     │   ├── Expired                 the link is over: refresh it, then try again at once
@@ -116,6 +117,12 @@ class HostileFeed(FeedError):
     """The feed contradicts itself or an earlier reply; the reply is not applied."""
 
     kind = "hostile_feed"
+
+
+class StaleAnswer(HostileFeed):
+    """The answer is older than an earlier one: an old copy's, or the source was made anew."""
+
+    kind = "stale_answer"
 
 
 class SourceError(CfetchError):

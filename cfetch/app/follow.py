@@ -30,6 +30,7 @@ from cfetch.errors import (
     LocalFault,
     Refused,
     SourceError,
+    StaleAnswer,
     Transient,
 )
 from cfetch.events import Listener
@@ -153,7 +154,10 @@ def follow(
 async def _open_source(
     feed: str, network: Network, clock: Clock, directory: Path, emit_line: Callable[[str], None]
 ) -> FeedSource:
-    return open_feed(feed, network=network, clock=clock, directory=directory, emit_line=emit_line)
+    def tell_left_out(text: str) -> None:
+        emit_line(f"feed: left out: {text}")
+
+    return open_feed(feed, network=network, clock=clock, directory=directory, tell_left_out=tell_left_out)
 
 
 class _Follower:
@@ -189,7 +193,7 @@ class _Follower:
         with listen(self._stop.end):
             try:
                 self._follow_steps()
-            except (CheckpointExpired, FeedReplaced) as ended:
+            except (CheckpointExpired, FeedReplaced, StaleAnswer) as ended:
                 error = type(ended)(f"{ended}; {RESYNC}")
             except CfetchError as ended:
                 error = ended

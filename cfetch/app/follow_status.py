@@ -8,7 +8,7 @@ import asyncio
 import fcntl
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,8 +48,11 @@ def find_status(
         raise UsageError(
             f"no follower of {shown_name(feed)} has a checkpoint in {directory}; start one first"
         )
+    left_out: list[str] = []
     lags, is_counted = asyncio.run(
-        _count_changes(feed, checkpoint, make_network(settings.network, env), clock, directory)
+        _count_changes(
+            feed, checkpoint, make_network(settings.network, env), clock, directory, left_out.append
+        )
     )
     noted = read_status(directory)
     since_s = None if noted.in_step_s is None else max(0.0, clock.wall() - noted.in_step_s)
@@ -67,18 +70,24 @@ def find_status(
         in_step_s=noted.in_step_s,
         pending=len(pending),
         pending_paths=pending[:LISTED_PATHS],
+        left_out=left_out,
         error=noted.error,
         error_s=noted.error_s,
     )
 
 
 async def _count_changes(
-    feed: str, checkpoint: Checkpoint | None, network: Network, clock: Clock, directory: Path
+    feed: str,
+    checkpoint: Checkpoint | None,
+    network: Network,
+    clock: Clock,
+    directory: Path,
+    tell_left_out: Callable[[str], None],
 ) -> tuple[Counter[str], bool]:
     """Count the changes behind the checkpoint, by range; also tell whether these are all."""
     lags: Counter[str] = Counter()
     failures = 0
-    source = open_feed(feed, network=network, clock=clock, directory=directory)
+    source = open_feed(feed, network=network, clock=clock, directory=directory, tell_left_out=tell_left_out)
     try:
         reader = await Reader.open(source, RouteCache(clock), clock, checkpoint=checkpoint)
         while not reader.is_idle and lags.total() < MOST_CHANGES:

@@ -5,7 +5,8 @@ upsert all other keys that a manifest's row may state (docs/feed-protocol.md).
 """
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from cfetch.errors import HostileFeed, ManifestError
 from cfetch.feed.ranges import KEY_BITS, KeyRange, key_of
@@ -67,6 +68,13 @@ def check_id(value: object) -> str:
     if type(value) is not str or not _ID.match(value) or value in (".", ".."):
         raise FieldError("it must be 1 to 128 letters, digits, dots, dashes and underscores")
     return value
+
+
+class LeftOut(NamedTuple):
+    """Files that a publisher has and its feed lacks: how many, and some of them by name and reason."""
+
+    total: int
+    files: Sequence[tuple[str, str]]
 
 
 def decode_document(body: bytes, what: str) -> Any:  # noqa: ANN401 - JSON is any value

@@ -15,6 +15,7 @@ class FollowStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``ranges``: those in which changes wait, as far as they were counted (``is_counted``). ``seconds``: since
     the follower was last at the end. ``pending``: files that could not be had yet.
+    ``left_out``: files that the publisher has and the feed lacks, with reasons.
     """
 
     class Lag(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,7 @@ class FollowStatus(msgspec.Struct, frozen=True, kw_only=True):
     in_step_s: float | None
     pending: int
     pending_paths: list[str]
+    left_out: list[str]
     error: str
     error_s: float | None
 
@@ -103,6 +105,7 @@ def status_lines(status: FollowStatus) -> list[str]:
     if status.pending:
         shown = ", ".join(printable(path) for path in status.pending_paths[:SHOWN_PATHS])
         lines.append(f"{plural(status.pending, 'file')} could not be had yet: {shown}")
+    lines += [f"left out: {text}" for text in status.left_out]
     if status.error:
         when = "" if status.error_s is None else f" at {_show_time(status.error_s)}"
         lines.append(f"last error{when}: {status.error}")

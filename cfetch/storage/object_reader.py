@@ -32,15 +32,21 @@ class ObjectReader:
         return sorted(name_ for name_ in names if name_ > name)
 
     async def look_up(self, key: str) -> tuple[int, str] | None:
-        """The size of an object in bytes, and ``name_version`` of it; None: there is none."""
+        """The size of an object in bytes, and ``name_version`` of it; None: the store says that it has none.
+
+        A 404 of a HEAD request has no body, so that it may be a gateway's, or mean that the bucket has gone.
+        """
         import obstore
 
         try:
             async with asyncio.timeout(LIST_TIMEOUT_S):
-                about = await obstore.head_async(self._open(), key)
-        except FileNotFoundError:
-            return None
+                try:
+                    about = await obstore.head_async(self._open(), key)
+                except FileNotFoundError:
+                    about = (await obstore.get_async(self._open(), key)).meta
         except Exception as error:  # noqa: BLE001 - as above
+            if isinstance(error, FileNotFoundError) and "<Code>NoSuchKey</Code>" in str(error):
+                return None
             raise self._explain(error, f"look at {printable(key, 200)}") from None
         return about["size"], name_version(about)
 

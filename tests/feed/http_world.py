@@ -44,7 +44,10 @@ class HttpWorld:
         )
         urls: list[str] = []
         self.runner = await start_listening(
-            feed_app(self.store, self.root), "127.0.0.1", self.port, urls.append
+            feed_app(self.store, self.root, lambda: self.publisher.left_out),
+            "127.0.0.1",
+            self.port,
+            urls.append,
         )
         (self.url,) = urls
         self.port = int(self.url.rstrip("/").rpartition(":")[2])

@@ -22,7 +22,7 @@ from cfetch.errors import CfetchError
 from cfetch.feed.backends.http import split_range
 from tests.engine.drive import tree
 
-__all__ = ["Report", "soak"]
+__all__ = ["Report", "Server", "begin", "soak"]
 
 PROJECT = Path(__file__).parents[2]
 KEYS = 60
@@ -113,9 +113,11 @@ class _Stream:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-class _Server:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+class Server:
+    """``cfetch feed serve`` of ``source``; a later start has the same port."""
+
+    def __init__(self, folder: Path, source: Path, *more: str) -> None:
+        self.folder, self.source, self.more = folder, source, more
         self.port = 0
         self.start()
 
@@ -123,13 +125,14 @@ class _Server:
         words = [
             "feed",
             "serve",
-            str(self.folder / "changes.jsonl"),
+            str(self.source),
             "--port",
             str(self.port),
             "--rescan",
             "100ms",
+            *self.more,
         ]
-        self.process = _begun(self.folder, words, stdout=subprocess.PIPE)
+        self.process = begin(self.folder, words, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         self.url = json.loads(self.process.stdout.readline())["url"]
         self.port = int(self.url.rstrip("/").rpartition(":")[2])
@@ -139,7 +142,7 @@ class _Server:
         self.process.communicate()
 
 
-def _begun(folder: Path, words: list[str], **how) -> "subprocess.Popen[bytes]":
+def begin(folder: Path, words: list[str], **how) -> "subprocess.Popen[bytes]":
     said = (folder / "said").open("ab")
     try:
         return subprocess.Popen(
@@ -163,7 +166,7 @@ def soak(folder: Path, *, seconds: float, seed: int) -> Report:
     try:
         stream = _Stream(folder / "changes.jsonl", f"http://127.0.0.1:{origin.server_port}", dice)
         stream.append(200)
-        server = _Server(folder)
+        server = Server(folder, stream.path)
         _disturb(folder, server, stream, dice, report)
         _last_run(folder, server, report)
         _judge(folder, stream, report)
@@ -195,12 +198,12 @@ def _follow(folder: Path, url: str, *more: str) -> list[str]:
     return [*words, "--json", "--quiet", *more]
 
 
-def _disturb(folder: Path, server: _Server, stream: _Stream, dice: random.Random, report: Report) -> None:
+def _disturb(folder: Path, server: Server, stream: _Stream, dice: random.Random, report: Report) -> None:
     end_s = time.monotonic() + report.seconds
     server_s = time.monotonic() + SERVER_LIVES_S
     while time.monotonic() < end_s:
         words = _follow(folder, server.url, *(["--once"] if dice.random() < 0.3 else ["--poll", "100ms"]))
-        follower = _begun(folder, words, stdout=subprocess.DEVNULL)
+        follower = begin(folder, words, stdout=subprocess.DEVNULL)
         report.runs += 1
         dies_s = time.monotonic() + dice.uniform(*LIVES_S)
         while time.monotonic() < min(dies_s, end_s) and follower.poll() is None:
@@ -223,10 +226,10 @@ def _disturb(folder: Path, server: _Server, stream: _Stream, dice: random.Random
             report.wrong.append(f"a follower ended with {code}")
 
 
-def _last_run(folder: Path, server: _Server, report: Report) -> None:
+def _last_run(folder: Path, server: Server, report: Report) -> None:
     words = _follow(folder, server.url, "--once")
     time.sleep(1.0)  # the server's next look at the stream
-    out, _ = _begun(folder, words, stdout=subprocess.PIPE).communicate(timeout=LAST_RUN_S)
+    out, _ = begin(folder, words, stdout=subprocess.PIPE).communicate(timeout=LAST_RUN_S)
     told = json.loads(out)
     if told["exit_code"] or told["files"]["failed"]:
         report.wrong.append(f"the last run ended with {told['exit_code']}: {told['failures'][:3]}")

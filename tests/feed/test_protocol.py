@@ -29,13 +29,14 @@ async def world(tmp_path):
 async def test_the_document_is_what_the_server_does(world):
     """In the document's order, from a feed of three changes that has split."""
     (world.root / "a.txt").write_text("alpha")
+    (world.root / "d:e").write_text("no feed can name it")
     await world.scan()
     (world.root / "b c.txt").write_text("beta")
     await world.scan()
     (world.root / "a.txt").unlink()
     await world.scan()
     await world.split("0")
-    assert len(EXCHANGES) == 6
+    assert len(EXCHANGES) == 7
     async with aiohttp.ClientSession() as session:
         for request, expected in EXCHANGES:
             head, *fields = request.replace("<feed>", world.store.feed).splitlines()

@@ -28,8 +28,10 @@ def open_site(answer):
             if status != 304:
                 self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if status != 304:
+            if status != 304 and self.command != "HEAD":
                 self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815 - the library's name
 
         def log_message(self, *_):
             pass
@@ -52,7 +54,7 @@ class Mirror:
         self.feed, self.to = feed, to
         self.lines = []
 
-    def follow(self, **options):
+    def follow(self, *, clock=None, **options):
         """Run to the feed's end. Raises the error that ended it; returns the summary."""
         self.lines.clear()
         found = follow(
@@ -62,6 +64,7 @@ class Mirror:
             env={},
             dashboard=lambda: nullcontext(lambda _: None),
             emit_line=self.lines.append,
+            clock=clock,
         )
         if found.error is not None:
             raise found.error

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from cfetch.errors import FeedReplaced, Refused, Transient
+from cfetch.errors import FeedReplaced, Refused, StaleAnswer, Transient
 from cfetch.feed.backends.change_log import News, Seen, interval_below
 from cfetch.feed.backends.web import Web, ask_together, read_json
 from cfetch.secret import SecretUrl, printable
@@ -95,8 +95,9 @@ class CouchdbUpstream:
         changes = read_json(answer.body, _CHANGES, f"the list of changes of {self.shown}")
         end = str(changes.last_seq)
         if _number_of(end) < _number_of(cursor):
-            raise FeedReplaced(
-                f"the database {self.shown} was made anew: it is at {end}, and was at {cursor}"
+            raise StaleAnswer(
+                f"the database {self.shown} has gone back: it is at {end}, and was at {cursor}; an old "
+                "replica answers, or it was made anew"
             )
         latest = {change.id: change for change in changes.results}
         asks = [partial(self._list_files, change) for change in latest.values()]

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from cfetch.clock import Clock, SystemClock
 from cfetch.errors import (
     CheckpointExpired,
+    FeedError,
     FeedReplaced,
     HostileFeed,
     Refused,
@@ -43,6 +44,7 @@ from cfetch.wire.transport import Transport
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
 CONNECT_TIMEOUT_S = 10.0
 MAX_LIMIT = 10_000  # changes in one request
+MAX_LEFT_OUT = 20  # files that the publisher leaves out, and that are told
 _ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
 _EXPECTED = frozenset({304, 404, 409, 410, 416})
 _HEAD = ("schema", "feed")
@@ -62,9 +64,18 @@ class HttpSource:
     reads_at_once = 16  # 64 ranges take four round trips; a page may have 16 MiB
 
     def __init__(
-        self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
+        self,
+        url: SecretUrl,
+        *,
+        transport: Transport,
+        clock: Clock,
+        jitter: Callable[[], float],
+        tell_left_out: Callable[[str], None] | None = None,
     ) -> None:
-        """``transport`` is closed with this. Raises UsageError: the URL cannot be a feed's."""
+        """``transport`` is closed with this. ``tell_left_out`` gets, once, what the publisher leaves out.
+
+        Raises UsageError: the URL cannot be a feed's.
+        """
         text = url.reveal()
         if "?" in text or "#" in text:
             raise UsageError(f"a feed's URL has no query and no fragment: {url}")
@@ -73,6 +84,7 @@ class HttpSource:
         self._account = url.origin()
         self._transport, self._clock, self._jitter = transport, clock, jitter
         self._feed: str | None = None
+        self._tell_left_out = tell_left_out
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
         """List the live ranges, as ``FeedSource`` says."""
@@ -88,6 +100,10 @@ class HttpSource:
             self._read_etag(answer),
             tuple(self._read_range(row) for row in document["ranges"]),
         )
+        tell, self._tell_left_out = self._tell_left_out, None
+        if tell is not None:
+            for line in await self._ask_left_out():
+                tell(line)
         return NotModified() if ranges.etag == etag else ranges
 
     async def info(self, of: str, via: str) -> Span | Gone:
@@ -167,6 +183,22 @@ class HttpSource:
             return check_id(document["range"]), children
         except (FieldError, TypeError):
             raise self._hostile("the answer to a split names no children") from None
+
+    async def _ask_left_out(self) -> list[str]:
+        """Ask for the files that the publisher leaves out; none if the server does not tell them."""
+        try:
+            answer = await self._ask(f"left-out?feed={await self._ask_feed_id()}")
+            what = "the list of files left out"
+            document = self._check_document(answer, what, ("total", "files"))
+            total, rows = parse_lsn(document["total"]), document["files"]
+            if type(rows) is not list or len(rows) > total:
+                return []
+            files = [check_members(row, what, ("name", "why")) for row in rows[:MAX_LEFT_OUT]]
+        except (SourceError, FeedError, FieldError):
+            return []
+        lines = [f"{printable(str(file['name']))}: {printable(str(file['why']))}" for file in files]
+        more = total - len(lines)
+        return [*lines, f"{more:,} files that are not named"] if more else lines
 
     async def close(self) -> None:
         """Close connections and files, as ``FeedSource`` says."""

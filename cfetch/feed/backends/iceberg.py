@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cfetch.errors import HostileFeed, Refused, UsageError
+from cfetch.errors import HostileFeed, Refused, StaleAnswer, UsageError
 from cfetch.feed.backends.change_log import News, Seen
 from cfetch.feed.backends.web import read_json
 from cfetch.manifest.digests import missing_library
@@ -62,6 +62,9 @@ class IcebergUpstream:
         name = versions[max(versions)]
         if name == cursor:
             return News(cursor)
+        known = _NAME.fullmatch(cursor)
+        if known and int(known[1]) > max(versions):
+            raise StaleAnswer(f"{self.shown} has gone back, from {cursor} to {name}")
         body = await self._reader.read(f"{METADATA}/{name}", MAX_METADATA_BYTES)
         metadata = read_json(body, _METADATA, f"{METADATA}/{name} of {self.shown}")
         lists, manifests = await self._read_snapshot(metadata)

@@ -38,7 +38,7 @@ class Upstream(Protocol):
 
 
 class ObservedSource:
-    """A ``FeedSource``. ``end`` closes the log; ``emit_line`` gets each file that is left out."""
+    """A ``FeedSource``. ``end`` closes the log; ``tell_left_out`` gets each file that is left out."""
 
     reads_at_once = 1
 
@@ -47,12 +47,12 @@ class ObservedSource:
         upstream: Upstream,
         log: ChangeLog,
         end: Callable[[], object],
-        emit_line: Callable[[str], None] = lambda _: None,
+        tell_left_out: Callable[[str], None] | None = None,
     ) -> None:
         self._upstream = upstream
         self._log = log
         self._end = end
-        self._emit_line = emit_line
+        self._tell = tell_left_out or (lambda _: None)
         self._told: set[str] = set()
         self._asks = asyncio.Lock()
 
@@ -111,4 +111,4 @@ class ObservedSource:
             return
         self._told.add(reason)
         more = "; further files that are left out are not named" if len(self._told) > MAX_TOLD else ""
-        self._emit_line(f"feed: left out: {reason}{more}")
+        self._tell(f"{reason}{more}")

@@ -60,12 +60,12 @@ def open_feed(
     network: Network,
     clock: Clock,
     directory: Path | None = None,
-    emit_line: Callable[[str], None] = lambda _: None,
+    tell_left_out: Callable[[str], None] | None = None,
 ) -> FeedSource:
     """Open a feed in the event loop that will read it; no request is sent yet.
 
     ``directory``: of the log of an observed source (``observed.py``); None: a temporary one, so that the
-    source is listed anew. ``emit_line`` gets each file of such a source that is left out.
+    source is listed anew. ``tell_left_out`` gets each file that the source or its publisher leaves out.
 
     Raises:
         UsageError: the name cannot be that of a feed.
@@ -76,16 +76,16 @@ def open_feed(
     if colon and transfer in ("http", "https") and (not plus or kind in ("serial", "segments", *_OBSERVED)):
         url = SecretUrl(_check_url(f"{transfer}://{rest}"))
         if kind in _OBSERVED:
-            return _open_log(_observe(kind, url, network, clock), directory, emit_line)
-        return _open_http(kind, url, network, clock)
+            return _open_log(_observe(kind, url, network, clock), directory, tell_left_out)
+        return _open_http(kind, url, network, clock, tell_left_out)
     if colon and kind == "sqs" and transfer in ("http", "https"):
         upstream = _open_queue(name, _check_url(f"{transfer}://{rest}"), clock)
-        return _open_log(upstream, directory, emit_line)
+        return _open_log(upstream, directory, tell_left_out)
     if colon and kind in ("delta", "iceberg") and f"{transfer}://" in SCHEMES:
         make_table = DeltaUpstream if kind == "delta" else IcebergUpstream
-        return _open_log(make_table(_check_object_url(f"{transfer}://{rest}")), directory, emit_line)
+        return _open_log(make_table(_check_object_url(f"{transfer}://{rest}")), directory, tell_left_out)
     if colon and scheme.lower() == "dynamodb":
-        return _open_log(_open_dynamodb(name, clock), directory, emit_line)
+        return _open_log(_open_dynamodb(name, clock), directory, tell_left_out)
     if colon and scheme.lower() == "kinesis":
         return _open_kinesis(name, clock)
     if colon:
@@ -109,14 +109,23 @@ def find_host(name: str) -> str | None:
     return SecretUrl(f"{transfer}://{rest}").host() if transfer in ("http", "https") else None
 
 
-def _open_http(kind: str, url: SecretUrl, network: Network, clock: Clock) -> FeedSource:
+def _open_http(
+    kind: str,
+    url: SecretUrl,
+    network: Network,
+    clock: Clock,
+    tell_left_out: Callable[[str], None] | None,
+) -> FeedSource:
     if not kind and "?" in url.reveal():  # checked before there is a transport, which would need a close
         raise UsageError(f"a feed's URL has no query: {url}")
     transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     if kind == "segments":
         return SegmentSource(UrlFiles(url, transport=transport, clock=clock, jitter=random.random))
-    source = SerialSource if kind == "serial" else HttpSource
-    return source(url, transport=transport, clock=clock, jitter=random.random)
+    if kind == "serial":
+        return SerialSource(url, transport=transport, clock=clock, jitter=random.random)
+    return HttpSource(
+        url, transport=transport, clock=clock, jitter=random.random, tell_left_out=tell_left_out
+    )
 
 
 def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Upstream:
@@ -158,13 +167,15 @@ def _open_queue(name: str, url: str, clock: Clock) -> Upstream:
     return BucketUpstream(address, listing, client)
 
 
-def _open_log(upstream: Upstream, directory: Path | None, emit_line: Callable[[str], None]) -> FeedSource:
+def _open_log(
+    upstream: Upstream, directory: Path | None, tell_left_out: Callable[[str], None] | None
+) -> FeedSource:
     with ExitStack() as stack:
         if directory is None:
             directory = Path(stack.enter_context(TemporaryDirectory(prefix="cfetch-feed-")))
         log = ChangeLog(directory)
         stack.callback(log.close)
-        return ObservedSource(upstream, log, stack.pop_all().close, emit_line)
+        return ObservedSource(upstream, log, stack.pop_all().close, tell_left_out)
 
 
 def _check_object_url(text: str) -> str:

@@ -8,7 +8,7 @@ Nothing is ever deleted. The cursor is the last number.
 import re
 from collections.abc import Callable
 
-from cfetch.errors import FeedReplaced, HostileFeed
+from cfetch.errors import HostileFeed, StaleAnswer
 from cfetch.feed.backends.change_log import News, Seen
 from cfetch.feed.backends.web import Web
 from cfetch.secret import SecretUrl
@@ -42,7 +42,7 @@ class OsmUpstream:
         last = int(match[1])
         first = int(cursor) + 1 if cursor else self._first if self._first is not None else last
         if last < first - 1:
-            raise FeedReplaced(f"{self.shown} has gone back, from number {first - 1} to {last}")
+            raise StaleAnswer(f"{self.shown} has gone back, from number {first - 1} to {last}")
         end = min(last, first + NUMBERS - 1)
         seen = [
             Seen(f"{_name_number(number)}{ending}", {"url": f"{self._url}{_name_number(number)}{ending}"})

@@ -2,16 +2,22 @@
 
 The serial of the index is the cursor: projects with a later one are asked for, oldest first, and projects
 that the index does not name any more have gone. Files are ``<project>/<filename>``.
+
+Of projects that a person names, the cursor is the serial of each one's page, as a JSON object. The index,
+which is long, is asked for only when such a page is not there: a 404 alone does not say that the project has
+gone.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
+from typing import NamedTuple
 from urllib.parse import quote, urljoin
 
 import msgspec
 
-from cfetch.errors import Refused, Transient
+from cfetch.errors import Refused, StaleAnswer, Transient
 from cfetch.feed.backends.change_log import News, Seen, interval_below
 from cfetch.feed.backends.web import Web, ask_together, read_json
 from cfetch.secret import SecretUrl, printable
@@ -52,12 +58,21 @@ class _Project(msgspec.Struct):
 
 _INDEX = msgspec.json.Decoder(_Index)
 _PROJECT = msgspec.json.Decoder(_Project)
+_SERIALS = msgspec.json.Decoder(dict[str, int])
+_NORMALIZED = re.compile(r"[-_.]+")  # names that differ only here, or in case, are of one project
+
+
+class _Page(NamedTuple):
+    """A project's page."""
+
+    serial: int | None
+    files: list[Seen]
 
 
 class IndexUpstream:
     """An ``Upstream``: the index at ``url``, whose path ends in ``/simple/``.
 
-    ``projects``: only these, which are then asked for each time, without the index.
+    ``projects``: only these, which are then asked for each time.
     """
 
     def __init__(self, url: SecretUrl, web: Web, projects: Iterable[str] = ()) -> None:
@@ -70,11 +85,16 @@ class IndexUpstream:
         self._index = _Index([])
 
     async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
-        """Ask for news, as ``Upstream`` says. The cursor is a serial."""
+        """Ask for news, as ``Upstream`` says. The cursor is a serial, or those of the named projects."""
         if self._projects:
-            return await self._ask_projects(dict.fromkeys(self._projects, 0), cursor)
-        is_new = await self._renew_index()
+            return await self._ask_named(_SERIALS.decode(cursor or "{}"), list_directories)
         after = int(cursor or 0)
+        is_new = await self._renew_index(after)
+        if None in _list_serials(self._index):
+            raise Refused(
+                f"the index {self.shown} states no serials, so changes cannot be told; name its projects, as "
+                "?project=NAME, and give a longer --poll"
+            )
         serials = {project.name: project.serial or 0 for project in self._index.projects}
         news = sorted((serial, name) for name, serial in serials.items() if serial > after)
         some = news[:PROJECTS]
@@ -84,16 +104,20 @@ class IndexUpstream:
             return News(cursor)
         is_last = len(some) == len(news)
         end = str(max(after, self._index.meta.serial or 0) if is_last else some[-1][0])
-        news_of_some = await self._ask_projects({name: serial for serial, name in some}, end)
-        gone = [interval_below(name) for name in list_directories() - serials.keys()] if is_last else []
-        return news_of_some._replace(wholes=(*news_of_some.wholes, *gone), is_last=is_last)
+        pages = await ask_together([partial(self._ask_listed, name, serial) for serial, name in some])
+        gone = list_directories() - serials.keys() if is_last else set()
+        wholes = [interval_below(name) for name in (*(name for _, name in some), *gone)]
+        return News(end, [file for files in pages for file in files], wholes, is_last=is_last)
 
     async def close(self) -> None:
         """Close connections."""
         await self._web.close()
 
-    async def _renew_index(self) -> bool:
-        """Ask for the index, unless it is still the same; return whether it is another."""
+    async def _renew_index(self, after: int) -> bool:
+        """Ask for the index, unless it is still the same; return whether it is another.
+
+        Raises StaleAnswer: it is of a serial before ``after``, so that what came since is missing in it.
+        """
         headers = {**JSON, "If-None-Match": self._etag} if self._etag else JSON
         answer = await self._web.get(
             self._url, headers=headers, max_bytes=MAX_INDEX_BYTES, expected=frozenset({304})
@@ -101,36 +125,73 @@ class IndexUpstream:
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return False
         index = read_json(answer.body, _INDEX, f"the index {self.shown}")
-        if any(project.serial is None for project in index.projects):
-            raise Refused(
-                f"the index {self.shown} states no serials, so changes cannot be told; name its projects, as "
-                "?project=NAME, and give a longer --poll"
-            )
+        stated = [serial for serial in _list_serials(index) if serial is not None]
+        if stated and max(stated) < after:
+            raise StaleAnswer(f"the index {self.shown} has gone back, from serial {after} to {max(stated)}")
         self._index, self._etag = index, next(iter(answer.headers.getall("ETag", [])), "")
         return True
 
-    async def _ask_projects(self, serials: dict[str, int], cursor: str) -> News:
-        asks = [partial(self._ask_project, name, serial) for name, serial in serials.items()]
-        by_project = await ask_together(asks)
-        seen = [file for files in by_project for file in files]
-        return News(cursor, seen, [interval_below(name) for name in serials])
+    async def _ask_named(self, known: dict[str, int], list_directories: Callable[[], set[str]]) -> News:
+        """Ask for the projects that a person has named, at least at the serials that are known."""
+        asks = [partial(self._ask_page, name) for name in self._projects]
+        pages = dict(zip(self._projects, await ask_together(asks), strict=True))
+        gone = [name for name, page in pages.items() if page is None]
+        if any(name in list_directories() for name in gone):
+            await self._check_gone(gone, max(known.get(name, 0) for name in gone))
+        serials, seen = known, list[Seen]()
+        for name, page in pages.items():
+            serial = known.get(name, 0) if page is None or page.serial is None else page.serial
+            if serial < known.get(name, 0):
+                raise StaleAnswer(f"{self._show(name)} has gone back, from serial {known[name]} to {serial}")
+            serials = serials | {name: serial}
+            seen += [] if page is None else page.files
+        cursor = msgspec.json.encode(serials, order="sorted").decode()
+        return News(cursor, seen, [interval_below(name) for name in pages])
 
-    async def _ask_project(self, name: str, serial: int) -> list[Seen]:
-        """The files of a project, which the index names at ``serial``; 0: a person has named it.
+    async def _check_gone(self, names: Iterable[str], after: int) -> None:
+        """Ask the index whether projects have really gone. Raises Transient, StaleAnswer: perhaps not."""
+        await self._renew_index(after)
+        listed = {_normalize(project.name) for project in self._index.projects}
+        for name in names:
+            if _normalize(name) in listed:
+                raise self._make_missing_error(name)
+
+    async def _ask_listed(self, name: str, serial: int) -> list[Seen]:
+        """The files of a project, which the index names at ``serial``.
 
         A copy that is older than the index, as of a cache, is refused.
         """
+        page = await self._ask_page(name)
+        if page is None:
+            raise self._make_missing_error(name)
+        if page.serial is not None and page.serial < serial:
+            raise Transient(
+                f"{self._show(name)} came from a cache, at serial {page.serial} instead of {serial}"
+            )
+        return page.files
+
+    async def _ask_page(self, name: str) -> _Page | None:
         url = f"{self._url}{quote(name, safe='')}/"
         answer = await self._web.get(url, headers=JSON, max_bytes=MAX_PROJECT_BYTES, expected=MISSING)
-        what = f"the project {printable(name, 100)} of {self.shown}"
-        if answer.status in MISSING and serial:
-            raise Transient(f"{what} is not there, but the index names it", http_status=answer.status)
         if answer.status in MISSING:
-            return []
-        project = read_json(answer.body, _PROJECT, what)
-        if project.meta.serial is not None and project.meta.serial < serial:
-            raise Transient(f"{what} came from a cache, at serial {project.meta.serial} instead of {serial}")
-        return [Seen(f"{name}/{file.filename}", _make_row(file, url)) for file in project.files]
+            return None
+        project = read_json(answer.body, _PROJECT, self._show(name))
+        files = [Seen(f"{name}/{file.filename}", _make_row(file, url)) for file in project.files]
+        return _Page(project.meta.serial, files)
+
+    def _make_missing_error(self, name: str) -> Transient:
+        return Transient(f"{self._show(name)} is not there, but the index names it", http_status=404)
+
+    def _show(self, name: str) -> str:
+        return f"the project {printable(name, 100)} of {self.shown}"
+
+
+def _list_serials(index: _Index) -> list[int | None]:
+    return [index.meta.serial, *(project.serial for project in index.projects)]
+
+
+def _normalize(name: str) -> str:
+    return _NORMALIZED.sub("-", name).lower()
 
 
 def _make_row(file: _File, page_url: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ import msgspec
 from aiohttp import web
 
 from cfetch.errors import LocalFault, UsageError
-from cfetch.feed.protocol import SCHEMA, format_key, format_keys, parse_keys, parse_lsn
+from cfetch.feed.protocol import SCHEMA, LeftOut, format_key, format_keys, parse_keys, parse_lsn
 from cfetch.feed.server.store import FeedStore, File, StoredChange
 from cfetch.feed.source import Why
 from cfetch.manifest.fields import FieldError
@@ -32,13 +32,16 @@ T = TypeVar("T")
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})\Z", re.ASCII)
 
 
-def feed_app(store: FeedStore, root: Path | None) -> web.Application:
+def feed_app(
+    store: FeedStore, root: Path | None, find_left_out: Callable[[], LeftOut] = lambda: LeftOut(0, ())
+) -> web.Application:
     """Make the application; ``root``: the tree whose files it serves beneath ``files/``."""
-    server = _Server(store, root)
+    server = _Server(store, root, find_left_out)
     app = web.Application(middlewares=[_answer_errors])
     app.router.add_get("/", server.list_ranges)
     app.router.add_get("/info", server.info)
     app.router.add_get("/read", server.read)
+    app.router.add_get("/left-out", server.list_left_out)
     app.router.add_post("/split", server.split)
     app.router.add_post("/merge", server.merge)
     app.router.add_get("/files/{path:.+}", server.file)
@@ -68,9 +71,10 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 class _Server:
-    def __init__(self, store: FeedStore, root: Path | None) -> None:
+    def __init__(self, store: FeedStore, root: Path | None, find_left_out: Callable[[], LeftOut]) -> None:
         self._store = store
         self._root = root
+        self._find_left_out = find_left_out
 
     # --- the protocol
 
@@ -120,6 +124,12 @@ class _Server:
         marked = {} if window.mark is None else {"mark": window.mark}
         return self._answer({"range": of, "next_lsn": window.next_lsn, **marked, "changes": changes})
 
+    async def list_left_out(self, request: web.Request) -> web.StreamResponse:
+        """Name the files that the tree has and the feed lacks."""
+        self._check_feed(request)
+        total, files = self._find_left_out()
+        return self._answer({"total": total, "files": [{"name": name, "why": why} for name, why in files]})
+
     async def split(self, request: web.Request) -> web.StreamResponse:
         """Split the range that ``range`` names, else the range with the most entries."""
         _check_sender(request)
@@ -137,9 +147,12 @@ class _Server:
 
     def _read_target(self, request: web.Request) -> tuple[str, str]:
         """The live range that is asked, and the range whose entries are wanted."""
+        self._check_feed(request)
+        return _read_parameter(request, "via"), _read_parameter(request, "of")
+
+    def _check_feed(self, request: web.Request) -> None:
         if _read_parameter(request, "feed") != self._store.feed:
             raise _Refusal(410, "another feed is published here now", code=Why.STALE)
-        return _read_parameter(request, "via"), _read_parameter(request, "of")
 
     def _answer(self, document: dict[str, Any], headers: dict[str, str] | None = None) -> web.Response:
         return _make_reply({"schema": SCHEMA, "feed": self._store.feed, **document}, headers=headers)

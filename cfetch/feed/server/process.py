@@ -63,7 +63,7 @@ def serve(
     try:
         publisher: Publisher
         if is_tree:
-            publisher = TreePublisher(
+            publisher = tree = TreePublisher(
                 source,
                 store,
                 clock=clock,
@@ -72,11 +72,12 @@ def serve(
                 keep_s=keep_s,
                 max_delete=max_delete,
             )
+            app = feed_app(store, source, lambda: tree.left_out)
         else:
             publisher = StreamPublisher(
                 source, store, clock=clock, split_entries=split_entries, keep_s=keep_s
             )
-        app = feed_app(store, source if is_tree else None)
+            app = feed_app(store, None)
         faults = FaultLines(emit_line, clock)
 
         async def listen() -> Listener:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
 from cfetch.feed.delete_limit import count_allowed
+from cfetch.feed.protocol import LeftOut
 from cfetch.feed.server.source_root import STATE_DIRECTORY, SourceRoot
 from cfetch.feed.server.store import FeedStore, File, NewChange
 from cfetch.manifest.entry import UnsafePathError, safe_path
@@ -28,7 +29,7 @@ FLUSH_S = 1.0  # large files are published as they are hashed
 SETTLE_S = 1.0  # a file is published only when it has not been written to for so long
 READ_BYTES = 1 << 20
 MAX_DELETE = 0.1  # of all files, by one scan
-MAX_TOLD = 100  # files that are named when left out; further ones are not
+MAX_TOLD = 100  # files that are named when left out, to the publisher and to followers; not further ones
 
 
 class Seen(NamedTuple):
@@ -73,6 +74,7 @@ class TreePublisher:
             root, store, emit_line, takes_any=isinstance(max_delete, float) and max_delete >= 1
         )
         self._emitted: set[str] = set()
+        self.left_out = LeftOut(0, ())  # by the last scan that came to its end
         with ReadOnlyTree(root) as tree:
             self._identity = tree.identity()
 
@@ -93,6 +95,7 @@ class TreePublisher:
             walk.run()
             if not stop.is_set():
                 self.source_root.keep(tree)
+                self.left_out = LeftOut(walk.left_out_count, walk.left_out)
         if self._keep_s is not None:
             now_s = self.clock.wall()
             self.store.forget(now_s - self._keep_s, now_s=now_s)
@@ -116,6 +119,8 @@ class _Walk:
 
     def __init__(self, publisher: TreePublisher, tree: ReadOnlyTree, stop: threading.Event) -> None:
         self.changes = 0
+        self.left_out: list[tuple[str, str]] = []
+        self.left_out_count = 0
         self._publisher, self._tree, self._stop = publisher, tree, stop
         self._store = publisher.store
         self._before = self._store.count_files()
@@ -138,18 +143,23 @@ class _Walk:
             self._sweep()
 
     def _walk_files(self) -> Iterator[Seen]:
-        emit = self._publisher.emit_once
         for path, status, why in self._tree.regular_files(leave_out=(STATE_NAME, STATE_DIRECTORY)):
             if status is None:
-                emit(path, why)
+                self._leave_out(path, why)
                 continue
             try:
                 safe_path(path)
             except UnsafePathError as error:
-                emit(path, f"no feed can name it: {error}")
+                self._leave_out(path, f"no feed can name it: {error}")
                 continue
             self._publisher.source_root.note_file(path, status.st_dev, self._tree)
             yield Seen(path, *_version_of(status))
+
+    def _leave_out(self, path: str, why: str) -> None:
+        self._publisher.emit_once(path, why)
+        self.left_out_count += 1
+        if len(self.left_out) < MAX_TOLD:
+            self.left_out.append((printable(path), why))
 
     def _take_batch(self, batch: list[Seen]) -> None:
         known = self._store.find_files([seen.path for seen in batch])
@@ -171,7 +181,7 @@ class _Walk:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._publisher.emit_once(seen.path, f"it cannot be read: {error.strerror}")
+            self._leave_out(seen.path, f"it cannot be read: {error.strerror}")
             return
         if file is None:
             return

@@ -6,8 +6,9 @@ from typing import Any
 import botocore.session
 import pytest
 
-from cfetch.errors import HostileFeed, UsageError
-from tests.feed.upstream_site import Mirror
+from cfetch.errors import HostileFeed, Refused, UsageError
+from tests.feed.upstream_site import Mirror, open_site
+from tests.storage.s3_server import point_at
 
 PREFIX = "some/prefix/"
 
@@ -66,6 +67,23 @@ def test_a_listing_then_events(queue, bucket, mirror):
     found = mirror.follow()
     assert (mirror.names(), mirror.read("a"), found.feed.deletes) == (["a", "d/b c+d.txt", "d/ü.txt"], "2", 1)
     assert (mirror.follow().feed.entries, queue.count()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "answer", [(404, b""), (404, b"<html>"), (404, b"<Code>NoSuchBucket</Code>"), (403, b"")]
+)
+def test_only_a_store_that_lacks_the_key_says_that_an_object_has_gone(
+    queue, bucket, mirror, monkeypatch, answer
+):
+    """Not a gateway's 404, a store that lost the bucket, or a login that has expired."""
+    bucket.put("a", b"1")
+    mirror.follow()
+    bucket.put("a", b"2")
+    with open_site(lambda *_: answer) as url, monkeypatch.context() as patch:
+        point_at(patch, url)
+        with pytest.raises(Refused, match="did not look at some/prefix/a"):
+            mirror.follow()
+    assert (mirror.names(), mirror.read("a")) == (["a"], "1")
 
 
 def test_messages_stay_until_their_news_are_written_down(queue, bucket, mirror, monkeypatch):

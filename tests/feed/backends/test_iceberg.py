@@ -7,7 +7,7 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from cfetch.errors import HostileFeed, Refused
+from cfetch.errors import HostileFeed, Refused, StaleAnswer
 from tests.feed.upstream_site import Mirror
 
 SAMPLE = Path(__file__).parents[1] / "samples/iceberg/metadata"
@@ -82,6 +82,20 @@ def test_versions_between_are_passed_over(table, mirror):
     table.publish(4)
     mirror.follow()
     assert counts(mirror)[::3] == (1, [VERSIONS[4]])
+
+
+def test_a_listing_that_goes_back_is_not_taken(table, mirror):
+    """Else the files of the later snapshot would be deleted. One that was made anew is for ``--resync``."""
+    for number in (1, 2):
+        table.publish(number)
+        mirror.follow()
+    path = f"metadata/{VERSIONS[2]}"
+    assert table.bucket.server.ask("DELETE", table.bucket._target(path))[0] == 204
+    with pytest.raises(StaleAnswer, match=rf"has gone back, from {VERSIONS[2]} to {VERSIONS[1]}; with --res"):
+        mirror.follow()
+    assert counts(mirror)[::3] == (2, [VERSIONS[2]])
+    mirror.follow(resync=True)
+    assert counts(mirror)[::3] == (1, [VERSIONS[1]])
 
 
 def test_a_snapshot_waits_for_its_files(table, mirror):

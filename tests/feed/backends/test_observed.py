@@ -91,10 +91,10 @@ def test_news_in_which_a_file_waits_are_taken_whole_or_not_at_all(log):
 async def test_files_that_are_left_out_are_told_once(world, monkeypatch):
     monkeypatch.setattr("cfetch.feed.backends.observed.MAX_TOLD", 1)
     lines: list[str] = []
-    world.source._emit_line = lines.append
+    world.source._tell = lines.append
     for _ in range(2):
         await world.observe(*(Seen(f"../{name}", ROW) for name in "abc"))
-    assert [line[:14] for line in lines] == ["feed: left out", "feed: left out"]
+    assert [line[:5] for line in lines] == ["../a ", "../b "]
     assert "further files that are left out are not named" in lines[1]
 
 

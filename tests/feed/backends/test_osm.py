@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cfetch.errors import FeedReplaced, HostileFeed, UsageError
+from cfetch.errors import HostileFeed, StaleAnswer, UsageError
 from tests.feed.upstream_site import Mirror, open_site
 
 STATE = "#Thu Nov 26 10:00:00 UTC 2026\nsequenceNumber={}\ntimestamp=2026-11-26T09\\:59\\:59Z\n"
@@ -78,7 +78,7 @@ def test_its_state_waits_for_the_files_that_it_names(planet, mirror):
 def test_a_source_that_goes_back_is_told(planet, mirror):
     mirror.follow()
     planet.last -= 1
-    with pytest.raises(FeedReplaced, match="has gone back, from number 6330001 to 6330000"):
+    with pytest.raises(StaleAnswer, match="has gone back, from number 6330001 to 6330000; with --resync"):
         mirror.follow()
 
 

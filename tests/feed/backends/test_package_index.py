@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from cfetch.errors import Refused, Transient, UsageError
+from cfetch.errors import Interrupted, Refused, StaleAnswer, Transient, UsageError
+from tests.feed.follow_world import PollClock
 from tests.feed.upstream_site import Mirror, open_site
 
 
@@ -105,14 +106,79 @@ def test_many_projects_are_asked_for_by_rising_serials(index, mirror, monkeypatc
 
 
 def test_some_projects_by_name(index, mirror):
-    """The index is not asked for, which is 40 MB."""
+    """The index, which is 40 MB, is asked for only to see whether one has really gone."""
     for name in "abc":
         index.publish(name, f"{name}.whl")
-    mirror.feed += "?project=a&project=c"
+    mirror.feed += "?project=a&project=c&project=never"
     assert mirror.follow().files.done == 2
+    index.publish("a", "a.whl", "a2.whl")
+    mirror.follow()
+    assert (mirror.names(), "/simple/" in index.asked) == (["a/a.whl", "a/a2.whl", "c/c.whl"], False)
     index.publish("c")
     mirror.follow()
-    assert (mirror.names(), "/simple/" in index.asked) == (["a/a.whl"], False)
+    assert mirror.names() == ["a/a.whl", "a/a2.whl"]
+
+
+@pytest.mark.parametrize("listed", ["A-B", "a_b"])
+def test_a_404_of_a_named_project_is_no_delete_while_the_index_names_it(index, mirror, monkeypatch, listed):
+    """In whatever form of its name."""
+    index.publish("a.b", "a.whl")
+    mirror.feed += "?project=a.b"
+    mirror.follow()
+    index.projects[listed] = index.projects.pop("a.b")
+    with pytest.raises(Transient, match=r"a\.b of .* is not there, but the index names it"):
+        mirror.follow()
+    assert mirror.names() == ["a.b/a.whl"]
+
+
+def test_an_old_index_does_not_say_that_a_named_project_has_gone(index, mirror):
+    old = index.list_projects()
+    index.serial = 10
+    index.publish("a", "a.whl")
+    mirror.feed += "?project=a"
+    mirror.follow()
+    index.publish("a")
+    index.list_projects = lambda: old
+    with pytest.raises(StaleAnswer, match=r"the index .* has gone back, from serial 13 to 0"):
+        mirror.follow()
+    assert mirror.names() == ["a/a.whl"]
+
+
+def test_an_old_page_of_a_named_project_is_not_taken(index, mirror):
+    """It would bring back what has gone, and delete what is new."""
+    index.publish("a", "a.whl")
+    old = index.projects["a"]
+    index.publish("a", "b.whl")
+    mirror.feed += "?project=a"
+    mirror.follow()
+    new, index.projects["a"] = index.projects["a"], old
+    with pytest.raises(StaleAnswer, match=r"the project a of .* has gone back, from serial 6 to 3"):
+        mirror.follow()
+    index.projects["a"] = new
+    mirror.follow()
+    assert mirror.names() == ["a/b.whl"]
+
+
+def test_an_old_index_is_not_taken(index, mirror):
+    """It lacks new projects, which have not gone. A follower without --once waits for the new one."""
+    index.publish("a", "a.whl")
+    old = index.list_projects(), index.serial
+    index.publish("b", "b.whl")
+    mirror.follow()
+    index.list_projects, index.serial = (lambda: old[0]), old[1]
+    with pytest.raises(StaleAnswer, match=r"the index .* has gone back, from serial 6 to 3; with --resync"):
+        mirror.follow()
+
+    def polled(_):
+        if index.serial == 9:
+            raise Interrupted(2)
+        del index.list_projects
+        index.serial = 6
+        index.publish("b", "b.whl", "b2.whl")
+
+    with pytest.raises(Interrupted):
+        mirror.follow(once=False, poll_s=PollClock.poll_s, clock=PollClock(polled))
+    assert mirror.names() == ["a/a.whl", "b/b.whl", "b/b2.whl"]
 
 
 def test_a_stale_copy_of_a_project_is_not_taken(index, mirror, monkeypatch):
@@ -149,9 +215,12 @@ def test_a_project_that_the_index_names_has_not_gone(index, mirror, monkeypatch)
     assert mirror.names() == []  # the index does not name it any more
 
 
-def test_an_index_without_serials_is_refused(index, mirror):
+@pytest.mark.parametrize("whose", ["the projects'", "its own"])
+def test_an_index_without_serials_is_refused(index, mirror, whose):
     index.publish("a", "a.whl")
-    index.states_serials = False
+    index.states_serials = whose == "its own"
+    if index.states_serials:
+        index.serial = None
     with pytest.raises(Refused, match=r"states no serials.*\?project=NAME"):
         mirror.follow()
 

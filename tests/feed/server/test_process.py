@@ -6,6 +6,7 @@ import os
 import re
 import signal
 
+import aiohttp
 import pytest
 
 from cfetch.errors import FeedReplaced
@@ -97,6 +98,19 @@ async def test_it_ends_in_good_order(root, how):
         found = await server.stopped(how)
     assert (found.code, found.err) == (0, "")
     assert {path.name for path in (root / ".cfetch-feed").iterdir()} == {"feed.sqlite", "lock"}
+
+
+async def test_it_tells_what_it_leaves_out(root):
+    write(root, "a:b")
+    async with Server(root) as server, aiohttp.ClientSession() as session:
+        feed = (await listed(server.source)).feed.id
+        for _ in range(500):
+            async with session.get(f"{server.url}left-out?feed={feed}") as reply:
+                document = await reply.json()
+            if document["total"]:  # the first scan is over
+                break
+            await asyncio.sleep(0.02)
+    assert [file["name"] for file in document["files"]] == ["a:b"]
 
 
 async def test_changes_are_found_while_it_runs(root):

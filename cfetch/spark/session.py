@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from cfetch.errors import UsageError
 from cfetch.manifest.digests import missing_library
 from cfetch.secret import printable
+from cfetch.spark.class_archive import archive_path, reading_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,14 +29,20 @@ OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task
 OLDEST_JAVA = 17  # required by Spark 4
 JAVA_ANSWERS_S = 30.0  # enough for a cold disk; a shim that waits for a person never answers
 
-_QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
-_LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it starts with half the processor time
+QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it starts with half the processor time
 _OWN_SETTINGS = {
     "spark.app.name": "cfetch",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": _QUIET,
+    "spark.driver.extraJavaOptions": QUIET,
 }
+
+
+def find_class_archive() -> Path:
+    """The place of the archive of Spark's classes. Raises UsageError: Spark or Java is missing or too old."""
+    _require_libraries()
+    return archive_path(_require_java())
 
 
 @contextmanager
@@ -99,13 +106,13 @@ def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_l
     submitted = _read_submitted_settings()
     master = given_master or submitted.get("spark.master", "local[*]")
     is_connect = master.startswith("sc://")
-    if not is_connect:
-        _require_java()
+    java_version = "" if is_connect else _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the python3 on PATH
     own = dict(_OWN_SETTINGS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine needs to reach it
-        own["spark.driver.extraJavaOptions"] += f" {_LIGHT_JVM}" if is_light else ""
+        jvm = [QUIET, LIGHT_JVM if is_light else "", reading_options(archive_path(java_version))]
+        own["spark.driver.extraJavaOptions"] = " ".join(filter(None, jvm))
     builder = SparkSession.builder
     if is_connect:
         builder = builder.appName("cfetch").remote(master)  # the server decides the settings
@@ -148,7 +155,8 @@ def mask_master(master: str) -> str:
     return printable(re.sub(r"//[^/@]*@", "//", master.partition(";")[0]))
 
 
-def _require_java() -> None:
+def _require_java() -> str:
+    """Check that there is a Java that Spark can use; return its version."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     where = "JAVA_HOME" if home else "PATH"
@@ -161,6 +169,7 @@ def _require_java() -> None:
         ).stderr
     except (OSError, subprocess.SubprocessError):
         raise UsageError(f"Spark needs Java, and the one of {where} does not run; {remedy}") from None
-    version = re.search(r'version "(?:1\.)?(\d+)', answer)
-    if version is not None and int(version[1]) < OLDEST_JAVA:
-        raise UsageError(f"Spark needs Java {OLDEST_JAVA}, and the one of {where} is {version[1]}; {remedy}")
+    version = re.search(r'version "((?:1\.)?(\d+)[\w.+-]*)', answer)
+    if version is not None and int(version[2]) < OLDEST_JAVA:
+        raise UsageError(f"Spark needs Java {OLDEST_JAVA}, and the one of {where} is {version[2]}; {remedy}")
+    return "" if version is None else version[1]

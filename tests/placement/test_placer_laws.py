@@ -272,7 +272,7 @@ some = st.builds(
 @given(
     st.lists(some, min_size=1, max_size=6),
     st.integers(0, 1 << 40),
-    st.randoms(use_true_random=False),
+    st.integers(0, 1 << 32).map(random.Random),
     st.data(),
 )
 def test_i7_labels_do_not_matter(volumes, size_bytes, dice, data):

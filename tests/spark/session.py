@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cfetch.spark.session import _QUIET as QUIET
+from cfetch.spark.session import QUIET
 
 HAS_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
 NO_JAVA = "Spark needs Java, and there is none; on Debian and Ubuntu run: scripts/setup as root"

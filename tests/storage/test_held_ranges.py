@@ -172,8 +172,8 @@ def test_who_never_begins_changes_nothing_for_the_others(before, after, which, m
     assert found[0] == found[1]
 
 
-@given(STEPS, st.randoms(use_true_random=False))
-def test_the_owner_always_comes_to_an_end(steps, dice):
+@given(STEPS)
+def test_the_owner_always_comes_to_an_end(steps):
     """Whatever the others have done and left: it takes what is missing until the file is whole."""
     model = Model()
     for step in steps:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cfetch.errors import LocalFault
-from cfetch.spark import class_archive, session
+from cfetch.spark import session
 from cfetch.spark.class_archive import archive_path, make_archive, reading_options
 from tests.cli.verbs import PROJECT
 from tests.spark.session import needs_java
@@ -64,7 +64,7 @@ def python_that(tmp_path, monkeypatch, does):
     """Let this shell script take the place of the training's Python."""
     (tmp_path / "python").write_text(f"#!/bin/sh\n{does}\n")
     (tmp_path / "python").chmod(0o755)
-    monkeypatch.setattr(class_archive.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
 
 def test_it_appears_whole(tmp_path, monkeypatch):

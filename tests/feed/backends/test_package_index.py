@@ -144,6 +144,28 @@ def test_an_old_index_does_not_say_that_a_named_project_has_gone(index, mirror):
     assert mirror.names() == ["a/a.whl"]
 
 
+def test_an_old_index_that_was_seen_before_does_not_say_it_either(index, mirror):
+    """Its 304 is as old as itself."""
+    index.publish("a", "a.whl")
+    mirror.feed += "?project=a&project=c"
+
+    def polled(number):
+        if number == 1:
+            index.publish("a")  # so that the index is asked for
+        elif number == 2:
+            index.publish("c", "c.whl")
+        elif number == 3:
+            del index.projects["c"]
+            index.serial -= 3
+        else:
+            raise Interrupted(2)
+
+    with pytest.raises(Interrupted):
+        mirror.follow(once=False, poll_s=PollClock.poll_s, clock=PollClock(polled))
+    assert mirror.names() == ["c/c.whl"]
+    assert any("the index" in line and "has gone back, from serial 9 to 6" in line for line in mirror.lines)
+
+
 def test_an_old_page_of_a_named_project_is_not_taken(index, mirror):
     """It would bring back what has gone, and delete what is new."""
     index.publish("a", "a.whl")

@@ -122,14 +122,14 @@ class IndexUpstream:
         answer = await self._web.get(
             self._url, headers=headers, max_bytes=MAX_INDEX_BYTES, expected=frozenset({304})
         )
-        if answer.status == HTTPStatus.NOT_MODIFIED:
-            return False
-        index = read_json(answer.body, _INDEX, f"the index {self.shown}")
+        is_new = answer.status != HTTPStatus.NOT_MODIFIED
+        index = read_json(answer.body, _INDEX, f"the index {self.shown}") if is_new else self._index
         stated = [serial for serial in _list_serials(index) if serial is not None]
         if stated and max(stated) < after:
             raise StaleAnswer(f"the index {self.shown} has gone back, from serial {after} to {max(stated)}")
-        self._index, self._etag = index, next(iter(answer.headers.getall("ETag", [])), "")
-        return True
+        if is_new:
+            self._index, self._etag = index, next(iter(answer.headers.getall("ETag", [])), "")
+        return is_new
 
     async def _ask_named(self, known: dict[str, int], list_directories: Callable[[], set[str]]) -> News:
         """Ask for the projects that a person has named, at least at the serials that are known."""

@@ -256,6 +256,15 @@ class PartFile:
         except OSError as error:
             self._note_failure(error, "write")
 
+    def leave(self) -> None:
+        """Close the file for a later run; bytes that are only in memory are written before."""
+        try:
+            if self._unwritten and self.fault is None:
+                self._open()
+        except (OSError, LocalFault) as error:
+            self._note_failure(error, "write")
+        self.close()
+
     def finish(self, validator: str | None, last_modified: str | None = None) -> None:
         """Note that the file is whole. If the entry has no hash, note source and ETag on the file.
 

@@ -237,7 +237,7 @@ class RetryScheduled(Event, frozen=True, kw_only=True):
 
 
 class PlanWaiting(Event, frozen=True, kw_only=True):
-    """The plan's last owner looks dead; the run begins when that is certain, which takes time."""
+    """The run waits for the plan's last owner, until it has ended or is certainly dead; that takes time."""
 
     reason: str
 

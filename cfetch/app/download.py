@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,9 +26,10 @@ from cfetch.errors import ConfigError, UsageError
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
-from cfetch.run.directories import is_shared, own_directory, places, timeline
+from cfetch.run.directories import Places, is_shared, own_directory, places, timeline
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers, aim_repository_token, note_unmet_hosts
+from cfetch.run.labels import require_mount
 from cfetch.run.open_manifest import (
     expand_manifests,
     is_elsewhere,
@@ -39,6 +41,8 @@ from cfetch.run.open_manifest import (
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
+from cfetch.storage.files import on_disk
+from cfetch.storage.patience import call_within
 from cfetch.timeline.states import Action, Entry, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing
 from cfetch.wire.network import make_network
@@ -66,7 +70,7 @@ def prepare(
     """
     clock = clock or SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    destinations = places(settings)
+    destinations = _find_places(settings)
     by_spark = not more and _is_for_spark(manifest, settings)
     manifests, notes = ([manifest], []) if by_spark else expand_manifests([manifest, *more])
     name = name_list(manifests)
@@ -177,7 +181,7 @@ def prepare_document(
     """Prepare a plan of the manifest in a seekable ``file``, called ``name``. Raises as ``prepare``."""
     clock = SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    destinations = places(settings)
+    destinations = _find_places(settings)
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         volumes = _open_volumes(stack, settings)
@@ -204,7 +208,7 @@ def prepare_entries(
 ) -> Iterator[Prepared]:
     """Prepare a plan, called ``name``, of entries that are checked already. Raises as ``prepare``."""
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    destinations = places(settings)
+    destinations = _find_places(settings)
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         volumes = _open_volumes(stack, settings)
@@ -215,9 +219,24 @@ def prepare_entries(
         yield _make_prepared(stack, instant, plan, volumes, settings, api, env, clock, origin)
 
 
+def _find_places(settings: Settings) -> Places:
+    """Return the places; with ``mounted``, prove each before anything is read or written there.
+
+    Raises ConfigError, LocalFault.
+    """
+    where = places(settings)
+    for root in where.directories if settings.mounted else ():
+        with on_disk(root):
+            limit_s = settings.write_timeout if len(where.roots) > 1 else None
+            call_within(limit_s, str(root), partial(require_mount, root))
+    return where
+
+
 def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
     where = places(settings)
-    volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
+    volumes = Volumes(
+        where.roots, state=where.state, write_timeout_s=settings.write_timeout, mounted=settings.mounted
+    )
     stack.callback(volumes.close)
     return volumes
 
@@ -251,7 +270,7 @@ def prepare_planned(
         LocalFault: its frozen manifest cannot be read, or as ``prepare``.
     """
     clock = clock or SystemClock()
-    destinations = places(settings)
+    destinations = _find_places(settings)
     with ExitStack() as stack:
         with open_existing(*timeline(settings)) as table:
             entry = existing(table, table.store.entries(), instant)
@@ -275,6 +294,7 @@ def prepare_planned(
 
 def pending(settings: Settings) -> list[str]:
     """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
+    _find_places(settings)
     with open_existing(*timeline(settings)) as table:
         return [
             entry.instant

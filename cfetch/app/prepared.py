@@ -2,8 +2,10 @@
 
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -31,6 +33,7 @@ from cfetch.run.result_files import (
     refuse_wanted_place,
     rotate_metrics,
 )
+from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
@@ -44,7 +47,7 @@ from cfetch.timeline.files import place_of
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Kind, State
-from cfetch.timeline.table import Table, open_table
+from cfetch.timeline.table import Table, open_table, when_free
 from cfetch.wire.network import Network
 
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
@@ -148,17 +151,12 @@ class Prepared:
             )
             engine, about_engine = choose_engine(self._for_engines, outside, knowledge)
             kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
-            execution = self._start(table, kind, engine.lose, listener)
-            if execution is None:
-                return None
-            self.plan.forget_others(self._state / "plans" / execution.instant)
             with ExitStack() as stack:
-                stack.callback(execution.release)
-                stack.enter_context(
-                    self._volumes.stage_parts(
-                        execution.staging, execution.instant, self._state, self.plan.digest
-                    )
-                )
+                with closing(_Patience(self._interruption, listener, waits=self._settings.wait)) as patience:
+                    execution = self._take(stack, table, kind, engine.lose, patience)
+                self._interrupted = self._interrupted or patience.interrupted
+                if execution is None:
+                    return None
                 metrics = MetricsFile(self._metrics_path(execution), limit_s=self._limit_s)
                 failed = FailedEntries()
                 failures = self._failures_path()
@@ -211,18 +209,42 @@ class Prepared:
         state, _, heartbeats = timeline(self._settings)
         return open_table(state, self._volumes.states, heartbeats, limit_s=self._limit_s)
 
-    def _start(
-        self, table: Table, kind: Kind, on_lost: Callable[[str], None], listener: Listener
+    def _interruption(self) -> Interrupted | None:
+        return self._interrupted
+
+    def _take(
+        self,
+        stack: ExitStack,
+        table: Table,
+        kind: Kind,
+        on_lost: Callable[[str], None],
+        patience: "_Patience",
     ) -> Execution | None:
-        announced: set[str] = set()
+        """Start the plan, and have its parts staged until ``stack`` ends."""
+        while True:
+            execution = self._start(table, kind, on_lost, patience)
+            if execution is None:
+                return None
+            self.plan.forget_others(self._state / "plans" / execution.instant)
+            with ExitStack() as own:
+                own.callback(execution.release)
+                try:
+                    own.enter_context(
+                        self._volumes.stage_parts(
+                            execution.staging, execution.instant, self._state, self.plan.digest
+                        )
+                    )
+                except Held as held:
+                    own.close()  # the other run may be waiting for this one
+                    patience.pause(held)
+                else:
+                    stack.push(own.pop_all())
+                    return execution
+            when_free(table, partial(self._volumes.refuse_same_plan, self.plan.digest), patience.pause)
 
-        def waiting(held: Held) -> None:
-            if self._interrupted is not None:
-                raise self._interrupted
-            if held.host not in announced:
-                announced.add(held.host)
-                listener(PlanWaiting(t_s=0.0, reason=str(held)))
-
+    def _start(
+        self, table: Table, kind: Kind, on_lost: Callable[[str], None], patience: "_Patience"
+    ) -> Execution | None:
         while True:
             instant = self._instant if self._origin is None else self._put(table, kind)
             execution = start(
@@ -230,7 +252,7 @@ class Prepared:
                 instant,
                 on_lost=on_lost,
                 salvage=lambda dead: useful_parts(dead.names),
-                waiting=waiting,
+                pause=patience.pause,
             )
             if not isinstance(execution, Completed):
                 return execution
@@ -295,6 +317,52 @@ class Prepared:
         path = find_failures_path(self._settings.failures, self.plan.source)
         refuse_wanted_place("failures", path, self._volumes, self.plan)
         return path
+
+
+class _Patience:
+    """Waits for another run: for one that may be dead, and if ``waits`` for one that is alive.
+
+    While it waits, a signal ends the wait; ``interrupted`` then, and afterwards.
+    """
+
+    def __init__(
+        self, interruption: Callable[[], Interrupted | None], listener: Listener, *, waits: bool
+    ) -> None:
+        self.interrupted: Interrupted | None = None
+        self._interruption = interruption
+        self._listener = listener
+        self._waits = waits
+        self._announced: set[tuple[str, int]] = set()
+        self._signals = ExitStack()
+        self._heard = threading.Event()
+
+    def pause(self, held: Held, pause_s: float = 0.0) -> None:
+        """Wait for ``pause_s``. Raises Held if the run is not waited for; Interrupted."""
+        if held.is_certain and not self._waits:
+            raise held
+        if not self._announced:
+            self._signals.enter_context(listen(self._hear))
+        if (held.host, held.pid) not in self._announced:
+            self._announced.add((held.host, held.pid))
+            self._listener(PlanWaiting(t_s=0.0, reason=_reason(held)))
+        self._heard.wait(pause_s)
+        interrupted = self._interruption() or self.interrupted
+        if interrupted is not None:
+            raise interrupted
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._signals.close()
+
+    def _hear(self, interrupted: Interrupted) -> None:
+        self.interrupted = interrupted
+        self._heard.set()
+
+
+def _reason(held: Held) -> str:
+    if not held.is_certain:
+        return f"to see whether it is alive: {held}"
+    return f"until another run has ended: process {held.pid} on {printable(held.host)}"
 
 
 def join_roots(roots: Sequence[str | Path]) -> str:

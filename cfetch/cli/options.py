@@ -36,6 +36,7 @@ _PANELS = {
             "to",
             "base_url",
             "state",
+            "mounted",
             "metrics",
             "keep_metrics",
             "failures",
@@ -99,7 +100,7 @@ _PANELS = {
         "public_only",
     ),
     "Who asks": ("header", "header_host", "bearer_env", "cookies", "user_agent"),
-    "Guard": ("heartbeat_interval", "heartbeat_misses"),
+    "Guard": ("heartbeat_interval", "heartbeat_misses", "wait"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
     "Watching": ("serve", "serve_token_env", "metrics_textfile"),
@@ -111,7 +112,9 @@ READING = _PANELS["Manifest"]
 
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+_OF_ONE_PLAN = {"mounted", "wait"}  # followers and syncs have guards of their own
 _OF_ONE_RUN = {
+    *_OF_ONE_PLAN,
     *(
         "metrics",
         "failures",
@@ -126,11 +129,11 @@ _OF_ONE_RUN = {
     *_PANELS["Manifest"],
 }
 _OF_A_LIST = {
-    *("base_url", "failed_from", "statement_host", "explain"),
+    *("base_url", "failed_from", "statement_host", "explain", "mounted"),
     *(name for name in _PANELS["Manifest"] if name != "name_by"),
     *(*_PANELS["Where it runs"], *_PANELS["Volumes"], *_PANELS["Guard"], *FORMULA, "policy", "multiplier"),
 }
-_OF_A_RUN_OF_A_LIST = {"existing", "failed_from", "engine", "spark_master", "statement_host"}
+_OF_A_RUN_OF_A_LIST = {*_OF_ONE_PLAN, "existing", "failed_from", "engine", "spark_master", "statement_host"}
 _ONE_WAY = {
     "json",
     "quiet",
@@ -138,6 +141,8 @@ _ONE_WAY = {
     "explain",
     "allow_empty",
     "accept_html",
+    "mounted",
+    "wait",
 }  # switches that nobody turns off on a command line
 
 
@@ -171,7 +176,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_timeline(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags of a timeline's place and heartbeats, and --config, to ``command(…, settings)``."""
-    return _with_settings_of(command, ("to", "state", *_PANELS["Guard"]))
+    return _with_settings_of(command, ("to", "state", "heartbeat_interval", "heartbeat_misses"))
 
 
 def with_manifest(command: Callable[..., None]) -> Callable[..., None]:

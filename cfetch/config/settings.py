@@ -66,6 +66,13 @@ class Settings:
     state: Annotated[
         str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch, the first DIR's).")
     ] = None
+    mounted: Annotated[
+        bool,
+        flag(
+            "Go on only if a file system is mounted at each destination, or it is the volume that an earlier "
+            "run has labelled."
+        ),
+    ] = False
     from_format: Annotated[
         str | None,
         text("FORMAT", "Read the manifest as this format, such as csv or urls (default: by its content)."),
@@ -398,6 +405,9 @@ class Settings:
         int,
         count(0, 100, "Heartbeats that may be missing; one more, and the run counts as dead.", "RFC-79's"),
     ] = 2
+    wait: Annotated[
+        bool, flag("If another run holds the plan, wait until it has ended; else exit with code 4.")
+    ] = False
     durability: Annotated[
         str,
         choice(

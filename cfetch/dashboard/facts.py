@@ -223,7 +223,7 @@ def _stop_fact(event: RunStopping) -> Fact:
 
 def _wait_fact(event: PlanWaiting) -> Fact:
     reason = printable(event.reason, 1000)
-    text = f"waiting to see whether it is alive: {reason}"
+    text = f"waiting {reason}"
     return Fact(event.t_s, "plan_waiting", "warning", text, {"reason": reason})
 
 

@@ -164,8 +164,7 @@ class View:
         if isinstance(event, RunNoted):
             self.notes.append(Note(event.t_s, "waiting", "", event.note))  # there are few, all different
         else:
-            text = f"waiting to see whether it is alive: {event.reason}"
-            self._note_once("waiting", event.t_s, "", text)
+            self._note_once("waiting", event.t_s, "", f"waiting {event.reason}")
 
     def _note_place(
         self, event: HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged

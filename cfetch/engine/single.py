@@ -155,5 +155,5 @@ class Single:
             self._switch.fail(error)
 
     def _cancel(self, transfer: Transfer) -> None:
-        kept_bytes = transfer.part.keep_leftover()
+        kept_bytes = transfer.part.keep_leftover(even_small=True)
         self._ledger.finish(transfer, "cancelled", volume=self._volume.name, kept_bytes=kept_bytes)

@@ -3,8 +3,12 @@
 If a disk is not mounted, the empty directory below its mount would be filled in its place. So each of several
 directories has a label, a random id in ``.cfetch/volume``, and the state knows which label stood at which
 destination. A destination without its label is left out, until the file of labels is removed.
+
+The state may be new, or lie on the disk that is missing. With ``--mounted`` a run asks the file system too: a
+destination is taken only if it has a label or something is mounted there, and it gets a label then.
 """
 
+import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +22,18 @@ from cfetch.storage.files import STATE_NAME, publish_once, replace_file
 LABELS = "volumes.json"  # in the state directory: labels by destination
 LABEL = f"{STATE_NAME}/volume"  # below each destination
 _LABEL_BYTES = 16
+
+
+def require_mount(root: Path) -> None:
+    """Raise VolumeFault if ``root`` is a bare directory, below a mount that is missing.
+
+    A label tells a volume that is no mount of its own, such as a directory on a mounted disk.
+    """
+    if _read(root) is None and not os.path.ismount(os.path.realpath(root)):
+        raise VolumeFault(
+            f"{root} is no mounted volume: no file system is mounted there, and it has no label of an "
+            "earlier run; mount it, or leave out --mounted"
+        )
 
 
 class Labels:

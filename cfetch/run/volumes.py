@@ -44,11 +44,20 @@ class Volumes:
         LocalFault: none can be opened.
     """
 
-    def __init__(self, roots: Sequence[str | Path], *, state: Path, write_timeout_s: float) -> None:
+    def __init__(
+        self,
+        roots: Sequence[str | Path],
+        *,
+        state: Path,
+        write_timeout_s: float,
+        mounted: bool = False,
+    ) -> None:
         """``state`` knows the labels of several directories.
 
-        ``write_timeout_s``: how long a disk or an object store may take to answer.
+        ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
+        destinations must be the volumes that they were, and a single one gets a label too.
         """
+        self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
         self.local: list[Directory] = []
         self.stores: list[str] = []
@@ -62,7 +71,8 @@ class Volumes:
         except BaseException:
             self.close()
             raise
-        if not self._order:
+        if self.refused and (mounted or not self._order):
+            self.close()
             raise self.refused[0][1]
 
     def _open(self, root: str | Path, *, share: int) -> None:
@@ -82,7 +92,7 @@ class Volumes:
     def _open_directory(self, root: Path, share: int) -> Directory:
         volume = Directory(root, share=share)
         try:
-            if share > 1:
+            if self._has_labels:
                 self._labels.check(root)
         except LocalFault:
             volume.close()
@@ -162,6 +172,11 @@ class Volumes:
                 return SafePath(str(path.relative_to(volume.root)))
         return None
 
+    def refuse_same_plan(self, plan: str) -> None:
+        """Raise Held if a process of this machine brings the same plan to one of them, with another state."""
+        for volume in self.local:
+            self._ask(volume.root, partial(_refuse_same_plan, volume.root / STATE_NAME / ATTEMPTS, plan))
+
     @contextmanager
     def stage_parts(self, staging: str, instant: str, state: Path, plan: str) -> Iterator[None]:
         """Have parts written to ``staging`` below each state directory.
@@ -180,7 +195,7 @@ class Volumes:
                 stack.callback(self._leave, volume.root, volume.unstage)
                 try:
                     self._ask(volume.root, partial(volume.stage, staging))
-                    if len(self._order) > 1:
+                    if self._has_labels:
                         self._ask(volume.root, partial(self._labels.put, volume.root))
                     if volume.root / STATE_NAME != state:
                         mark = volume.root / STATE_NAME / ATTEMPTS / instant / ELSEWHERE
@@ -240,16 +255,20 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     owner: Owner
 
 
-def _refuse_same_plan(mark: Path, plan: str) -> None:
-    with suppress(OSError, *NOT_DECODED):  # it is gone, or of a version that wrote nothing into it
-        other = msgspec.json.decode(mark.read_bytes(), type=_Mark)
-        if other.plan == plan and is_alive(other.owner):
-            raise Held(
-                f"another run is at it: {other.owner.shown} brings the same files to {mark.parents[3]}; wait "
-                "until it has ended, or end it, and run the same command again",
-                host=other.owner.host,
-                pid=other.owner.pid,
-            )
+def _refuse_same_plan(attempts: Path, plan: str, own: Path | None = None) -> None:
+    for mark in attempts.glob(f"*/{ELSEWHERE}"):
+        if mark == own:
+            continue
+        with suppress(OSError, *NOT_DECODED):  # it is gone, or of a version that wrote nothing into it
+            other = msgspec.json.decode(mark.read_bytes(), type=_Mark)
+            if other.plan == plan and is_alive(other.owner):
+                raise Held(
+                    f"another run is at it: {other.owner.shown} brings the same files to "
+                    f"{attempts.parents[1]}; wait until it has ended (--wait does), or end it, and run the "
+                    "same command again",
+                    host=other.owner.host,
+                    pid=other.owner.pid,
+                )
 
 
 def _has_size(volume: Directory, entry: Entry) -> bool:
@@ -276,10 +295,7 @@ def _disk_bytes(directory: Path) -> int:
 def _mark_parts(mark: Path, plan: str) -> None:
     """Mark this run's parts, see ``Volumes.stage_parts``. Raises LocalFault, Held."""
     replace_file(mark, msgspec.json.encode(_Mark(plan=plan, owner=this_owner(""))), durable=False)
-    # after the own mark: of two runs that begin together, one sees the other
-    for other in mark.parents[1].glob(f"*/{ELSEWHERE}"):
-        if other != mark:
-            _refuse_same_plan(other, plan)
+    _refuse_same_plan(mark.parents[1], plan, own=mark)  # of two runs that begin together, one sees the other
 
 
 def _unmark_parts(mark: Path) -> None:

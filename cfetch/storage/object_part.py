@@ -405,7 +405,7 @@ class ObjectPart:
             self._bucket.waiting.remove(self)
             await sending.complete()
 
-    def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002 - no upload is kept, whole or not
+    def keep_leftover(self, *, whole: bool = False, even_small: bool = False) -> int:  # noqa: ARG002 - no upload is kept
         """Keep the object if it is visible already, so that a later run finds it; else discard it."""
         done = self._completing
         if done is not None and done.done() and not done.cancelled() and done.exception() is None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from functools import partial
 
 from cfetch.errors import Corrupt, LocalFault
 from cfetch.manifest.digests import Hash, new_hash
@@ -380,12 +381,14 @@ class Part:
         """Undo ``publish``. This is a step; it raises LocalFault."""
         self.file.unpublish()
 
-    def keep_leftover(self, *, whole: bool = False) -> int:
+    def keep_leftover(self, *, whole: bool = False, even_small: bool = False) -> int:
         """Keep the part if a later run can continue it, else remove it; return the number of bytes kept.
 
         ``whole``: the part is verified, so its size and its name are proof enough on this boot.
+        ``even_small``: keep what kill -9 would leave, a part of any size that its name is enough to prove.
         """
-        is_proved = self.entry.digest is not None and self.position > WORTH_KEEPING_BYTES
+        least = 0 if even_small else WORTH_KEEPING_BYTES
+        is_proved = self.entry.digest is not None and self.position > least
         has_skipped = self.file.fault is not None and self._disk is not INLINE
         lost = self.file.lost or has_skipped or self._volume.lost_writes
         if lost or not (self._notes.is_noted or is_proved or whole):
@@ -396,7 +399,7 @@ class Part:
                 self.ranges.abandon()
                 self._notes.note_ranges(self.ranges, self.validator)
         with contextlib.suppress(LocalFault):
-            self.close()
+            self._disk.do(partial(self.file.close, is_kept=True))
         return self.position
 
     def discard(self) -> None:

@@ -246,8 +246,16 @@ class PartFile:
             self._is_noted = False
             self._volume.staging.forget_note(self._name)
 
-    def close(self) -> None:
-        """Close the file; a later write opens it again."""
+    def close(self, *, is_kept: bool = False) -> None:
+        """Close the file; a later write opens it again.
+
+        ``is_kept``: for a later run, so bytes that are only in memory are written before.
+        """
+        try:
+            if is_kept and self._unwritten and self.fault is None:
+                self._open()
+        except (OSError, LocalFault) as error:
+            self._note_failure(error, "write")
         if self.fd < 0:
             return
         descriptor, self.fd = self.fd, -1

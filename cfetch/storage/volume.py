@@ -177,8 +177,8 @@ class Part(Sink, Protocol):
     def finish(self) -> None:
         """Note that the part is verified, and may wait for the rest of its batch. Raises LocalFault."""
 
-    def keep_leftover(self, *, whole: bool = False) -> int:
-        """Keep the bytes that a later run can continue; return their number."""
+    def keep_leftover(self, *, whole: bool = False, even_small: bool = False) -> int:
+        """Keep the bytes that a later run can continue; return their number. See ``part.Part``."""
 
     def discard(self) -> None:
         """Remove the part; harmless after it was published."""

@@ -28,7 +28,7 @@ from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.rollback import condemn, execute, finish, schedule_rollback
 from cfetch.timeline.rules import Start, View, may_start
 from cfetch.timeline.states import Action, Entry, Event, Kind, State
-from cfetch.timeline.table import Beating, Table, existing, find, on_this_machine, when_free
+from cfetch.timeline.table import Beating, Pause, Table, existing, find, on_this_machine, when_free
 
 OnLost = Callable[[str], None]
 """Told once, from another thread, why the execution has lost its plan: stop all work at once."""
@@ -93,19 +93,19 @@ def start(
     *,
     on_lost: OnLost,
     salvage: Salvage | None = None,
-    waiting: Callable[[Held], None] = lambda _: None,
+    pause: Pause | None = None,
 ) -> "Execution | Completed":
     """Claim a plan for this process, clear up after dead attempts, and begin.
 
     A heartbeat that looks dead without proof is watched until its count changes, or has stood still for as
-    long as it states; ``waiting`` is called each time.
+    long as it states; ``pause`` is called each time, and decides whether to wait for a live run too.
 
     Raises:
         Held: another live run has the plan.
         UsageError: there is no such plan, or it can only be rolled back.
         LocalFault: a file operation failed on this machine.
     """
-    claim = when_free(table, lambda: _claim(table, instant), waiting)
+    claim = when_free(table, lambda: _claim(table, instant), pause)
     if isinstance(claim, Completed):
         return claim
     execution = Execution(table, claim, on_lost)

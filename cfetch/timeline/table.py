@@ -172,22 +172,30 @@ def existing(table: Table, entries: Sequence[Entry], instant: str) -> Entry:
     return entry
 
 
-def when_free(table: Table, ask: Callable[[], T], waiting: Callable[[Held], None] = lambda _: None) -> T:
+Pause = Callable[[Held, float], None]
+"""Waits so many seconds for the run that may hold the plan; raises Held if that run is not waited for."""
+
+
+def when_free(table: Table, ask: Callable[[], T], pause: Pause | None = None) -> T:
     """Ask until the answer is certain: an owner that may be dead is watched until it moves or expires.
 
-    FileNotFoundError from ``ask`` means that another process was faster. Raises Held, and other errors of
-    ``ask``.
+    ``pause``: how to wait; it may wait for an owner that is alive too. FileNotFoundError from ``ask`` means
+    that another process was faster. Raises Held, and other errors of ``ask`` and ``pause``.
     """
-    for _ in range(MAX_RACES):
+    races = 0
+    while races < MAX_RACES:
         try:
             return ask()
         except FileNotFoundError:
-            continue
+            races += 1
         except Held as held:
-            if held.is_certain:
+            pause_s = min(POLL_S, table.heartbeats.interval_s / 2)
+            if pause is not None:
+                pause(held, pause_s)
+            elif held.is_certain:
                 raise
-            waiting(held)
-        table.node.sleep(min(POLL_S, table.heartbeats.interval_s / 2))
+            else:
+                table.node.sleep(pause_s)
     raise LocalFault("the timeline changes whenever it is looked at; see who else works there, and try again")
 
 

@@ -284,19 +284,24 @@ async def under_way(to, origin, *more):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_a_signal_ends_the_run_in_good_order(tmp_path, number, code):
-    """The report is written, no part is left, and the next run goes on."""
-    async with Origin(SLOW, pace_bps=1000) as origin:
+    """The report is written, the parts stand for the next run, which goes on with them."""
+    crawl = {name: Fault(kind="slow", rate_bps=1000, first=0) for name in SLOW}
+    async with Origin(SLOW, crawl) as origin:
         child = await under_way(tmp_path, origin)
         child.send_signal(number)
         found = await ended(child)
+        parts = [part.stat().st_size for part in tmp_path.glob(".cfetch/attempts/*/1/*")]
+        files = tree(tmp_path)
+        origin.script.faults = {}
+        again = await run("-", "--to", tmp_path, "--json", stdin=manifest_of(origin, SLOW))
     assert found.code == found.summary["exit_code"] == code
     assert found.summary["status"] == "interrupted"
     metrics = [json.loads(line) for line in Path(found.summary["metrics"]).read_text().splitlines()]
     assert [line["status"] for line in metrics[1:]] == ["cancelled"] * 4 + ["interrupted"]
-    assert (tree(tmp_path), left_over(tmp_path, pending=True)) == ({}, [])
-    async with Origin(SLOW) as origin:
-        again = await run("-", "--to", tmp_path, stdin=manifest_of(origin, SLOW))
-    assert (again.code, tree(tmp_path)) == (0, whole(SLOW))
+    assert (files, sum(parts)) == ({}, sum(line["bytes"] for line in metrics[1:5]))
+    assert sum(parts) > 0
+    assert (again.code, tree(tmp_path), left_over(tmp_path)) == (0, whole(SLOW), [])
+    assert again.summary["bytes"]["fetched"] == 4 * 200_000 - sum(parts)
 
 
 async def test_a_second_signal_ends_it_at_once(tmp_path):

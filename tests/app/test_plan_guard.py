@@ -93,6 +93,38 @@ async def test_a_plan_in_other_hands(tmp_path):
     assert tree(tmp_path) == whole(OTHER)
 
 
+async def waiting_for(child, to, origin):
+    """A run with --wait that has said so."""
+    data = manifest_of(origin, FILES, query=SIGNED + "2")
+    waits = await begun("download", "-", "--to", to, "--json", "--wait", stdin=data)
+    await waits.stderr.readuntil(f"waiting until another run has ended: process {child.pid} on".encode())
+    return waits
+
+
+async def test_who_waits_begins_when_the_other_has_ended(tmp_path):
+    """It goes on with the other's parts; a signal ends the wait in good order."""
+    total = sum(content.size_bytes for content in FILES.values())
+    async with Origin(FILES, CRAWL) as origin:
+        first = await crawling(tmp_path, origin)
+        gives_up = await waiting_for(first, tmp_path, origin)
+        gives_up.send_signal(signal.SIGTERM)
+        assert (await ended(gives_up)).code == 143
+        waits = await waiting_for(first, tmp_path, origin)
+        asked = len(origin.requests)
+        assert first.returncode is None
+        origin.script.faults = {}
+        first.send_signal(signal.SIGINT)
+        assert (await ended(first)).code == 130
+        kept = held(tmp_path)
+        second = await ended(waits)
+    assert (second.code, tree(tmp_path)) == (0, whole(FILES))
+    assert second.document["bytes"]["fetched"] <= total - kept
+    assert len(origin.requests) > asked
+    assert [plan["state"] for plan in await plans_of(tmp_path) if plan["action"] == "download"] == [
+        "completed"
+    ]
+
+
 async def test_after_a_kill_another_goes_on_at_once(tmp_path):
     """In epoch 2, without waiting for the heartbeat to expire; what was fetched is not fetched again."""
     total = sum(content.size_bytes for content in FILES.values())

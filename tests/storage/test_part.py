@@ -16,6 +16,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.disk import InlineDisk
 from cfetch.storage.files import local_fault
 from cfetch.storage.part import READ_BYTES, Part, hash_and_close
+from cfetch.storage.resume import useful_parts
 from tests.engine.drive import entry_of, tree
 
 DATA = bytes(range(256)) * 8
@@ -256,6 +257,25 @@ def test_91_a_part_on_a_broken_disk_is_not_kept(volume, root, monkeypatch, call,
     monkeypatch.undo()
     assert (part.keep_leftover() > 0) is kept
     assert (staged(root) != []) is kept
+
+
+@pytest.mark.parametrize("digest", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_killed_run_would_leave_is_left_by_a_stopped_one_too(volume, root, digest, whole):
+    """A few bytes that the manifest's hash will prove; and those that are only in memory so far."""
+    part = part_of(volume, digest=digest)
+    part.write(DATA if whole else DATA[:7])
+    assert part.keep_leftover(even_small=True) == (part.position if digest else 0)
+    held = [path.read_bytes() for path in (root / ".cfetch/attempts/i/0").iterdir()]
+    assert held == ([DATA if whole else DATA[:7]] if digest else [])
+    assert useful_parts(staged(root)) == staged(root)
+
+
+def test_a_few_bytes_of_a_file_that_failed_are_not_kept(volume, root):
+    """There may be many such files, and the next run may want none of them."""
+    part = part_of(volume, digest=True)
+    part.write(DATA[:7])
+    assert (part.keep_leftover(), staged(root)) == (0, [])
 
 
 def test_restart_forgets_bytes_hash_and_validator(volume):

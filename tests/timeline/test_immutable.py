@@ -285,7 +285,13 @@ def test_an_old_beat_is_watched_until_it_is_over(processes):
     instant, _ = inflight_and_dead(processes, proved=False)
     os.utime(processes.state / "heartbeats" / f"{instant}.json", (0, 0))
     told: list[Held] = []
-    execution = start(processes.table("y"), instant, on_lost=nobody, waiting=told.append)
+    y = processes.table("y")
+
+    def pause(held, pause_s):
+        told.append(held)
+        y.node.sleep(pause_s)
+
+    execution = start(y, instant, on_lost=nobody, pause=pause)
     assert execution.epoch == 2
     assert EXPIRY_S < processes.slept_s <= EXPIRY_S + 10
     assert isinstance(told[0], Held)
@@ -299,14 +305,19 @@ def test_a_watched_owner_that_beats_is_alive(processes):
     os.utime(beat, (0, 0))
     seen = []
 
-    def waiting(held):
+    y = processes.table("y")
+
+    def pause(held, pause_s):
+        if held.is_certain:
+            raise held
         seen.append(held)
+        y.node.sleep(pause_s)
         if len(seen) == 3:
             processes.pulses["dead"].beat()
             os.utime(beat, (0, 0))
 
     with pytest.raises(Held):
-        start(processes.table("y"), instant, on_lost=nobody, waiting=waiting)
+        start(y, instant, on_lost=nobody, pause=pause)
     assert len(seen) == 3
     assert x.epoch == 1
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from cfetch.bench.origin import Origin
 from cfetch.errors import Held, VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
+from cfetch.run.labels import require_mount
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
 from tests.volumes.scene import KIB, Scene, named
@@ -228,6 +230,31 @@ async def test_a_disk_that_is_not_mounted_is_not_filled_below_its_mount(tmp_path
         (state / "volumes.json").unlink()
         assert (await scene.run(state=str(state))).paused == []
     assert {str(root) for root in scene.to} == set(json.loads((state / "volumes.json").read_text()))
+
+
+async def test_with_mounted_no_bare_directory_is_filled(tmp_path, namespaces):
+    """A mount is, and gets a label; without the mount nothing is written below it, wherever the state is."""
+    files = named(2, 2)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=1)
+        words = ("--mounted", "--state", str(tmp_path / "state"))
+        scene.to[0].mkdir()
+        code, _, said = await scene.command(*words)
+        assert (code, list(scene.to[0].iterdir()), (tmp_path / "state").exists()) == (3, [], False)
+        assert f"{scene.to[0]} is no mounted volume" in said
+        labelled = "test -s v0/.cfetch/volume"
+        told, _ = await scene.in_namespace("mount -t tmpfs tmpfs v0", "", *words, afterwards=labelled)
+        assert (told["exit_code"], told["files"]["done"]) == (0, 4)
+
+
+def test_a_label_stands_for_a_directory_of_a_mounted_disk(tmp_path):
+    """Which is no mount itself: an earlier run has put it."""
+    with pytest.raises(VolumeFault, match="is no mounted volume: no file system is mounted there"):
+        require_mount(tmp_path)
+    (tmp_path / ".cfetch").mkdir()
+    (tmp_path / ".cfetch/volume").write_text("0" * 32)
+    require_mount(tmp_path)
+    require_mount(Path("/proc"))
 
 
 async def test_a_volume_comes_back(tmp_path):

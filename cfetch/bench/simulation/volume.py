@@ -123,7 +123,7 @@ class SimPart:
     def finish(self) -> None:
         """Do nothing: no file is open."""
 
-    def keep_leftover(self, *, whole: bool = False) -> int:  # noqa: ARG002
+    def keep_leftover(self, *, whole: bool = False, even_small: bool = False) -> int:  # noqa: ARG002
         """Keep nothing: no later run continues it."""
         return self.position
 

@@ -125,7 +125,7 @@ class Batched:
     def end(self) -> None:
         """End the entries that were put back or are staged, and keep their bytes for the next run."""
         for transfer in self.schedule.drain():
-            self._stagings.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover())
+            self._stagings.cancel(transfer)
         self._completion.cancel_rest()
         self._watch.report_left_behind()
 
@@ -254,7 +254,7 @@ class Batched:
         if transfer.moved:
             self._stagings.drop(transfer)
             return was_the_move()
-        self._stagings.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover())
+        self._stagings.cancel(transfer)
         return False
 
     def note_straggler(self, volume_index: int) -> None:

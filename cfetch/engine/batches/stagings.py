@@ -89,6 +89,10 @@ class Stagings:
         volume = self._volume_of(transfer).name
         self._ledger.finish(transfer, status, volume=volume, kept_bytes=kept_bytes, error=error)
 
+    def cancel(self, transfer: Transfer) -> None:
+        """End an entry that the run did not bring to its end; keep its bytes for the next run."""
+        self.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover(even_small=True))
+
     def withdraw(self, staging: Staging) -> None:
         """End everything that is under way for the batch here."""
         batch = staging.batch

@@ -95,7 +95,7 @@ def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
         )
     return SparkEngine(
         plan.shares(),
-        outside.volumes.local[0].root,
+        outside.volumes.roots[0],
         outside.state,
         outside.settings,
         origin=outside.renewal.origin,
@@ -104,11 +104,14 @@ def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
 
 
 def check_for_spark(volumes: Volumes, settings: Settings) -> None:
-    """Raise UsageError unless there is one directory, and no file that only this machine has."""
+    """Raise UsageError unless there is one destination, and no file that only this machine has."""
     if settings.cookies is not None:
         raise ConfigError(
             "cookies is a file of this machine, which executors do not see; with --engine spark, give the "
             "login as --bearer-env or --header, or use --engine local"
         )
-    if len(volumes.roots) > 1 or not volumes.local:
-        raise UsageError("--engine spark downloads to one directory that all executors see; give one --to")
+    if len(volumes.roots) > 1:
+        raise UsageError(
+            "--engine spark downloads to one directory that all executors see, or to one object store; give "
+            "one --to"
+        )

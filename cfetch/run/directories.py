@@ -108,7 +108,8 @@ def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
     """Return the arguments for ``open_table`` and ``open_existing``. Raises ConfigError."""
     destinations = places(settings)
     heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
-    return destinations.state, [root / STATE_NAME for root in destinations.directories], heartbeats
+    on_volumes = [root / STATE_NAME for root in destinations.directories]
+    return destinations.state, on_volumes or [destinations.state], heartbeats
 
 
 def is_shared(settings: Settings) -> bool:

@@ -59,6 +59,7 @@ class Volumes:
         """
         self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
+        self._state = state
         self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
@@ -113,8 +114,11 @@ class Volumes:
 
     @property
     def states(self) -> list[Path]:
-        """The state directories on the volumes; they hold the parts of attempts."""
-        return [volume.root / STATE_NAME for volume in self.local]
+        """The state directories on the volumes, which hold the parts of attempts.
+
+        With object stores alone the run's own: the directory of an epoch shows whose the plan is.
+        """
+        return [volume.root / STATE_NAME for volume in self.local] or [self._state]
 
     def free_bytes(self) -> int | None:
         """The free space of all of them together; None: one of them has no known limit.

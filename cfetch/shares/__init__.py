@@ -11,7 +11,8 @@ of a run in one process. Nothing here knows PySpark.
              until all are over: read new receipts, emit         driver.py, live_view.py
              their events, show the hub's view, sweep orphans    orphans.py
              commit the plan if every entry is in place
-    task     bring the share, report, leave its receipt          task.py
+    task     open the destination, a directory or a store        place.py
+             bring the share, report, leave its receipt          task.py
 
 Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfetch/hub/receipts.py``,
 ``task.py``, ``driver.py``.

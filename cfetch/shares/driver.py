@@ -31,7 +31,8 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.secret import printable
 from cfetch.shares.live_view import LiveView
 from cfetch.shares.orphans import Orphans
-from cfetch.shares.task import RunSpec, attempts_directory
+from cfetch.shares.place import Place, place_at, place_in_store
+from cfetch.shares.task import RunSpec
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import make_private, on_disk
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -109,18 +110,26 @@ class TaskRunner(Protocol):
 
 
 class Setup(NamedTuple):
-    """The facts of a run by tasks. ``state`` and ``root`` are directories that all tasks see.
+    """The facts of a run by tasks. ``state`` is a directory that all tasks see.
+
+    ``root`` is one too, or the URL of an object store.
 
     ``settings`` are for one task; ``per_host`` and the rates are for all tasks together.
     """
 
     plan: Frozen
-    root: Path
+    root: Path | str
     state: Path
     settings: Settings
     origin: ManifestRef
     clock: Clock
     knowledge: Knowledge = NOTHING
+
+    def place(self, instant: str, epoch: int) -> Place:
+        """The place of an execution of the plan."""
+        if isinstance(self.root, str):
+            return place_in_store(self.root, self.state, instant, epoch)
+        return place_at(self.root, instant, epoch)
 
 
 class ShareEngine:
@@ -178,7 +187,8 @@ class _Driver:
         self._receipts = ReceiptReader(self._directory)
         self._account = Account()
         self._lost_by: CfetchError | None = None
-        self._orphans = Orphans(attempts_directory(setup.root, run.guard.instant, self._epoch), self._now)
+        self._place = setup.place(run.guard.instant, self._epoch)
+        self._orphans = Orphans(Path(self._place.fence), self._now)
         self._view = LiveView(len(setup.plan), run.counts.ended, self._account, self._now, run.emit)
 
     def bring(self) -> CfetchError | None:
@@ -188,10 +198,13 @@ class _Driver:
         with on_disk(self._directory):
             make_private(self._directory)
             (self._directory / STOP_NAME).unlink(missing_ok=True)
-        self._emit_earlier()
+        root = self._setup.root
+        if isinstance(root, Path):  # objects are looked up by the tasks, many at a time
+            self._emit_earlier(root)
         failure = self._run_tasks()
         if failure is not None and not self._is_ending():
-            self._emit_unreported()
+            if isinstance(root, Path):
+                self._emit_unreported(root)
             raise self._explain(failure)
         if self._run.counts.ended.in_place == len(self._setup.plan):
             self._orphans.clear()
@@ -242,6 +255,10 @@ class _Driver:
         names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
         if setup.settings.bearer_env is not None:
             names += (setup.settings.bearer_env,)
+        if self._place.is_store:
+            from cfetch.storage.object_store import pick_login
+
+            names += tuple(pick_login(self._place.root, os.environ))
         return RunSpec(
             settings=setup.settings,
             headers=setup.plan.headers,
@@ -249,7 +266,7 @@ class _Driver:
             origin=setup.origin,
             instant=self._run.guard.instant,
             epoch=self._epoch,
-            root=str(setup.root),
+            place=self._place,
             receipts=str(self._directory),
             wall_start_s=self._run.clock.wall() - self._now(),
             part_s=max(SHORTEST_PART_S, self._runner.slots / MOST_PARTS_A_S),
@@ -305,22 +322,22 @@ class _Driver:
         receipts = self._receipts.read_new(lambda name: name.startswith(f"fault-{self._epoch}-"))
         return self._runner.explain(failure, next((receipt.fault for receipt in receipts), None))
 
-    def _emit_earlier(self) -> None:
+    def _emit_earlier(self, root: Path) -> None:
         """Emit as skipped the entries that earlier runs of the plan have brought and that are in place."""
-        with closing(Directory(self._setup.root)) as volume:
+        with closing(Directory(root)) as volume:
             for receipt in self._receipts.read_new(lambda name: name.startswith(("share-", "part-"))):
                 for record in receipt.records if receipt.epoch < self._epoch else ():
                     if record.id not in self._account and is_in_place(volume, record):
                         self._account.add(record.id)
                         self._emit(self._finish_skipped(record))
 
-    def _emit_unreported(self) -> None:
+    def _emit_unreported(self, root: Path) -> None:
         """Emit as skipped the files that stand without a report: a full disk refuses receipts too.
 
         A file gets its final name only when it is verified; the next run checks those that it did not bring.
         """
         now_s = self._now()
-        with closing(Directory(self._setup.root)) as volume:
+        with closing(Directory(root)) as volume:
             for entry in self._setup.plan.entries():
                 if entry.id in self._account:
                     continue
@@ -329,7 +346,7 @@ class _Driver:
                     self._run.guard.instant,
                     host=host_of(entry.url.value),
                     verified="none",
-                    volume=str(self._setup.root),
+                    volume=str(root),
                     now_s=now_s,
                 )
                 if is_in_place(volume, record):

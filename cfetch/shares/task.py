@@ -9,14 +9,12 @@ are in place, and all copies end when the receipt of the share is there.
 """
 
 import asyncio
-import os
 import random
-import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,11 +38,8 @@ from cfetch.manifest.fields import Headers
 from cfetch.manifest.urls import host_of
 from cfetch.report.counts import LiveCounts
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
-from cfetch.storage.directory import Directory
-from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.shares.place import Place, open_place
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
@@ -72,7 +67,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     origin: ManifestRef
     instant: str
     epoch: int
-    root: str
+    place: Place
     receipts: str
     wall_start_s: float
     part_s: float
@@ -133,11 +128,6 @@ class EntryList:
     def entry(self, index: int) -> Entry:
         """The entry at a place in the list."""
         return self._entries[index]
-
-
-def attempts_directory(root: Path, instant: str, epoch: int) -> Path:
-    """The directory in which each task of a run has a directory for its parts."""
-    return root / STATE_NAME / ATTEMPTS / instant / str(epoch)
 
 
 def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches: bool = False) -> Settings:
@@ -249,65 +239,64 @@ async def _run_pool(
         divide_limits(spec.settings, share.sharers, spec.at_a_time, searches=spec.searches),
     )
     run_clock = RunClock(clock, elapsed_s=max(0.0, clock.wall() - spec.wall_start_s))
-    try:
-        directory = _make_task_directory(spec, copy.task)
-        volume = Directory(Path(spec.root))
-    except LocalFault as fault:
-        return fault, NOTHING
     network = make_network(settings.network, spec.env)
-    transport = HttpTransport(
-        connect_timeout_s=settings.connect_timeout,
-        idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,
-        network=network,
-    )
-    beats = _make_beat_maker(spec, copy)
-    stack = ExitStack()
-    renewal = Renewal(spec.origin, StatementApi(settings.statement_host, spec.env, network, clock), stack)
-    durable = settings.durability == "power"
     try:
-        volume.stage(str(directory.relative_to(Path(spec.root, STATE_NAME))))
-        pool = Pool(
-            EntryList(share.entries, spec.headers),
-            settings,
-            [DirectoryVolume(volume, durable=durable, existing=settings.existing, keeps_time=settings.mtime)],
-            transport,
-            instant=spec.instant,
-            clock=run_clock,
-            jitter=random.random,
-            emit=fan_out(reporter, beats),
-            counts=reporter.counts,
-            refresher=renewal.refresher(settings.refresh_command, transport, clock),
-            knowledge=spec.knowledge,
-            backwards=copy.attempt > 0,
-        )
-        limit = settings.per_host and max(1, settings.per_host // share.sharers)
-        by_host = settings.per_host or settings.limit_rate_per_host
-        leased = choose_leased_hosts(share.entries) if by_host else ()
-        line = HubLine(spec.hub, beats, LeasedPool(pool, leased, limit, settings.rates))
-        line.begin()
-        beside = [
-            asyncio.create_task(work) for work in (_watch_pool(pool, reporter, spec.part_s), line.keep())
-        ]
-        try:
-            await pool.run()
-        finally:
-            for task in beside:
-                task.cancel()
-            for result in await asyncio.gather(*beside, return_exceptions=True):
-                if isinstance(result, Exception):
-                    raise result
+        async with AsyncExitStack() as stack:
+            place = open_place(
+                spec.place,
+                settings,
+                f"t{copy.task}",
+                login=spec.env,
+                monotonic=run_clock.now,
+                is_useless=reporter.is_over,
+            )
+            volume = await stack.enter_async_context(place)
+            transport = HttpTransport(
+                connect_timeout_s=settings.connect_timeout,
+                idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,
+                network=network,
+            )
+            stack.push_async_callback(transport.close)
+            links = stack.enter_context(ExitStack())
+            api = StatementApi(settings.statement_host, spec.env, network, clock)
+            renewal = Renewal(spec.origin, api, links)
+            beats = _make_beat_maker(spec, copy)
+            pool = Pool(
+                EntryList(share.entries, spec.headers),
+                settings,
+                [volume],
+                transport,
+                instant=spec.instant,
+                clock=run_clock,
+                jitter=random.random,
+                emit=fan_out(reporter, beats),
+                counts=reporter.counts,
+                refresher=renewal.refresher(settings.refresh_command, transport, clock),
+                knowledge=spec.knowledge,
+                backwards=copy.attempt > 0,
+            )
+            limit = settings.per_host and max(1, settings.per_host // share.sharers)
+            by_host = settings.per_host or settings.limit_rate_per_host
+            leased = choose_leased_hosts(share.entries) if by_host else ()
+            line = HubLine(spec.hub, beats, LeasedPool(pool, leased, limit, settings.rates))
+            line.begin()
+            await _run_watched(pool, _watch_pool(pool, reporter, spec.part_s), line.keep())
     except LocalFault as fault:
         return fault, NOTHING
-    finally:
-        stack.close()
-        await transport.close()
-        volume.unstage()
-        if reporter.is_over():  # another copy has brought the share, so this one's parts are useless
-            shutil.rmtree(directory, ignore_errors=True)
-        with suppress(OSError):
-            directory.rmdir()  # before the volume is closed, which would remove the epoch's directory too
-        volume.close()
     return pool.fault, pool.collect_knowledge()
+
+
+async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
+    """Run the pool, with ``work`` beside it until it ends. Raises what the work raises."""
+    beside = [asyncio.create_task(step) for step in work]
+    try:
+        await pool.run()
+    finally:
+        for task in beside:
+            task.cancel()
+        for result in await asyncio.gather(*beside, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
 
 
 def _make_beat_maker(spec: RunSpec, copy: TaskCopy) -> BeatMaker:
@@ -331,19 +320,3 @@ async def _watch_pool(pool: Pool, reporter: _Reporter, part_s: float) -> None:
         if await asyncio.to_thread(lambda: reporter.is_stopping() or reporter.is_over()):
             pool.stop("the run is stopping")
             return
-
-
-def _make_task_directory(spec: RunSpec, task: int) -> Path:
-    """Make it within the epoch's; without that one, the plan is not this run's. Raises LocalFault."""
-    epoch = attempts_directory(Path(spec.root), spec.instant, spec.epoch)
-    directory = epoch / f"t{task}"
-    try:
-        directory.mkdir(0o700)
-    except FileNotFoundError:
-        raise LocalFault(
-            f"{epoch} is not there on {os.uname().nodename}: all executors must see the directory of --to "
-            "under the same name; or another run has taken the plan over"
-        ) from None
-    except OSError as error:
-        raise local_fault(error, f"cannot write to {spec.root}") from None
-    return directory

@@ -22,7 +22,7 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.signals import keep_handlers
 from cfetch.shares.cut import Pace
 from cfetch.shares.driver import Setup, ShareEngine
-from cfetch.shares.task import RunSpec, attempts_directory
+from cfetch.shares.task import RunSpec
 from cfetch.spark.job import (
     SETTINGS,
     cancel_jobs,
@@ -34,8 +34,9 @@ from cfetch.spark.job import (
     start_job,
 )
 from cfetch.spark.open_shares import OpenShares, ShareSource
-from cfetch.spark.preflight import Look, check_executors, explain_python
+from cfetch.spark.preflight import Look, StoreLook, check_executors, explain_python
 from cfetch.spark.session import spark_session
+from cfetch.storage.object_store import pick_login
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.wire.network import make_network
 
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
 
 
 class SparkEngine(ShareEngine):
-    """``state`` and ``root`` are directories that the driver and all executors see. Used once."""
+    """``state`` is a directory that all executors see, ``root`` another, or a store. Used once."""
 
     def __init__(
         self,
         shares: ShareSource,
-        root: Path,
+        root: Path | str,
         state: Path,
         settings: Settings,
         *,
@@ -178,12 +179,13 @@ class _SparkJob:
 
 
 def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
-    """The look at an executor of this run: its directories, and the source of its first file."""
-    attempts = attempts_directory(Path(spec.root), spec.instant, spec.epoch)
-    directories = (("--to", str(attempts)), ("--state", spec.receipts))
+    """The look at an executor of this run: its directories, its store, and the source of its first file."""
+    place = spec.place
+    directories = ((place.fence_option, place.fence), ("--state", spec.receipts))
+    store = StoreLook(place.root, pick_login(place.root, spec.env)) if place.is_store else None
     url = shares.files.read_share(shares.numbers[0]).entries[0].url
     parts, ports = urlsplit(url.reveal()), {"http": 80, "https": 443}
     by_proxy = make_network(spec.settings.network, spec.env).proxy_for(url) is not None
     if parts.scheme not in ports or parts.hostname is None or by_proxy:
-        return Look(directories, None)
-    return Look(directories, (parts.hostname, parts.port or ports[parts.scheme]))
+        return Look(directories, None, store)
+    return Look(directories, (parts.hostname, parts.port or ports[parts.scheme]), store)

@@ -5,6 +5,7 @@ the driver, the network, the clock, the free space. It takes a second or two. Wi
 cannot work fails task after task, and Spark waits two minutes before it ends the job.
 """
 
+import asyncio
 import os
 import re
 import socket
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from cfetch import __version__
-from cfetch.errors import LocalFault
+from cfetch.errors import CfetchError, LocalFault
 from cfetch.report.format import size
 from cfetch.secret import printable
 from cfetch.spark.job import (
@@ -31,12 +32,14 @@ from cfetch.spark.job import (
     name_executor,
     start_collecting,
 )
+from cfetch.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
+STORE_S = 20.0  # for one listing, with retries
 CONNECT_S = 5.0  # for a connection to a source; a firewall that drops packets answers never
 MOST_SKEW_S = 5.0  # clocks that NTP keeps differ by milliseconds
 SAME_DISK = 0.5  # the least part of the driver's free space that an executor sees on the same disk
@@ -55,6 +58,13 @@ _NO_MODULE = re.compile(r"No module named '?([\w.]+)'?|PACKAGE_NOT_INSTALLED\] (
 _PLACE = re.compile(r"\(TID \d+\) \((\S+) executor (\w+)\)")
 
 
+class StoreLook(NamedTuple):
+    """A look at the object store of ``--to``. ``login``: the driver's; if empty, the executor's own."""
+
+    url: str
+    login: dict[str, str]
+
+
 class Look(NamedTuple):
     """A look at an executor. ``directories``: paths that it has to share, by the options that name them.
 
@@ -63,6 +73,7 @@ class Look(NamedTuple):
 
     directories: tuple[tuple[str, str], ...]
     source: tuple[str, int] | None
+    store: StoreLook | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,15 +96,18 @@ class Verdict(NamedTuple):
 
 def look_around(look: Look) -> Seen:
     """Look at this executor."""
-    faults = [fault for option, path in look.directories if (fault := _try_directory(option, path))]
+    tried = [_try_directory(option, path) for option, path in look.directories]
     free_bytes = None
-    with suppress(OSError):
-        free_bytes = disk_usage(look.directories[0][1]).free
+    if look.store is not None:
+        tried.append(_try_store(*look.store))
+    else:
+        with suppress(OSError):
+            free_bytes = disk_usage(look.directories[0][1]).free
     return Seen(
         executor=name_executor(),
         version=__version__,
         wall_s=time.time(),
-        faults=faults,
+        faults=list(dict.fromkeys(fault for fault in tried if fault is not None)),
         unreachable=None if look.source is None else _try_source(*look.source),
         free_bytes=free_bytes,
     )
@@ -109,6 +123,15 @@ def _try_directory(option: str, path: str) -> str | None:
         return f"does not see the directory of {option}: mount it there under the name that it has here"
     except OSError as error:
         return f"cannot write to the directory of {option} ({error.strerror}): let its user write there"
+    return None
+
+
+def _try_store(url: str, login: dict[str, str]) -> str | None:
+    try:
+        store = ObjectStore(url, timeout_s=STORE_S, config=login)
+        asyncio.run(store.is_empty())
+    except CfetchError as error:
+        return f"cannot use the object store of --to: {error}"
     return None
 
 

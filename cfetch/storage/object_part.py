@@ -28,11 +28,19 @@ class OwnObjects:
 
     ``run_id`` is unique to this execution: only objects that it has put are ever deleted. ``confirm`` is the
     plan's guard: it raises CfetchError if the plan is no longer this run's, and then nothing is deleted.
+    If this process is not ``alone``, nothing is ever undone: another one may have reported the same object.
     """
 
     def __init__(
-        self, store: ObjectStore, calls: StoreCalls, *, run_id: str, confirm: Callable[[], None]
+        self,
+        store: ObjectStore,
+        calls: StoreCalls,
+        *,
+        run_id: str,
+        confirm: Callable[[], None],
+        alone: bool,
     ) -> None:
+        self._alone = alone
         self.run_id = run_id
         self.confirm = confirm
         self._store = store
@@ -49,7 +57,8 @@ class OwnObjects:
 
     def undo(self, key: str, after: "asyncio.Task[None]") -> None:
         """Schedule the deletion of an object that this run put; ``after``, which may write it, ends first."""
-        self._do(key, partial(self._undo, key, after))
+        if self._alone:
+            self._do(key, partial(self._undo, key, after))
 
     async def wait_for(self, key: str) -> None:
         """Wait for all pending steps at ``key``, so that they cannot undo the next one."""
@@ -108,11 +117,17 @@ class Bucket:
     """An object store in one run: the values that its volume and all its parts share."""
 
     def __init__(
-        self, store: ObjectStore, *, run_id: str, confirm: Callable[[], None], monotonic: Callable[[], float]
+        self,
+        store: ObjectStore,
+        *,
+        run_id: str,
+        confirm: Callable[[], None],
+        monotonic: Callable[[], float],
+        alone: bool,
     ) -> None:
         self.store = store
         self.calls = StoreCalls(monotonic)
-        self.objects = OwnObjects(store, self.calls, run_id=run_id, confirm=confirm)
+        self.objects = OwnObjects(store, self.calls, run_id=run_id, confirm=confirm, alone=alone)
         self.waiting = WaitingParts()
         self.turns = asyncio.Semaphore(AT_A_TIME)
 

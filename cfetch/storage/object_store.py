@@ -36,6 +36,20 @@ LONGEST_END_S = 10.0  # at a run's end, the wait until uploads are ended; a stor
 MAX_RETRIES = 4  # some 8 s: enough for a store that asks to slow down, and short for a dead one
 MANY_RETRIES = 10_000  # for a store without which a run ends: the time-out ends them
 BACKOFF_S = (0.2, 3.0)  # between retries: at first, and at most
+LOGIN_ENV = {  # those that mean the same on all machines: no files, no addresses of the machine's own
+    "s3": (
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE"),
+        *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+        *("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_REQUEST_PAYER"),
+    ),
+    "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SKIP_SIGNATURE", "GOOGLE_BASE_URL"),
+    "az": (
+        *("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"),
+        *("AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_TOKEN", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"),
+        *("AZURE_TENANT_ID", "AZURE_STORAGE_CLIENT_ID", "AZURE_STORAGE_CLIENT_SECRET"),
+        *("AZURE_STORAGE_TENANT_ID", "AZURE_STORAGE_ENDPOINT", "AZURE_SKIP_SIGNATURE"),
+    ),
+}
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
 NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -110,6 +124,12 @@ def open_store(
         ) from None
 
 
+def pick_login(url: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of ``env`` with which another machine can use the store at ``url``, as its ``config``."""
+    names = LOGIN_ENV.get(url.partition(":")[0], ())
+    return {name: env[name] for name in names if name in env}
+
+
 _VARIABLES = {"az": ": AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or another login"}
 
 
@@ -124,8 +144,15 @@ class ObjectStore:
     Keys are paths below the prefix. Raises VolumeFault if the store refuses, or is silent for ``timeout_s``.
     """
 
-    def __init__(self, url: str, *, timeout_s: float, is_only: bool = False) -> None:
-        """Prepare the store without a request.
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        is_only: bool = False,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare the store without a request. ``config`` is as for ``open_store``.
 
         ``is_only``: there is no other volume, so a store that asks to slow down is asked until ``timeout_s``.
 
@@ -134,7 +161,8 @@ class ObjectStore:
             VolumeFault: the URL or the settings in the environment are wrong.
         """
         self.url = url
-        self._store = open_store(url, timeout_s=timeout_s, retries=MANY_RETRIES if is_only else None)
+        retries = MANY_RETRIES if is_only else None
+        self._store = open_store(url, timeout_s=timeout_s, retries=retries, config=config)
         import obstore
 
         self._obstore = obstore

@@ -133,11 +133,13 @@ class ObjectStoreVolume:
         confirm: Callable[[], None],
         monotonic: Callable[[], float],
         existing: str = "trust",
+        alone: bool = True,
     ) -> None:
+        """``alone``: no other process brings the same entries, so objects may be withdrawn."""
         self._existing = existing
         self.search: volume.Search | None = None
         self.name = printable(store.url)
-        self.bucket = Bucket(store, run_id=run_id, confirm=confirm, monotonic=monotonic)
+        self.bucket = Bucket(store, run_id=run_id, confirm=confirm, monotonic=monotonic, alone=alone)
         self._store = store
         self._calls = self.bucket.calls
         self._objects = self.bucket.objects

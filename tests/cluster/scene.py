@@ -44,7 +44,7 @@ class Ended(NamedTuple):
 
 
 def begin(
-    cluster: Cluster, manifest: Path, to: Path, *words: str, master: str = ""
+    cluster: Cluster, manifest: Path, to: Path | str, *words: str, master: str = ""
 ) -> "subprocess.Popen[str]":
     """Start the command."""
     what = ["download", str(manifest), "--to", str(to), "--engine", "spark"]

@@ -8,6 +8,8 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,11 +19,12 @@ from cfetch.shares import cut
 from cfetch.spark.job import SETTINGS
 from tests.cluster.scene import FILES, LATE, begin, ended, in_place, result, wait_until
 from tests.cluster.standalone import Cluster, descendants
-from tests.spark.scene import download, served, write_manifest
+from tests.spark.scene import download, served, whole, write_manifest
 
 pytestmark = pytest.mark.cluster
 
 MOST_EXTRA_PERCENT = 2.0
+MOST_EXTRA_AT_STORES = 20.0  # a task has more in hand: an object is there only when its upload is over
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,24 @@ def test_an_executor_is_killed(cluster, origin, tmp_path):
     os.kill(executor, signal.SIGKILL)
     check(ended(driver, origin, to))
     assert list((to / ".cfetch/attempts").iterdir()) == []
+
+
+def test_an_executor_is_killed_and_the_files_are_objects(cluster, origin, tmp_path, bucket):
+    """Its tasks go on elsewhere; each object is whole, and each file was told once."""
+    state = tmp_path / "state"
+    driver = begin(cluster, tmp_path / "m.json", bucket.url, "--state", str(state))
+    wait_until(lambda: len(origin.requests) > len(FILES) // 3, driver)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    out, said = driver.communicate(timeout=600)
+    summary = json.loads(out)
+    lines = [json.loads(line) for line in Path(summary["metrics"]).read_text().splitlines()]
+    told = Counter(line["path"] for line in lines if line["schema"] == "cfetch.file/1")
+    print(f"{summary['files']}; {len(origin.requests)} requests, {summary['elapsed_s']:.1f} s")
+    assert (driver.returncode, told) == (0, dict.fromkeys(FILES, 1)), said
+    wrong = [name for name, data in whole(FILES).items() if bucket.get(name) != data]
+    assert (wrong, bucket.uploads(), list(state.glob("attempts/*"))) == ([], [], [])
+    assert len(origin.requests) < len(FILES) * (1 + MOST_EXTRA_AT_STORES / 100)
 
 
 def test_a_session_by_spark_connect(cluster, origin, tmp_path):

@@ -5,6 +5,7 @@ import json
 import threading
 from collections import Counter
 from contextlib import contextmanager
+from pathlib import Path
 
 from cfetch.app.download import prepare
 from cfetch.bench.content import Synthetic, pieces
@@ -13,7 +14,8 @@ from cfetch.config.settings import Settings
 from cfetch.hub.receipts import ReceiptReader
 from cfetch.manifest.freezing import freeze
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.shares.task import RunSpec, Share, attempts_directory
+from cfetch.shares.place import place_at
+from cfetch.shares.task import RunSpec, Share
 
 __all__ = [
     "asked",
@@ -65,7 +67,8 @@ def write_manifest(path, origin, files, *, digest=True):
 def spec_of(tmp_path, settings, hub=None):
     """What the driver tells each task of a run, whose directories it makes below ``tmp_path``."""
     (tmp_path / "receipts").mkdir()
-    attempts_directory(tmp_path / "to", "i", 1).mkdir(parents=True)
+    place = place_at(tmp_path / "to", "i", 1)
+    Path(place.fence).mkdir(parents=True)
     return RunSpec(
         settings=settings,
         headers=(),
@@ -73,7 +76,7 @@ def spec_of(tmp_path, settings, hub=None):
         origin=ManifestRef("m.json", None, None),
         instant="i",
         epoch=1,
-        root=str(tmp_path / "to"),
+        place=place,
         receipts=str(tmp_path / "receipts"),
         wall_start_s=0.0,
         part_s=0.0,

@@ -21,6 +21,7 @@ from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, 
 from cfetch.hub.server import HubPlace
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares import cut, driver
+from cfetch.shares.place import place_at
 from cfetch.shares.task import RunSpec
 from cfetch.spark import cluster_run
 from cfetch.spark.job import count_slots, find_task_fault, list_missing_settings, start_job
@@ -198,7 +199,7 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
         instant="i",
         epoch=1,
         wall_start_s=0.0,
-        root="/r",
+        place=place_at(Path("/r"), "i", 1),
         receipts="/r",
         part_s=1.0,
         at_a_time=1,

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +16,8 @@ from cfetch.hub.receipts import STOP_NAME, Receipt, leave_receipt
 from cfetch.manifest.freezing import freeze
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
-from cfetch.shares.task import ShareOutcome, TaskCopy, attempts_directory, bring_share, divide_limits
+from cfetch.shares.place import place_at
+from cfetch.shares.task import ShareOutcome, TaskCopy, bring_share, divide_limits
 from cfetch.spark import share_files
 from cfetch.spark.share_files import ShareFiles, write_shares
 from tests.engine.drive import tree
@@ -54,7 +56,7 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     assert [(one.share, one.task) for one in receipts if one.number is None] == [(3, 7)]
     assert statuses(receipts) == [(name, "failed" if name == lost else "done") for name in FILES]
     assert {record.executor for one in receipts for record in one.records} == {"executor 7 on b"}
-    assert list(attempts_directory(tmp_path / "to", "i", 1).iterdir()) == []
+    assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
 
 
 def test_a_share_that_is_over_is_not_begun_again(tmp_path, spec):
@@ -97,7 +99,7 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
         share = share_at(tmp_path, origin, files)
         first = threading.Thread(target=bring_share, args=(one_at_a_time(spec), share, TaskCopy(0, 1, 0)))
         first.start()
-        own = attempts_directory(tmp_path / "to", "i", 1) / "t1"
+        own = Path(place_at(tmp_path / "to", "i", 1).fence) / "t1"
         while not own.exists() or not any(one.stat().st_size for one in own.iterdir()):
             assert first.is_alive()
         bring_share(one_at_a_time(spec), share, TaskCopy(0, 2, 1))
@@ -106,7 +108,7 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
         assert asked(origin) == {name: 2 if name == held else 1 for name in files}
     assert tree(tmp_path / "to") == whole(files)
     assert [one.task for one in read_receipts(tmp_path) if one.number is None] == [2]
-    assert list(attempts_directory(tmp_path / "to", "i", 1).iterdir()) == []
+    assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
 
 
 def test_a_share_that_is_over_leaves_one_receipt(tmp_path, spec):
@@ -135,9 +137,9 @@ def test_a_task_goes_on_with_what_a_dead_run_has_left(tmp_path, spec):
         (tmp_path / "receipts" / STOP_NAME).touch()
         task.join(30)
         (tmp_path / "receipts" / STOP_NAME).unlink()
-        left = attempts_directory(tmp_path / "to", "i", 1) / "t1"
+        left = Path(place_at(tmp_path / "to", "i", 1).fence) / "t1"
         left.rename(left.parent.with_name("2-1"))  # as the rollback of the first run does
-        attempts_directory(tmp_path / "to", "i", 2).mkdir()
+        Path(place_at(tmp_path / "to", "i", 2).fence).mkdir()
         bring_share(msgspec.structs.replace(spec, epoch=2), share, TaskCopy(0, 1, 0))
         again = [request for request in origin.requests if request.path == "0.big"][1]
         assert again.range == f"bytes={3 << 20}-"
@@ -169,9 +171,9 @@ def test_what_has_ended_is_told_before_the_share_is_over(tmp_path, spec):
 @pytest.mark.parametrize("trouble", ["not shared", "taken over", "unwritable"])
 def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
     """A LocalFault, with a receipt that counts for nothing; no directory is made where none was."""
-    epoch = attempts_directory(tmp_path / "to", "i", 1)
+    epoch = Path(place_at(tmp_path / "to", "i", 1).fence)
     if trouble == "not shared":
-        spec = msgspec.structs.replace(spec, root=str(tmp_path / "nowhere"))
+        spec = msgspec.structs.replace(spec, place=place_at(tmp_path / "nowhere", "i", 1))
     elif trouble == "taken over":
         epoch.rmdir()
     else:
@@ -192,7 +194,7 @@ def test_a_fault_of_a_copy_whose_share_is_over_is_none(tmp_path, spec):
         share = share_at(tmp_path, origin)
     told = Receipt(instant="i", epoch=1, share=0, task=1, attempt=0, number=None, events=[])
     assert leave_receipt(tmp_path / "receipts", told)
-    attempts_directory(tmp_path / "to", "i", 1).rmdir()
+    Path(place_at(tmp_path / "to", "i", 1).fence).rmdir()
     assert bring_share(spec, share, TaskCopy(0, 2, 1)).files == 0
 
 

@@ -141,7 +141,7 @@ def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
     task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span has it
     records = bring_share_once(spec, Share(entries, spec.at_a_time), 0, task=task)
     rows = _make_rows(span.manifest, text.lines, {record.path: record for record in records})
-    return make_arrow_batches(rows, Path(spec.root), content_bytes=feed.content_bytes, manifest=True)
+    return make_arrow_batches(rows, Path(spec.place.root), content_bytes=feed.content_bytes, manifest=True)
 
 
 def _make_rows(manifest: str, lines: list[ManifestLine], records: dict[str, FileRecord]) -> Iterator[FileRow]:

@@ -24,7 +24,8 @@ from cfetch.run.directories import places
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
-from cfetch.shares.task import RunSpec, attempts_directory
+from cfetch.shares.place import place_at
+from cfetch.shares.task import RunSpec
 from cfetch.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.spark.frames.options import Options
 from cfetch.spark.share_files import ShareFiles, write_shares
@@ -89,7 +90,7 @@ def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
     try:
         with on_disk(directory):
             make_private(directory)
-            make_private(attempts_directory(options.root, directory.name, EPOCH))
+            make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
     finally:
         volume.close()
     return directory
@@ -114,7 +115,7 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
         origin=ManifestRef(manifest, None, options.settings.base_url, options.settings.reading),
         instant=directory.name,
         epoch=EPOCH,
-        root=str(options.root),
+        place=place_at(options.root, directory.name, EPOCH),
         receipts=str(directory / "receipts"),
         wall_start_s=SINCE_1970,
         part_s=float("inf"),  # no parts: a frame is read when its shares are over

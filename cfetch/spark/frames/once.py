@@ -18,7 +18,7 @@ from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished
 from cfetch.hub.receipts import Receipt, is_in_place, read_receipt, share_receipt_name
 from cfetch.records import FileRecord
-from cfetch.shares.task import RunSpec, Share, TaskCopy, attempts_directory, bring_share
+from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
 
@@ -69,7 +69,7 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
     good = [] if before is None else _select_in_place(before, spec)
     known = {record.id for record in good}
     left = [entry for entry in share.entries if entry.id not in known]
-    directory = attempts_directory(Path(spec.root), spec.instant, EPOCH)
+    directory = Path(spec.place.fence)
     with on_disk(directory):
         path.unlink(missing_ok=True)
         make_private(directory)
@@ -91,7 +91,7 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
 
 
 def _select_in_place(receipt: Receipt, spec: RunSpec) -> list[FileRecord]:
-    volume = Directory(Path(spec.root))
+    volume = Directory(Path(spec.place.root))
     try:
         return [record for record in receipt.records if is_in_place(volume, record)]
     finally:

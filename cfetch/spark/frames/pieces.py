@@ -17,7 +17,8 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.hub.receipts import Receipt, read_receipt, share_receipt_name
 from cfetch.manifest.entry import Digest
 from cfetch.records import FileRecord
-from cfetch.shares.task import RunSpec, Share, TaskCopy, attempts_directory, bring_share
+from cfetch.shares.place import place_at
+from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.spark.frames.frame import FRAMES, open_frame_directory
 from cfetch.spark.frames.once import EPOCH, find_or_bring
 from cfetch.spark.frames.options import Options
@@ -119,7 +120,7 @@ def bring_rows(work: Work, table: "pa.Table", *, task: int) -> "Iterator[pa.Reco
     document = make_document(settings.reading, settings.base_url)
     rows = read_url_rows(table, work.columns, document)
     if not work.is_scratch:
-        yield from join_results(work, table, rows, _bring_shared(work, rows), Path(work.spec.root))
+        yield from join_results(work, table, rows, _bring_shared(work, rows), Path(work.spec.place.root))
         return
     with bring_to_scratch(work, rows, task) as (receipt, root):
         yield from join_results(work, table, rows, receipt, root)
@@ -151,8 +152,9 @@ def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[Re
     with tempfile.TemporaryDirectory(prefix="cfetch-", dir=_find_scratch()) as name:
         root = Path(name)
         receipts = root / STATE_NAME / "receipts"
-        spec = msgspec.structs.replace(work.spec, root=name, receipts=str(receipts))
-        for directory in (receipts, attempts_directory(root, spec.instant, EPOCH)):
+        place = place_at(root, work.spec.instant, EPOCH)
+        spec = msgspec.structs.replace(work.spec, place=place, receipts=str(receipts))
+        for directory in (receipts, Path(place.fence)):
             with on_disk(directory):
                 make_private(directory)
         bring_share(spec, Share(wanted, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))

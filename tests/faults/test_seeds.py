@@ -21,6 +21,7 @@ from cfetch.engine.transfer import Access
 from cfetch.report.summary import exit_code
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
+from cfetch.storage.part_file import PartFile
 from cfetch.storage.staging import Staging
 from cfetch.straggler.stall import find_stalled
 from cfetch.timeline.attempts import Attempts
@@ -250,12 +251,12 @@ def test_who_leaves_a_descriptor_behind_is_found_out(monkeypatch):
     """Descriptors are few."""
     left = []
 
-    def forget(self):
-        if self._file.fd >= 0:
-            left.append(self._file.fd)
-            self._file.fd = -1
+    def forget(self, **_):
+        if self.fd >= 0:
+            left.append(self.fd)
+            self.fd = -1
 
-    monkeypatch.setattr(Part, "close", forget)
+    monkeypatch.setattr(PartFile, "close", forget)
     try:
         assert found_out("descriptor", lambda seed: hostile(seed, endings=QUIET))
     finally:

@@ -47,7 +47,8 @@ def test_state_in_a_place_of_its_own_is_shared(tmp_path):
     assert not is_shared(Settings(to=(a, b), state=f"{b}/.cfetch"))
     assert not is_shared(Settings(to=(a, b), state=f"{a}/.cfetch"))
     assert is_shared(Settings(to=("s3://bucket",), state=state))
-    assert timeline(Settings(to=("s3://bucket",), state=state))[:2] == (Path(state), [])
+    with_fences = [Path(state)]  # a store has no directory for those of attempts
+    assert timeline(Settings(to=("s3://bucket",), state=state))[:2] == (Path(state), with_fences)
 
 
 def test_the_timeline_is_found_in_whichever_order_the_destinations_are_given(tmp_path):

@@ -8,6 +8,7 @@ import msgspec
 from cfetch.clock import RunClock
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
+from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest
 from cfetch.secret import SecretUrl
 from cfetch.storage.volume import Sink, Standing
@@ -156,7 +157,7 @@ async def _take_reply(
     response: Response,
     asked: Asked,
     digest: Digest | None,
-    read: Callable[[], Awaitable[bytes]],
+    read: Callable[[], Awaitable[Bytes]],
     clock: RunClock,
 ) -> bool:
     """Judge one reply and write its body as it comes. Returns whether more has to be asked for."""
@@ -193,12 +194,12 @@ async def _take_reply(
 
 
 def _cut(
-    response: Response, read: Callable[[], Awaitable[bytes]], skip_bytes: int, size_bytes: int
-) -> Callable[[], Awaitable[bytes]]:
+    response: Response, read: Callable[[], Awaitable[Bytes]], skip_bytes: int, size_bytes: int
+) -> Callable[[], Awaitable[Bytes]]:
     """A function that reads a range out of a whole object, and closes the reply behind the range."""
     skipped = taken = 0
 
-    async def read_range() -> bytes:
+    async def read_range() -> Bytes:
         nonlocal skipped, taken
         while taken < size_bytes and (data := await read()):
             passed = min(len(data), skip_bytes - skipped)

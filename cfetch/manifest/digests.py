@@ -33,10 +33,13 @@ _LIBRARIES = {
 }
 
 
+Bytes = bytes | memoryview
+
+
 class Hash(Protocol):
     """A running hash."""
 
-    def update(self, data: bytes, /) -> object:
+    def update(self, data: Bytes, /) -> object:
         """Add ``data`` to the hash."""
 
     def hexdigest(self) -> str:
@@ -110,8 +113,8 @@ class _Crc:
         self._digits = digits
         self._value = value
 
-    def update(self, data: bytes, /) -> None:
-        self._value = self._extend(data, self._value)
+    def update(self, data: Bytes, /) -> None:
+        self._value = self._extend(bytes(data), self._value)
 
     def hexdigest(self) -> str:
         return f"{self._value:0{self._digits}x}"

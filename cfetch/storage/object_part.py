@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 from cfetch.errors import Corrupt, VolumeFault
-from cfetch.manifest.digests import Hash, new_hash
+from cfetch.manifest.digests import Bytes, Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.etags import keep_etag
 from cfetch.storage.held_ranges import HeldRanges, Segment
@@ -227,7 +227,7 @@ class _Pieces:
         if self.hash is None and stated is not None:
             self.hash = new_hash(stated.algorithm)
 
-    def add(self, data: bytes) -> Iterator[bytes]:
+    def add(self, data: Bytes) -> Iterator[bytes]:
         """Take more bytes, and yield the pieces that are complete now."""
         while self.held_bytes + len(data) >= self.piece_bytes:
             rest = self.piece_bytes - self.held_bytes
@@ -239,8 +239,8 @@ class _Pieces:
         if data:
             self._take(data)
 
-    def _take(self, data: bytes) -> None:
-        self._held.append(data)
+    def _take(self, data: Bytes) -> None:
+        self._held.append(bytes(data))  # the caller uses the memory of a ``memoryview`` again
         self.held_bytes += len(data)
         self.position += len(data)
         if self.hash is not None:
@@ -316,7 +316,7 @@ class ObjectPart:
     def release_segment(self) -> None:
         """Do nothing: a part of an object store has no segments."""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Bytes) -> None:
         """Append bytes. Raises VolumeFault if the store has refused earlier bytes."""
         self.check()
         self._bucket.waiting.remove(self)

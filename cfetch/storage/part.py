@@ -5,7 +5,7 @@ import os
 from functools import partial
 
 from cfetch.errors import Corrupt, LocalFault
-from cfetch.manifest.digests import Hash, new_hash
+from cfetch.manifest.digests import Bytes, Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
@@ -162,7 +162,7 @@ class Part:
         self.stated: Digest | None = None
         self.total_bytes: int | None = None  # the file's size as the reply stated it
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Bytes) -> None:
         """Append bytes. Raises LocalFault if the disk refuses them, or has refused earlier bytes."""
         if self.ranges is not None:
             assert self.segment is not None
@@ -171,14 +171,14 @@ class Part:
         self.check()
         if not self.position:
             self._hash.begin(self.stated)
-        self._disk.do(self.file.append, data, size_bytes=len(data))
+        self._disk.do(self.file.append, _own(data, self._disk), size_bytes=len(data))
         if self._hash.running is not None:
             self._hash.running.update(data)
         self.position += len(data)
         if self.position > WORTH_KEEPING_BYTES and not self._notes.is_noted:
             self._notes.note_source(self.validator)
 
-    def write_at(self, segment: Segment, data: bytes) -> None:
+    def write_at(self, segment: Segment, data: Bytes) -> None:
         """Take the next bytes of ``segment``; bytes beyond its end are dropped. Raises LocalFault."""
         self.check()
         ranges, offset = self.ranges, segment.position
@@ -186,7 +186,7 @@ class Part:
             return
         for start, end in ranges.unheld(offset, min(offset + len(data), segment.end)):
             piece = data[start - offset : end - offset]
-            self._disk.do(self.file.write_at, start, piece, size_bytes=len(piece))
+            self._disk.do(self.file.write_at, start, _own(piece, self._disk), size_bytes=len(piece))
             self._notes.unnoted_bytes += len(piece)
             if self._hash.running is not None and start == self._hash.seen_bytes:
                 self._hash.running.update(piece)
@@ -414,6 +414,11 @@ class Part:
         self._disk.tidy(self.file.remove)
 
 
+def _own(data: Bytes, disk: Disk) -> Bytes:
+    """The data, copied if it is written later: the caller uses the memory of a ``memoryview`` again."""
+    return data if disk.is_prompt else bytes(data)
+
+
 class SegmentSink:
     """The sink of a further stream for a part that is in ranges: see ``volume.Sink``.
 
@@ -447,7 +452,7 @@ class SegmentSink:
         """The position of the next byte."""
         return self._segment.position
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Bytes) -> None:
         """Call ``Part.write_at``."""
         self._part.write_at(self._segment, data)
 

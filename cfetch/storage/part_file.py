@@ -18,6 +18,7 @@ import re
 from functools import lru_cache
 
 from cfetch.errors import LocalFault, VolumeFault
+from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
@@ -134,7 +135,7 @@ class PartFile:
             self._write(self._unwritten)
             self._unwritten = b""
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: Bytes) -> None:
         written = os.write(self.fd, data)
         while written < len(data):  # a nearly full disk first takes only some of the bytes
             written += os.write(self.fd, memoryview(data)[written:])
@@ -144,7 +145,7 @@ class PartFile:
         """Whether the whole file is in memory, not written yet."""
         return bool(self._unwritten)
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: Bytes) -> None:
         """Append bytes."""
         if self.fault is not None:
             return
@@ -152,14 +153,14 @@ class PartFile:
             if self.fd < 0:
                 is_whole = len(data) == self._entry.size_bytes and len(data) <= SMALL_BYTES
                 if is_whole and not self._is_made and not self._unwritten:
-                    self._unwritten = data
+                    self._unwritten = bytes(data)
                     return
                 self._open()
             self._write(data)
         except (OSError, LocalFault) as error:
             self._note_failure(error, "write")
 
-    def write_at(self, offset: int, data: bytes) -> None:
+    def write_at(self, offset: int, data: Bytes) -> None:
         """Write bytes in place."""
         if self.fault is not None:
             return

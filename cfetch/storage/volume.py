@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from cfetch.errors import Blocked, CfetchError
+from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.etags import is_hash
@@ -115,8 +116,11 @@ class Sink(Protocol):
     def position(self) -> int:
         """The position of the next byte that is needed; for a part as a whole, the number of bytes held."""
 
-    def write(self, data: bytes) -> None:
-        """Take the next bytes. Raises LocalFault for this write or an earlier one."""
+    def write(self, data: Bytes) -> None:
+        """Take the next bytes; the caller may use the memory of a ``memoryview`` again afterwards.
+
+        Raises LocalFault for this write or an earlier one.
+        """
 
     @property
     def must_wait(self) -> bool:

@@ -12,7 +12,9 @@ Read in this order::
     transport.py        the port, and the transport of a run, which connects when it is first asked
     http.py             its adapter: requests, redirects hop by hop
     connections.py      the pool: kept connections and fresh connections
-    exchange.py         one request and its reply on a connection: limits, framing, reuse
+    exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
+    reply_parser.py     a reply's limits, status, headers and pieces (pure)
+    body_buffer.py      memory for the bodies of large replies, used again and again (pure)
     judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse
     stated_hash.py      the hash of the whole object that a store states in its reply (pure)
     retry.py            the step after a failed try: when, with a fresh link, elsewhere, or not at all

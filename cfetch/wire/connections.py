@@ -18,6 +18,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 
+from cfetch.wire.body_buffer import Buffers
 from cfetch.wire.exchange import PooledConnection
 from cfetch.wire.foreign_errors import is_unknown_name
 from cfetch.wire.network import Network
@@ -140,15 +141,14 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self, ahead_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
         super().__init__(**options)
-        self._ahead_bytes = ahead_bytes
         self._factory = self._make_protocol  # type: ignore[assignment]
-        self._buffer = memoryview(bytearray(ahead_bytes // 2))
+        self._buffers = Buffers(ahead_bytes // 2, ahead_bytes)
 
     def _make_protocol(self) -> PooledConnection | ResponseHandler:
         loop = asyncio.get_running_loop()
         if _ASKS_FOR_TUNNEL.get():
             return ResponseHandler(loop)
-        return PooledConnection(loop, self._buffer, self._ahead_bytes)
+        return PooledConnection(loop, self._buffers)
 
     # aiohttp (3.14) has no public way to choose the protocol of a connection. Tests of tunnels pin this.
 

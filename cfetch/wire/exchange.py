@@ -1,31 +1,29 @@
 """One request and its reply on a kept connection, without the layers of aiohttp's session.
 
-llhttp, the parser of Node.js, reads the reply, by way of httptools; aiohttp uses the same parser. It is as
-lenient as in aiohttp (many servers end lines with a bare LF). This module does what llhttp leaves to its
-caller: the limits, the end of a body that only the end of the connection ends, and the reuse of a connection.
+``reply_parser.py`` reads the reply. This module does the rest: the pace of reading, the end of a body that
+only the end of the connection ends, and the reuse of a connection.
 A connection is used again after a whole reply, if both sides keep it and no bytes have come after that reply.
 If bytes come before the next request, it is closed.
+
+The rest of a large body whose length is stated does not go through the parser, which would copy it: it comes
+into a ``BodyBuffer``, and from there into the file.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import cast
 
 import aiohttp
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
-from multidict import CIMultiDict
+from httptools import HttpParserError
 
+from cfetch.manifest.digests import Bytes
 from cfetch.secret import SecretUrl
+from cfetch.wire.body_buffer import BodyBuffer, Buffers
 from cfetch.wire.foreign_errors import map_error
+from cfetch.wire.reply_parser import MAX_BARE_BYTES, ReplyParser, make_parser
 
-MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
-MAX_HEADERS = 128
-# Limit of bytes without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
-# The parser keeps no more bytes than that.
-MAX_BARE_BYTES = 128 << 10
-LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller pieces are joined
-MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
+FIRST_BYTES = 64 << 10  # are parsed before the way of the body is chosen; all of a small reply
+UNKNOWN = -1
 
 
 class PooledConnection(asyncio.BufferedProtocol):
@@ -35,18 +33,17 @@ class PooledConnection(asyncio.BufferedProtocol):
 
     ``coming_bytes``: bytes of the present or last reply's body; ``carried_bytes``: bytes of earlier bodies.
 
-    If ``ahead_bytes`` of a body wait for their reader, reading pauses.
+    If many bytes of a body wait for their reader, reading pauses.
 
-    All connections of a transport read into one ``buffer``: its bytes are parsed before the next read. The
-    class is not also an ``asyncio.Protocol``, since uvloop would then not read into the buffer.
+    All connections of a transport share their ``buffers``. The class is not also an ``asyncio.Protocol``,
+    since uvloop would then not read into them.
     """
 
     __slots__ = (
-        "_buffer",
         "_closed",
         "_exchange",
         "_loop",
-        "ahead_bytes",
+        "buffers",
         "carried_bytes",
         "coming_bytes",
         "keep",
@@ -56,10 +53,9 @@ class PooledConnection(asyncio.BufferedProtocol):
         "used",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview, ahead_bytes: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, buffers: Buffers) -> None:
         self._loop = loop
-        self._buffer = buffer
-        self.ahead_bytes = ahead_bytes
+        self.buffers = buffers
         self._exchange: Exchange | None = None
         self._closed: asyncio.Future[None] | None = None
         self.transport: asyncio.Transport | None = None
@@ -119,15 +115,19 @@ class PooledConnection(asyncio.BufferedProtocol):
             self.peer = f"{name[0]}:{name[1]}"
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's hint is of no use here
-        """Return the buffer for the next bytes."""
-        return self._buffer
+        """Return the memory for the next bytes."""
+        exchange = self._exchange
+        return self.buffers.shared if exchange is None or exchange.body is None else exchange.body.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes that have come."""
-        if self._exchange is None:
+        exchange = self._exchange
+        if exchange is None:
             self.close()  # there is no request
+        elif exchange.body is None:
+            exchange.feed(self.buffers.shared[:nbytes])
         else:
-            self._exchange.feed(self._buffer[:nbytes])
+            exchange.fill(exchange.body, nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note the end of the connection, which may be the end of a body."""
@@ -138,46 +138,34 @@ class PooledConnection(asyncio.BufferedProtocol):
             self._exchange.lose_connection(exc)
 
 
-class Exchange:
-    """A request, which is sent at once, and the ``Response`` to it. ``has_body`` is false for HEAD."""
+class Exchange(ReplyParser):
+    """A request, which is sent at once, and the ``Response`` to it. ``has_body`` is false for HEAD.
+
+    ``body``: takes the rest of the body past the parser; None while bytes are parsed.
+    """
 
     __slots__ = (
-        "_bare_bytes",
-        "_buffered_bytes",
         "_error",
-        "_fields",
-        "_has_body",
-        "_is_over",
         "_is_paused",
-        "_keeps",
-        "_parser",
-        "_parts",
+        "_left_bytes",
         "_waiter",
         "_wire",
-        "headers",
+        "body",
         "place",
         "source",
-        "status",
     )
 
     place: SecretUrl  # set by the transport, which follows redirects
     source: SecretUrl  # set by the transport too
 
     def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
+        super().__init__(has_body=has_body)
         self._wire = wire
-        self._has_body = has_body
-        self._parser: HttpResponseParser | None = HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(
-            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
-        )
-        self._parts: deque[bytes] = deque()
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._buffered_bytes = self._bare_bytes = 0
-        self._is_over = self._is_paused = self._keeps = False
+        self.body: BodyBuffer | None = None
+        self._left_bytes = UNKNOWN  # of the body, past the parser; 0: all is parsed
+        self._is_paused = False
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self.status = 0  # until the head has come
-        self.headers: CIMultiDict[str] = CIMultiDict()
         wire.begin(self)
         if wire.transport is None:
             self._fail(aiohttp.ServerDisconnectedError())
@@ -209,28 +197,39 @@ class Exchange:
         """Whether the server may just have closed an idle connection: no byte of the reply has come."""
         return self._wire.used and not self._bare_bytes
 
-    async def read(self, most: int = -1) -> bytes:
+    async def read(self, most: int = -1) -> Bytes:
         """Read the next bytes, as ``Response`` says."""
-        while not self._parts:
+        while not self._pieces:
+            if self.body is not None and self.body.waiting_bytes:
+                return self._take_body(self.body, most)
             if self._error is not None:
                 raise map_error(self._error, reading=True) from None
             if self._is_over:
+                if self.body is not None:  # its last bytes have been used
+                    self._wire.buffers.give_back(self.body)
+                    self.body = None
                 return b""
             await self._next_news()
-        return self._note_taken(self._take(most))
+        return self._note_taken(self._pieces.take(most))
 
     def read_buffered(self) -> bytes:
         """Read the bytes that have arrived, as ``Response`` says."""
-        data = b"".join(self._parts)
-        self._parts.clear()
-        return self._note_taken(data)
+        data = self._note_taken(self._pieces.take_all())
+        return data if self.body is None else data + self._take_body(self.body)
 
     def _note_taken(self, data: bytes) -> bytes:
         """Resume reading if few enough bytes wait for the reader now."""
-        self._buffered_bytes -= len(data)
-        if self._is_paused and self._buffered_bytes < self._wire.ahead_bytes:
+        has_room = self.body is None or not self.body.is_full
+        if self._is_paused and has_room and self._pieces.size_bytes < self._wire.buffers.ahead_bytes:
             self._resume()
         return data
+
+    def _take_body(self, body: BodyBuffer, most: int = -1) -> memoryview:
+        """Take bytes that came past the parser, and resume reading if there is room again."""
+        taken = body.take(most)
+        if self._is_paused and not body.is_full:
+            self._resume()
+        return taken
 
     def retire(self) -> None:
         """Close the connection after this reply, as ``Response`` says; no effect if it is complete."""
@@ -240,26 +239,6 @@ class Exchange:
         """Cancel the reply, as ``Response`` says."""
         if self._parser is not None:
             self._fail(aiohttp.ClientConnectionError())
-
-    def _take(self, most: int) -> bytes:
-        first = self._parts[0]
-        if 0 <= most < len(first):  # only under a rate limit, where pieces are small
-            self._parts[0] = first[most:]
-            return first[:most]
-        if most >= 0 or len(first) >= LARGE_BYTES or len(self._parts) == 1:
-            return self._parts.popleft()
-        pieces, size_bytes = [], 0
-        while self._parts and size_bytes < LARGE_BYTES:
-            pieces.append(self._parts.popleft())
-            size_bytes += len(pieces[-1])
-        return b"".join(pieces)
-
-    def _join_last(self) -> None:
-        """Join the last pieces that are small."""
-        small: deque[bytes] = deque()
-        while self._parts and len(self._parts[-1]) < LARGE_BYTES:
-            small.appendleft(self._parts.pop())
-        self._parts.append(b"".join(small))
 
     def _next_news(self) -> asyncio.Future[None]:
         """A future that is done when more bytes have come, or none will come."""
@@ -274,25 +253,67 @@ class Exchange:
     # --- called by the connection
 
     def feed(self, data: memoryview) -> None:
-        """Parse bytes that have come."""
-        assert self._parser is not None
-        self._bare_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            self._is_over, self._keeps = True, False  # it speaks another protocol from now on
-        except HttpParserError as error:
-            self._distrust(error)
+        """Parse bytes that have come, or those of them that come before the rest of a large body."""
+        first = data if self.status else data[:FIRST_BYTES]
+        if not self._parse(first):
             return
+        self._wire.coming_bytes = self._parsed_bytes
+        if self._left_bytes == UNKNOWN and self.status and not self._is_over:
+            self._left_bytes = self.count_left_bytes()
+            if self._left_bytes:
+                self._go_past_parser(data[len(first) :])
+                return
+        if len(first) < len(data):
+            if not self._parse(data[len(first) :]):
+                return
+            self._wire.coming_bytes = self._parsed_bytes
         if self._is_over:
             self._finish()
         elif self._bare_bytes > MAX_BARE_BYTES:
             self._distrust(HttpParserError())
             return
-        elif self._buffered_bytes >= self._wire.ahead_bytes and not self._is_paused and self._wire.transport:
+        elif self._pieces.size_bytes >= self._wire.buffers.ahead_bytes:
+            self._pause()
+        self._wake()
+
+    def _parse(self, data: memoryview) -> bool:
+        """Parse; False if the reply has failed."""
+        try:
+            self.parse(data)
+        except HttpParserError as error:
+            self._distrust(error)
+            return False
+        return True
+
+    def _go_past_parser(self, data: memoryview) -> None:
+        """Take the rest of the body into a buffer from now on; ``data`` of it has been read already."""
+        body = self.body = self._wire.buffers.borrow()
+        body.room()[: len(data)] = data
+        self.fill(body, len(data))
+
+    def fill(self, body: BodyBuffer, size_bytes: int) -> None:
+        """Note that bytes have come into the body's buffer."""
+        own_bytes = min(size_bytes, self._left_bytes)
+        behind = body.room()[own_bytes:size_bytes]
+        body.add(own_bytes)
+        self._left_bytes -= own_bytes
+        self._wire.coming_bytes += own_bytes
+        if not self._left_bytes:
+            self._is_over = True
+            if behind:  # more than the reply: it has to be HTTP, and the connection is not kept
+                self._keeps, self._parser = False, make_parser(self)
+                if not self._parse(behind):
+                    return
+            self._finish()
+        elif body.is_full:
+            self._pause()
+        self._wake()
+
+    def _pause(self) -> None:
+        """Read no more until bytes are taken."""
+        if not self._is_paused and self._wire.transport:
             self._is_paused = True
             self._wire.transport.pause_reading()
-        self._wake()
 
     def lose_connection(self, error: Exception | None) -> None:
         """End the body, if the end of the connection may end it; else the reply has failed."""
@@ -314,7 +335,9 @@ class Exchange:
 
     def _distrust(self, error: HttpParserError) -> None:
         """Fail, and drop unread bytes, as the reply is no valid HTTP."""
-        self._parts.clear()
+        self._pieces.take_all()
+        if self.body is not None:
+            self.body.clear()
         self._fail(error)
 
     def _fail(self, error: Exception) -> None:
@@ -327,58 +350,3 @@ class Exchange:
         if self._wire.is_connected():
             assert self._wire.transport is not None
             self._wire.transport.resume_reading()
-
-    # --- called by the parser
-
-    def on_message_begin(self) -> None:
-        """Note a second reply, for which there was no request."""
-        if self._is_over:
-            self._keeps = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers count for the limits, but are not used."""
-        fields = self._fields
-        if len(fields) == MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or b"\0" in value:
-            raise ValueError
-        fields.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        """Note status and headers, unless the reply is an interim reply."""
-        if self._is_over or self._parser is None:
-            return
-        status = self._parser.get_status_code()
-        if status < 100:
-            raise ValueError
-        if 100 <= status < 200 and status != 101:
-            self._fields.clear()
-            return
-        self._keeps = self._parser.should_keep_alive()
-        self.status = status
-        self.headers = CIMultiDict(
-            [
-                (
-                    name.decode("utf-8", "surrogateescape"),
-                    value.rstrip(b" \t").decode("utf-8", "surrogateescape"),
-                )
-                for name, value in self._fields
-            ]
-        )
-        if not self._has_body:
-            self._is_over = True
-
-    def on_body(self, body: bytes) -> None:
-        """Keep a piece of the body for the reader."""
-        if self._is_over:
-            self._keeps = False  # a body in a reply that must not have one
-            return
-        self._bare_bytes = 0
-        self._parts.append(body)
-        if len(self._parts) > MANY_PIECES:
-            self._join_last()
-        self._buffered_bytes += len(body)
-        self._wire.coming_bytes += len(body)
-
-    def on_message_complete(self) -> None:
-        """Note the end of the reply; after an interim reply, another one follows."""
-        if self.status:
-            self._is_over = True

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from cfetch.clock import RunClock
 from cfetch.config.wire import ALL_HOSTS, RateLimits
+from cfetch.manifest.digests import Bytes
 
 BURST_S = 0.1  # so much unused time can be used later: enough for late timers, below 5 % of a few seconds
 TURNS_PER_S = 50  # reads a second under a limit: cheap, and smooth in the view
@@ -97,8 +98,8 @@ class Limiter:
         self._measured_s = clock.now()
 
     def reader(
-        self, read: Callable[[int], Awaitable[bytes]], host: str, attempt: Held
-    ) -> Callable[[], Awaitable[bytes]]:
+        self, read: Callable[[int], Awaitable[Bytes]], host: str, attempt: Held
+    ) -> Callable[[], Awaitable[Bytes]]:
         """Wrap ``read``, whose argument is the most bytes to read, so that it reads in turns.
 
         A turn is paid before it is taken, and bytes that had not arrived are given back.
@@ -106,11 +107,11 @@ class Limiter:
         buckets = [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
         clock = self._clock
 
-        async def read_in_turn() -> bytes:
+        async def read_in_turn() -> Bytes:
             now_s = clock.now()
             size_bytes = slice_bytes(min(bucket.rate_bps for bucket in buckets))
             tickets = [(bucket, bucket.take(size_bytes, now_s)) for bucket in buckets]
-            data = b""
+            data: Bytes = b""
             try:
                 wait_s = _longest_wait_s(tickets, now_s)
                 if wait_s:

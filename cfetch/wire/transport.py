@@ -7,6 +7,7 @@ imports them for its first request: if all files are in place, it has none.
 from collections.abc import Mapping
 from typing import Protocol
 
+from cfetch.manifest.digests import Bytes
 from cfetch.secret import SecretUrl
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import Network
@@ -36,8 +37,11 @@ class Response(Protocol):
     def carried_bytes(self) -> int:
         """Bytes of bodies that the connection had brought before; valid until the end of this reply."""
 
-    async def read(self, most: int = -1) -> bytes:
-        """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError."""
+    async def read(self, most: int = -1) -> Bytes:
+        """Read the next bytes, or ``b""`` at the end. Negative ``most``: no limit. Raises SourceError.
+
+        The bytes are valid until the next call. A reader that needs them for longer copies them.
+        """
 
     def read_buffered(self) -> bytes:
         """Read the bytes that have arrived, without waiting."""

@@ -53,7 +53,7 @@ async def test_c39_a_reader_slower_than_the_network(tmp_path):
     transport = HttpTransport(connect_timeout_s=5.0)
     async with RawServer(*whole(body).steps, then="close") as server:
         response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
-        got = await response.read()
+        got = bytearray(await response.read())
         while server.ended < 1:
             got += await response.read() if len(got) < len(body) // 2 else b""
             await asyncio.sleep(0.001)

@@ -55,9 +55,13 @@ def record_of(files: int) -> BatchRecord:
 
 
 async def feed(part: Part, body: bytes) -> None:
-    """As an attempt does."""
+    """As an attempt does, whose memory has other bytes after each write."""
+    memory = bytearray(CHUNK_BYTES)
     for start in range(0, len(body), CHUNK_BYTES):
-        part.write(body[start : start + CHUNK_BYTES])
+        data = body[start : start + CHUNK_BYTES]
+        memory[: len(data)] = data
+        part.write(memoryview(memory)[: len(data)])
+        memory[:] = bytes(CHUNK_BYTES)
         if part.must_wait:
             await part.wait_for_room()
 
@@ -239,6 +243,12 @@ class KeepingVolumeContract(VolumeContract):
         assert world.content("deep/er/a") is None
         assert await published(world.volume, [part]) == [None]
         assert world.content("deep/er/a") == BODY
+
+    async def test_a_small_file_that_comes_in_one_piece_is_itself(self, world):
+        """It may wait in memory, while the memory that it came in has other bytes."""
+        part = await whole_part(world.volume, "small", BODY[:1000])
+        assert await published(world.volume, [part]) == [None]
+        assert world.content("small") == BODY[:1000]
 
     async def test_wrong_bytes_are_refused_and_forgotten(self, world):
         """By hash and by size; the right ones may follow."""

@@ -9,7 +9,15 @@ import pytest
 from cfetch.errors import Corrupt
 from cfetch.storage import running_hash
 from cfetch.storage.part import Part
-from cfetch.storage.running_hash import LARGE_BYTES, MOST_UNHASHED_BYTES, RunningHash, new_running_hash
+from cfetch.storage.running_hash import (
+    HANDED_BYTES,
+    LARGE_BYTES,
+    LARGE_PIECE_BYTES,
+    MOST_SPARE,
+    MOST_UNHASHED_BYTES,
+    RunningHash,
+    new_running_hash,
+)
 from tests.engine.drive import entry_of
 
 BODY = random.Random(1).randbytes(LARGE_BYTES + 12_345)
@@ -47,6 +55,22 @@ def test_the_digest_is_that_of_all_bytes_in_order(monkeypatch, piece_bytes, thre
         running.update(body[start : start + piece_bytes])
     copied = running.copy()
     assert running.hexdigest() == copied.hexdigest() == hashlib.sha256(body).hexdigest()
+
+
+@pytest.mark.parametrize("piece_bytes", [1000, LARGE_PIECE_BYTES, HANDED_BYTES, HANDED_BYTES + 1])
+@pytest.mark.parametrize("threads", [None, NoThreads()], ids=["threads", "late"])
+def test_the_caller_may_use_its_memory_again(monkeypatch, piece_bytes, threads):
+    """The digest is that of the bytes as they were given, and copies of large pieces share memory."""
+    if threads is not None:
+        monkeypatch.setattr(running_hash, "_threads", lambda: threads)
+    running, memory = RunningHash(hashlib.sha256()), bytearray(piece_bytes)
+    for start in range(0, len(BODY), piece_bytes):
+        data = BODY[start : start + piece_bytes]
+        memory[: len(data)] = data
+        running.update(memoryview(memory)[: len(data)])
+        memory[:] = bytes(piece_bytes)
+    assert running.hexdigest() == hashlib.sha256(BODY).hexdigest()
+    assert len(running_hash._spare) <= MOST_SPARE
 
 
 def test_what_waits_to_be_hashed_is_bounded(monkeypatch):

@@ -7,17 +7,13 @@ import pytest
 
 from cfetch.errors import Refused, SourceError, Transient
 from cfetch.secret import SecretUrl
-from cfetch.wire.exchange import (
-    LARGE_BYTES,
-    MANY_PIECES,
-    MAX_BARE_BYTES,
-    MAX_HEADERS,
-    Exchange,
-    PooledConnection,
-)
+from cfetch.wire.body_buffer import Buffers
+from cfetch.wire.exchange import Exchange, PooledConnection
 from cfetch.wire.http import HttpTransport
+from cfetch.wire.reply_parser import LARGE_BYTES, MANY_PIECES, MAX_BARE_BYTES, MAX_HEADERS
 from tests.wire.raw_server import RawServer, reply
 
+HALF_BYTES = 3 * LARGE_BYTES
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -27,9 +23,10 @@ class Wire:
 
     def __init__(self, ahead_bytes=1 << 14):
         self.calls = []
+        self.coming = b""
         self.kept: Any = None
-        buffer = memoryview(bytearray(3 * LARGE_BYTES))
-        self.protocol = PooledConnection(asyncio.get_running_loop(), buffer, ahead_bytes)
+        self.buffers = Buffers(HALF_BYTES, ahead_bytes)
+        self.protocol = PooledConnection(asyncio.get_running_loop(), self.buffers)
         transport: Any = self
         self.protocol.connection_made(transport)
         self.protocol.keep, self.protocol.let_go = self.keep, self.close
@@ -57,9 +54,12 @@ class Wire:
         self.kept = False
 
     def send(self, data):
-        """Let ``data`` arrive at once."""
-        self.protocol.get_buffer(-1)[: len(data)] = data
-        self.protocol.buffer_updated(len(data))
+        """Let ``data`` arrive, in as few reads as there is room for; without room the rest comes later."""
+        self.coming += data
+        while self.coming and (room := self.protocol.get_buffer(-1)):
+            piece, self.coming = self.coming[: len(room)], self.coming[len(room) :]
+            room[: len(piece)] = piece
+            self.protocol.buffer_updated(len(piece))
 
     def ask(self, *, has_body=True):
         return Exchange(self.protocol, b"GET", has_body=has_body)
@@ -133,6 +133,136 @@ async def test_pieces_of_any_size_are_the_same_reply(data, body, kept):
     assert byte_by_byte == whole
 
 
+def number(size_bytes):
+    """Bytes that are not the same anywhere."""
+    return b"".join(n.to_bytes(4, "big") for n in range(size_bytes // 4 + 1))[:size_bytes]
+
+
+LARGE_BODY = number(LARGE_BYTES * 8 + 5)
+LARGE_REPLIES = [
+    (reply(LARGE_BODY), LARGE_BODY, True),
+    (reply(LARGE_BODY, "Connection: close"), LARGE_BODY, False),
+    (b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(LARGE_BODY) + LARGE_BODY, LARGE_BODY, False),
+    (b"HTTP/1.1 100 C\r\nContent-Length: 7\r\n\r\n" + reply(LARGE_BODY), LARGE_BODY, True),
+    (CHUNKED + b"%x\r\n" % len(LARGE_BODY) + LARGE_BODY + b"\r\n0\r\n\r\n", LARGE_BODY, True),
+    (reply(LARGE_BODY) + b"HTTP/1.1 200 OK\r\n\r\n", LARGE_BODY, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "body", "kept"), LARGE_REPLIES, ids=range(len(LARGE_REPLIES)))
+@pytest.mark.parametrize("piece", [1 << 20, HALF_BYTES, LARGE_BYTES + 1, 40_000, 999])
+async def test_a_large_body_is_the_same_in_pieces_of_any_size(data, body, kept, piece):
+    """With a stated length it goes past the parser; a reader that is late or early gets the same bytes."""
+    pieces = [data[n : n + piece] for n in range(0, len(data), piece)]
+    wire = Wire()
+    answer = wire.ask()
+    got = b""
+    for n, some in enumerate(pieces):
+        if wire.kept is None:
+            wire.send(some)
+        if n % 3 == 1:
+            got += answer.read_buffered()
+    while some := await answer.read():
+        got += some
+        if wire.coming:
+            wire.send(b"")
+    assert (got == body, wire.kept) == (True, kept)
+
+
+async def test_a_large_body_is_not_copied_and_its_memory_serves_the_next_reply():
+    """Its bytes come into a half of the buffer, and the reader gets this half itself."""
+    wire = Wire()
+    answer = wire.ask()
+    wire.send(reply(LARGE_BODY)[: LARGE_BYTES * 2])
+    await answer.read()
+    halves = set()
+    for _ in range(6):
+        wire.send(LARGE_BODY[:LARGE_BYTES])
+        piece = await answer.read()
+        assert isinstance(piece, memoryview)
+        halves.add(id(piece.obj))
+    assert len(halves) == 2
+    buffer = answer.body
+    wire.send(LARGE_BODY[: answer._left_bytes])
+    while await answer.read():
+        pass
+    assert answer.body is None
+    again = wire.ask()
+    wire.send(reply(LARGE_BODY)[: LARGE_BYTES * 2])
+    assert again.body is buffer
+
+
+async def test_a_read_of_so_many_bytes_leaves_the_rest_of_a_large_body():
+    """Under a rate limit; bytes that come meanwhile are behind the rest."""
+    wire = Wire()
+    answer = wire.ask()
+    data = reply(LARGE_BODY)
+    wire.send(data[: LARGE_BYTES * 2])
+    sent, got = LARGE_BYTES * 2, b""
+    while some := await answer.read(30_011):
+        got += some
+        if sent < len(data):
+            wire.send(data[sent : sent + 20_000])
+            sent += 20_000
+    assert got == LARGE_BODY
+
+
+async def test_11_what_comes_behind_a_large_body_and_is_no_http_is_not_trusted():
+    """The body may be whole by its length, but the server has lost count."""
+    wire = Wire()
+    answer = wire.ask()
+    data = reply(LARGE_BODY)
+    wire.send(data[:-9])
+    assert answer.body is not None
+    while answer.read_buffered():
+        wire.send(b"")
+    wire.send(data[-9:] + b"more")
+    assert (answer.read_buffered(), wire.kept) == (b"", False)
+    with pytest.raises(Transient):
+        await answer.read()
+
+
+@pytest.mark.parametrize("lost", [None, ConnectionResetError()])
+async def test_1_the_end_of_the_connection_ends_no_large_body(lost):
+    """It was cut off; what had come can be read before."""
+    wire = Wire()
+    answer = wire.ask()
+    wire.send(reply(LARGE_BODY)[: LARGE_BYTES * 2])
+    wire.protocol.connection_lost(lost)
+    got = await answer.read()
+    got = bytes(got) + await answer.read()
+    with pytest.raises(Transient):
+        await answer.read()
+    assert (LARGE_BODY.startswith(got), len(got) > LARGE_BYTES, wire.kept) == (True, True, False)
+
+
+@pytest.mark.parametrize("lengths", [
+    b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: %d\r\nContent-Length: 1\r\n",
+    b"Content-Length: +%d\r\n", b"Content-Length: 0x%d\r\n", b"Content-Length: 99999999999%d\r\n" * 1,
+])  # fmt: skip
+async def test_a_length_that_is_not_plain_is_left_to_the_parser(lengths):
+    """It alone decides what such a reply is."""
+    wire = Wire()
+    answer = wire.ask()
+    wire.send(OK + lengths % len(LARGE_BODY) + b"\r\n" + bytes(LARGE_BYTES))
+    assert answer.body is None or answer._left_bytes > 1 << 40
+
+
+async def test_who_reads_a_large_body_slowly_is_not_buried():
+    """Reading pauses when one half is full, and goes on when it is taken."""
+    wire = Wire()
+    answer = wire.ask()
+    wire.send(OK + b"Content-Length: 9000000\r\n\r\n" + bytes(LARGE_BYTES * 2))
+    while await answer.read() and answer.body.waiting_bytes:
+        pass
+    wire.send(bytes(HALF_BYTES))
+    assert wire.calls == [b"GET", "pause"]
+    assert len(await answer.read(HALF_BYTES - 1)) == HALF_BYTES - 1
+    assert wire.calls == [b"GET", "pause"]
+    assert len(await answer.read()) == 1
+    assert wire.calls == [b"GET", "pause", "resume"]
+
+
 @pytest.mark.parametrize(("lost", "body"), [(None, b"abc"), (ConnectionResetError(), Transient)])
 async def test_3_5_a_body_without_length_ends_with_the_connection(lost, body):
     """But not with a connection that breaks."""
@@ -198,20 +328,20 @@ async def test_who_reads_slowly_is_not_buried():
     """Reading pauses where much waits for its reader, and goes on when it has been taken."""
     wire = Wire()
     reply = wire.ask()
-    wire.send(OK + b"Content-Length: 9000000\r\n\r\n" + bytes(wire.protocol.ahead_bytes))
+    wire.send(CHUNKED + b"%x\r\n" % 9_000_000 + bytes(wire.buffers.ahead_bytes))
     wire.send(b"x")  # the loop may have read it before
     assert wire.calls == [b"GET", "pause"]
     while await reply.read(5000) and "resume" not in wire.calls:
         pass
-    assert reply._buffered_bytes < wire.protocol.ahead_bytes
+    assert reply._pieces.size_bytes < wire.buffers.ahead_bytes
 
 
 async def test_reading_goes_on_when_all_that_waited_was_taken_without_waiting():
     """Else a reader that waits afterwards would wait for ever."""
     wire = Wire()
     reply = wire.ask()
-    wire.send(OK + b"Content-Length: 9000000\r\n\r\n" + bytes(wire.protocol.ahead_bytes))
-    assert len(reply.read_buffered()) == wire.protocol.ahead_bytes
+    wire.send(CHUNKED + b"%x\r\n" % 9_000_000 + bytes(wire.buffers.ahead_bytes))
+    assert len(reply.read_buffered()) == wire.buffers.ahead_bytes
     assert wire.calls == [b"GET", "pause", "resume"]
 
 
@@ -219,7 +349,7 @@ async def test_a_connection_that_paused_is_kept_reading():
     """A body whose end has come in a pause: the next reply must be heard."""
     wire = Wire()
     reply = wire.ask()
-    body = bytes(wire.protocol.ahead_bytes)
+    body = bytes(wire.buffers.ahead_bytes)
     wire.send(OK + b"Content-Length: %d\r\n\r\n" % (len(body) + 1) + body)
     wire.send(b"x")
     assert wire.calls == [b"GET", "pause", "resume"]
@@ -231,7 +361,8 @@ async def test_small_pieces_come_together_and_large_ones_as_they_are():
     wire = Wire()
     reply = wire.ask()
     large = b"%x\r\n" % LARGE_BYTES + bytes(LARGE_BYTES) + b"\r\n"
-    wire.send(CHUNKED + large + large + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
+    wire.send(CHUNKED)
+    wire.send(large + large + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
     assert [len(await reply.read()) for _ in range(4)] == [LARGE_BYTES, LARGE_BYTES, 1000, 0]
 
 
@@ -245,7 +376,7 @@ async def test_31_a_body_may_be_longer_than_what_is_no_body():
         piece = b"%1000d" % n
         wire.send(b"3e8\r\n" + piece + b"\r\n")
         body += piece
-        assert len(reply._parts) <= MANY_PIECES + len(body) // LARGE_BYTES
+        assert len(reply._pieces) <= MANY_PIECES + len(body) // LARGE_BYTES
     before_end = wire.kept
     wire.send(b"0\r\n\r\n")
     assert (before_end, wire.kept) == (None, True)
@@ -401,8 +532,8 @@ async def test_a_body_pauses_as_often_as_its_reader_falls_behind():
     """Each pause ends when little waits again, and not before."""
     wire = Wire()
     slow = wire.ask()
-    ahead = wire.protocol.ahead_bytes
-    wire.send(OK + b"Content-Length: 9000000\r\n\r\n" + bytes(ahead))
+    ahead = wire.buffers.ahead_bytes
+    wire.send(CHUNKED + b"%x\r\n" % 9_000_000 + bytes(ahead))
     for _ in range(2):
         wire.send(b"x")
         await slow.read(1)

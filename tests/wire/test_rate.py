@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cfetch.clock import RunClock, SystemClock, VirtualClock, run_virtual
 from cfetch.config.wire import ALL_HOSTS, RateLimits
 from cfetch.events import Progress
+from cfetch.manifest.digests import Bytes
 from cfetch.wire.rate import (
     BURST_S,
     MAX_SLICE_BYTES,
@@ -204,7 +205,7 @@ def test_a_cancelled_wait_takes_no_turn_from_the_others():
         async def read(most):
             return b"x" * most
 
-        waiting: list[asyncio.Future[bytes]] = [
+        waiting: list[asyncio.Future[Bytes]] = [
             asyncio.ensure_future(limiter.reader(read, "h", Waits())()) for _ in range(100)
         ]
         await asyncio.sleep(0)

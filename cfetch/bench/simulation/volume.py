@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
+from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.storage import volume
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES
@@ -41,7 +42,7 @@ class SimPart:
         self.ranges: HeldRanges | None = None
         self.segment: Segment | None = None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Bytes) -> None:
         """Take the bytes; only their number matters."""
         if self.segment is not None:
             self.write_at(self.segment, data)
@@ -49,7 +50,7 @@ class SimPart:
         self.position += len(data)
         self._disk.take(len(data))
 
-    def write_at(self, segment: Segment, data: bytes) -> None:
+    def write_at(self, segment: Segment, data: Bytes) -> None:
         """Take the next bytes of a segment; bytes that are held are not written again."""
         if self.ranges is not None and segment.left_bytes:
             before = self.ranges.held_bytes

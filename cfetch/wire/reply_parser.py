@@ -1,0 +1,177 @@
+"""Reads one reply from bytes: limits, status, headers, and the pieces of the body. Pure.
+
+llhttp, the parser of Node.js, does the work, by way of httptools; aiohttp uses the same parser. It is as
+lenient as in aiohttp (many servers end lines with a bare LF). llhttp leaves all limits to its caller.
+"""
+
+from collections import deque
+
+from httptools import HttpParserUpgrade, HttpResponseParser
+from multidict import CIMultiDict
+
+MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
+MAX_HEADERS = 128
+# Limit of bytes without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
+# The parser keeps no more bytes than that.
+MAX_BARE_BYTES = 128 << 10
+LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller pieces are joined
+MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
+
+
+def make_parser(callbacks: object) -> HttpResponseParser:
+    """Make a parser of one reply, and of bytes that come behind it."""
+    parser = HttpResponseParser(callbacks)
+    parser.set_dangerous_leniencies(
+        lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+    )
+    return parser
+
+
+class Pieces:
+    """The parsed pieces of a body that wait for their reader; ``size_bytes`` of them together."""
+
+    __slots__ = ("_pieces", "size_bytes")
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def add(self, piece: bytes) -> None:
+        """Add the next piece."""
+        self._pieces.append(piece)
+        self.size_bytes += len(piece)
+        if len(self._pieces) > MANY_PIECES:
+            self._join_last()
+
+    def take(self, most: int) -> bytes:
+        """Take the next bytes, small pieces together; a negative ``most`` is no limit."""
+        taken = self._take(most)
+        self.size_bytes -= len(taken)
+        return taken
+
+    def take_all(self) -> bytes:
+        """Take all bytes."""
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        self.size_bytes = 0
+        return data
+
+    def _take(self, most: int) -> bytes:
+        first = self._pieces[0]
+        if 0 <= most < len(first):  # only under a rate limit, where pieces are small
+            self._pieces[0] = first[most:]
+            return first[:most]
+        if most >= 0 or len(first) >= LARGE_BYTES or len(self._pieces) == 1:
+            return self._pieces.popleft()
+        pieces, size_bytes = [], 0
+        while self._pieces and size_bytes < LARGE_BYTES:
+            pieces.append(self._pieces.popleft())
+            size_bytes += len(pieces[-1])
+        return b"".join(pieces)
+
+    def _join_last(self) -> None:
+        """Join the last pieces that are small."""
+        small: deque[bytes] = deque()
+        while self._pieces and len(self._pieces[-1]) < LARGE_BYTES:
+            small.appendleft(self._pieces.pop())
+        self._pieces.append(b"".join(small))
+
+
+class ReplyParser:
+    """One reply. ``status`` is 0 until the head has come; ``has_body`` is false for the reply to HEAD.
+
+    The parser calls the methods ``on_…``.
+    """
+
+    __slots__ = (
+        "_bare_bytes",
+        "_fields",
+        "_has_body",
+        "_is_over",
+        "_keeps",
+        "_parsed_bytes",
+        "_parser",
+        "_pieces",
+        "headers",
+        "status",
+    )
+
+    def __init__(self, *, has_body: bool) -> None:
+        self._has_body = has_body
+        self._parser: HttpResponseParser | None = make_parser(self)
+        self._pieces = Pieces()
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._bare_bytes = self._parsed_bytes = 0
+        self._is_over = self._keeps = False
+        self.status = 0
+        self.headers: CIMultiDict[str] = CIMultiDict()
+
+    def parse(self, data: memoryview) -> None:
+        """Parse bytes that have come. Raises HttpParserError."""
+        assert self._parser is not None
+        self._bare_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._is_over, self._keeps = True, False  # it speaks another protocol from now on
+
+    def count_left_bytes(self) -> int:
+        """How many bytes of a large body of stated length have not come; 0 for all other bodies."""
+        lengths = self.headers.getall("Content-Length", [])
+        if len(lengths) != 1 or not lengths[0].isdecimal() or "Transfer-Encoding" in self.headers:
+            return 0
+        left_bytes = int(lengths[0]) - self._parsed_bytes
+        return left_bytes if left_bytes > LARGE_BYTES else 0
+
+    def on_message_begin(self) -> None:
+        """Note a second reply, for which there was no request."""
+        if self._is_over:
+            self._keeps = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header. Trailers count for the limits, but are not used."""
+        fields = self._fields
+        if len(fields) == MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or b"\0" in value:
+            raise ValueError
+        fields.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Note status and headers, unless the reply is an interim reply."""
+        if self._is_over or self._parser is None:
+            return
+        status = self._parser.get_status_code()
+        if status < 100:
+            raise ValueError
+        if 100 <= status < 200 and status != 101:
+            self._fields.clear()
+            return
+        self._keeps = self._parser.should_keep_alive()
+        self.status = status
+        self.headers = CIMultiDict(
+            [
+                (
+                    name.decode("utf-8", "surrogateescape"),
+                    value.rstrip(b" \t").decode("utf-8", "surrogateescape"),
+                )
+                for name, value in self._fields
+            ]
+        )
+        if not self._has_body:
+            self._is_over = True
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a piece of the body for the reader."""
+        if self._is_over:
+            self._keeps = False  # a body in a reply that must not have one
+            return
+        self._bare_bytes = 0
+        self._pieces.add(body)
+        self._parsed_bytes += len(body)
+
+    def on_message_complete(self) -> None:
+        """Note the end of the reply; after an interim reply, another one follows."""
+        if self.status:
+            self._is_over = True

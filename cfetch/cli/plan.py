@@ -294,7 +294,8 @@ def clean(
 ) -> None:
     """Roll back removable plans that nobody runs, and move old completed plans to the archive.
 
-    The command says for each plan what it did and why.
+    The command says for each plan what it did and why. Uploads to S3 that killed runs have left open
+    are aborted (botocore must be installed).
 
     Examples:
 

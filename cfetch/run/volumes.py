@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+OBJECTS = "objects"  # below the state directory: records of objects, a file for each store
 BLOCK = 512  # entries that are looked up together
 
 
@@ -230,7 +231,12 @@ class Volumes:
 
                 volumes.append(
                     ObjectStoreVolume(
-                        place, run_id=run_id, confirm=confirm, monotonic=clock.now, existing=existing
+                        place,
+                        run_id=run_id,
+                        confirm=confirm,
+                        monotonic=clock.now,
+                        existing=existing,
+                        records=self._state / OBJECTS,
                     )
                 )
             elif len(self._order) == 1:

@@ -4,6 +4,10 @@ import os
 
 import pytest
 
+from cfetch.app.plans import clean_plans
+from cfetch.config.settings import Settings
+from cfetch.run.volumes import OBJECTS
+from cfetch.storage.object_uploads import OpenUploads
 from tests.app.site import NAMES
 from tests.engine.drive import tree
 
@@ -101,7 +105,9 @@ def test_objects_in_a_bucket_are_known_again(site, run, bucket, tmp_path):
     assert run(**to) == dict.fromkeys(NAMES, "done")
     site.take_asked()
     site.files[NAMES[3]] = b"another version"
+    bucket.server.take_asked()
     assert (run(**to), site.take_asked()) == (dict.fromkeys(NAMES, "skipped"), {})
+    assert bucket.server.take_asked() == {"GET list-type": 2}
     changed = {name: name == NAMES[3] for name in NAMES}
     assert run(**to, existing="check") == {
         name: "done" if new else "skipped" for name, new in changed.items()
@@ -110,3 +116,17 @@ def test_objects_in_a_bucket_are_known_again(site, run, bucket, tmp_path):
     assert {name: bucket.get(name) for name in NAMES} == site.files
     assert run(**to, existing="refetch") == dict.fromkeys(NAMES, "done")
     assert site.take_asked() == dict.fromkeys(NAMES, 200)
+
+
+def test_clean_aborts_the_uploads_that_a_killed_run_has_left(site, run, bucket, tmp_path):
+    """They are noted in the state; a dry run leaves them."""
+    state = tmp_path / "state"
+    run(to=(bucket.url,), state=str(state))
+    uploads = OpenUploads(state / OBJECTS, bucket.url)
+    uploads.begin("big")
+    uploads.close()
+    assert bucket.server.ask("POST", f"/{bucket.name}/some/prefix/big?uploads")[0] == 200
+    for dry_run, left in ((True, ["big"]), (False, [])):
+        settings = Settings(to=(bucket.url,), state=str(state))
+        clean_plans(settings, rollback_delay_s=0.0, keep_s=1e9, dry_run=dry_run)
+        assert bucket.uploads() == left

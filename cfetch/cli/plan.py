@@ -12,6 +12,7 @@ from cfetch.cli import download as main_job
 from cfetch.cli.options import (
     READING,
     JsonOption,
+    ManifestsArgument,
     complete_instant,
     config_document,
     seconds,
@@ -53,14 +54,7 @@ Instant = Annotated[
 @with_manifest
 def schedule(
     *,
-    manifests: Annotated[
-        list[str],
-        typer.Argument(
-            help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
-            metavar="MANIFEST...",
-            show_default=False,
-        ),
-    ],
+    manifests: ManifestsArgument,
     removable: Annotated[
         bool,
         typer.Option(

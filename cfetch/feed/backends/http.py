@@ -152,7 +152,7 @@ class HttpSource:
         rows = document["changes"]
         try:
             if document["range"] != of or type(rows) is not list or len(rows) > limit:
-                raise FieldError("it is of another range, is no array, or has more entries than asked for")
+                raise FieldError("it is not of that range, or not an array of at most as many as asked for")
             after = parse_lsn(document["next_lsn"])
             new_mark = check_id(document["mark"]) if "mark" in document else ""
         except FieldError as error:

@@ -105,7 +105,7 @@ class SerialSource:
                 raise FieldError(f"their schema is not {SERIAL_SCHEMA}")
             feed = check_id(document.get("feed", UNNAMED))
             if type(document["changes"]) is not list or len(document["changes"]) > limit:
-                raise FieldError("they are no array, or there are more of them than were asked for")
+                raise FieldError("they are not an array of at most as many as asked for")
             after = parse_lsn(document["next"])
         except FieldError as error:
             raise HostileFeed(f"{what}: {error}") from None

@@ -406,6 +406,18 @@ def test_a_run_that_stood_still_claims_its_plan_again(processes):
     assert processes.names() == ["download.completed"]
 
 
+def test_a_commit_that_came_too_late_can_be_tried_again(processes):
+    """The run stood still just before it; nobody has taken the plan, so it claims it again and commits."""
+    x = processes.table("x")
+    execution = start(x, processes.schedule(x), on_lost=nobody)
+    processes.time_s += EXPIRY_S
+    with pytest.raises(LocalFault, match="heartbeat could not be written"):
+        execution.commit(files=2, size_bytes=20)
+    execution.confirm()
+    execution.commit(files=2, size_bytes=20)
+    assert processes.names() == ["download.completed"]
+
+
 def test_a_run_that_stood_still_does_not_take_its_plan_back(processes):
     """Another has claimed it meanwhile, and keeps it."""
     x = processes.table("x")

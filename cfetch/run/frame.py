@@ -247,10 +247,19 @@ class Frame:
             if isinstance(error, LocalFault):
                 run.guard.confirm()  # another run that tidies up after this one may have caused the fault
             elif error is None and tally.is_enough:
-                size_bytes = self._plan.total_bytes - tally.failed_bytes
-                run.guard.commit(files=run.counts.ended.in_place, size_bytes=size_bytes)
+                self._commit(run, self._plan.total_bytes - tally.failed_bytes)
         except CfetchError as lost:
             if str(lost) != str(error):  # else it has been emitted already
                 run.emit(RunStopping(t_s=run.clock.now(), reason=str(lost)))
             return lost
         return error
+
+    @staticmethod
+    def _commit(run: Run, size_bytes: int) -> None:
+        """Complete the plan; again, if a run that stood still just now has lost only its heartbeat."""
+        files = run.counts.ended.in_place
+        try:
+            run.guard.commit(files=files, size_bytes=size_bytes)
+        except LocalFault:
+            run.guard.confirm()
+            run.guard.commit(files=files, size_bytes=size_bytes)

@@ -155,6 +155,21 @@ def test_an_error_that_the_engine_raises_is_the_runs(run):
     assert isinstance(events[-1], RunFinished)
 
 
+def test_a_run_that_stood_still_at_its_end_is_committed(run):
+    """It has lost its heartbeat and not its plan: it claims it again, and is asked once."""
+
+    class Asleep(FakeGuard):
+        def commit(self, *, files, size_bytes):
+            if not self.asked:
+                raise LocalFault("its heartbeat could not be written for 2 s")
+            super().commit(files=files, size_bytes=size_bytes)
+
+    guard = Asleep()
+    summary, _, events = run(FakeEngine(*DONE), guard=guard)
+    assert (summary.exit_code, guard.committed, guard.asked) == (0, [(2, 150)], 1)
+    assert stopping(events) == []
+
+
 @pytest.mark.parametrize(
     ("lost", "code", "reasons"),
     [(None, 3, []), (Held("taken over"), 4, ["taken over"]), (LocalFault(str(FAULT)), 3, [])],

@@ -2,13 +2,16 @@
 
 import compileall
 import gc
+import importlib
 import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
+import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -21,6 +24,7 @@ if sys.platform == "linux":  # it needs prctl and /proc
 if "PYTEST_XDIST_WORKER" in os.environ:  # under nohup, or in a script's background, tests end by signals too
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.dont_write_bytecode = False  # see ``pytest_collection``; commands that tests start still write none
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
 TOGETHER = {  # what shares a server that takes seconds to start
@@ -51,6 +55,23 @@ class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
         known = {} if nodeid.startswith(APART) else TOGETHER
         groups = (group for start, group in known.items() if nodeid.startswith(start))
         return next(groups, nodeid.partition("[")[0])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Each process begins with a share of the test modules, and writes bytecode for the others.
+
+    To rewrite the asserts of all modules takes 12 s, which each process would spend on the same ones. An
+    error of a module comes again when it is collected.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
+    if workers and session.config.args == session.config.getini("testpaths"):
+        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        root = session.config.rootpath
+        for path in sorted((root / "tests").rglob("test_*.py"))[number::workers]:
+            with suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+    return (yield)
 
 
 def pytest_collection_finish():

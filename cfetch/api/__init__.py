@@ -7,7 +7,7 @@
     recorded.py     the runs of metrics files, and the settings of a configuration file
     notebook.py     a bar in a notebook, made from events
 
-The library takes the same way as the command line: ``app/download.py`` and ``app/get.py`` prepare a plan, and
+The library does the same as the command line: ``app/download.py`` and ``app/get.py`` prepare a plan, and
 ``Prepared.run`` runs it. The room only turns Python values into the values that these take.
 
 Each job has a thread of its own. So it works where an event loop is running, as in a notebook, and installs

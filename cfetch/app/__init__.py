@@ -3,7 +3,7 @@
     download.py          prepares a plan; the one place where rooms are wired
     room.py              the space that a plan needs, against the space of its volumes
     frozen_lists.py      freezes the lists of which the plan is made
-    prepared.py          puts a prepared plan on the timeline, and runs it
+    prepared.py  together.py   puts a plan on the timeline and runs it; with other machines
     engine_plan.py       a frozen manifest in the form that each engine takes
     engines.py           which engine brings a plan
     get.py               a plan of one or a few URLs

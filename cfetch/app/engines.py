@@ -1,7 +1,7 @@
 """Chooses the engine that brings a plan: a pool in this process, several processes, or a job on Spark."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.app.engine_plan import EnginePlan
 from cfetch.clock import Clock
@@ -15,7 +15,11 @@ from cfetch.run.fresh_links import Renewal
 from cfetch.run.local_run import LocalEngine
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import Knowledge
+from cfetch.timeline.table import Table
 from cfetch.wire.network import Network
+
+if TYPE_CHECKING:
+    from cfetch.nodes.board import SharedJob
 
 
 class Surroundings(NamedTuple):
@@ -81,6 +85,44 @@ def _processes_engine(plan: Plan, outside: Surroundings, knowledge: Knowledge, p
         origin=outside.renewal.origin,
         clock=outside.clock,
         knowledge=knowledge,
+    )
+
+
+def make_nodes_engine(
+    plan: EnginePlan,
+    outside: Surroundings,
+    knowledge: Knowledge,
+    table: Table,
+    joined: "SharedJob | None" = None,
+) -> Engine:
+    """Make the engine of one of several machines that bring the plan together.
+
+    ``joined``: the job of the run that leads the others; None: this run leads.
+
+    Raises:
+        UsageError: with these settings, several machines cannot bring this plan.
+    """
+    from cfetch.nodes.engine import Here, NodesEngine
+
+    if outside.settings.engine == "spark" or plan.here is None:
+        raise ConfigError("--together is for the engine local; Spark has its own executors")
+    if len(outside.volumes.roots) > 1 or not outside.volumes.local:
+        raise UsageError("with --together the files go to one directory that all machines see; give one --to")
+    if plan.here.names_batches:
+        raise UsageError(
+            "the manifest names batches, which are published as a whole; --together publishes each file by "
+            "itself: run the plan on one machine"
+        )
+    processes, _ = _count_processes(plan.here, outside)
+    return NodesEngine(
+        plan.here,
+        outside.volumes.local[0].root,
+        outside.state,
+        outside.settings,
+        Here(table, processes, outside.clock),
+        origin=outside.renewal.origin,
+        knowledge=knowledge,
+        joined=joined,
     )
 
 

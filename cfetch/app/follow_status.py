@@ -1,7 +1,7 @@
 """``cfetch follow --status``: how far a follower is behind its feed, what waits, and its last error.
 
-It reads the follower's files and, from its checkpoint on, the feed; it changes nothing, and the follower may
-be running meanwhile.
+It reads the follower's files, and the feed from its checkpoint on. It changes nothing. The follower may be
+running at the same time.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """The timeline for people and scripts: which plans are on it, and how to tidy it up; no download here."""
 
+import os
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
@@ -8,6 +9,8 @@ from cfetch.config.settings import Settings
 from cfetch.errors import NewerRecord, UsageError
 from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
 from cfetch.run.directories import places, timeline
+from cfetch.run.volumes import OBJECTS
+from cfetch.storage.object_uploads import abort_dead_uploads
 from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
@@ -64,9 +67,14 @@ def archive_plans(settings: Settings, instants: Collection[str]) -> None:
 
 
 def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:
-    """Roll back plans whose run died, archive old plans; give a reason for every instant."""
+    """Roll back plans whose run died, archive old plans; give a reason for every instant.
+
+    Uploads to object stores that killed runs have left open are aborted too.
+    """
     with open_existing(*timeline(settings)) as table:
         verdicts = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
+    if not dry_run:
+        abort_dead_uploads(places(settings).state / OBJECTS, os.environ)
     instants = [
         CleanedInstant(
             instant=entry.instant, action=entry.action.value, state=entry.state.value, kept=kept, why=why

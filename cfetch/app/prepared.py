@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cfetch.app.engine_plan import EnginePlan
-from cfetch.app.engines import Surroundings, choose_engine
+from cfetch.app.engines import Surroundings, choose_engine, make_nodes_engine
 from cfetch.clock import Clock
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
@@ -23,7 +24,7 @@ from cfetch.report.metrics import MetricsFile
 from cfetch.report.plan_view import Preview, Scheduled
 from cfetch.run.directories import is_shared, places, timeline
 from cfetch.run.failed_manifest import FailedEntries
-from cfetch.run.frame import Frame
+from cfetch.run.frame import Engine, Frame
 from cfetch.run.fresh_links import Renewal
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.result_files import (
@@ -49,6 +50,9 @@ from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, open_table, when_free
 from cfetch.wire.network import Network
+
+if TYPE_CHECKING:
+    from cfetch.nodes.board import SharedJob
 
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
 ORIGIN_NAME = "origin.json"
@@ -128,11 +132,11 @@ class Prepared:
             bytes_known=self.plan.total_bytes,
         )
 
-    def run(self, listener: Listener, *, removable: bool = False) -> Summary | None:
+    def run(self, listener: Listener, *, removable: bool = False, together: bool = False) -> Summary | None:
         """Download; the summary tells what happened to entries, and the exit code.
 
         None: the plan was scheduled before, and another run has completed it meanwhile. ``removable``: only
-        the caller needs the plan, and knows how to make it again.
+        the caller needs the plan, and knows how to make it again. ``together``: other machines may join.
 
         Raises:
             Held: another live run has this plan.
@@ -146,10 +150,10 @@ class Prepared:
         check_metrics_library(self._settings)
         with self._table() as table:
             knowledge, note = self._earlier_runs()
-            outside = Surroundings(
-                self._volumes, self._state, self._settings, self._network, self._renewal, self._clock
-            )
-            engine, about_engine = choose_engine(self._for_engines, outside, knowledge)
+            if together:
+                engine, about_engine = self._make_node(table, knowledge), None
+            else:
+                engine, about_engine = choose_engine(self._for_engines, self._outside, knowledge)
             kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
             with ExitStack() as stack:
                 with closing(_Patience(self._interruption, listener, waits=self._settings.wait)) as patience:
@@ -178,6 +182,37 @@ class Prepared:
                     self._on_state(lambda: shutil.rmtree(directory, ignore_errors=True))
                     tidy_up(table, KEEP_S)
             return summary
+
+    def join(self, listener: Listener) -> Summary | None:
+        """Bring a part of the plan, which another run shares; None: there is no such run now.
+
+        Raises:
+            Held: a run has the plan and does not share it.
+            LocalFault: as ``run``.
+        """
+        from cfetch.nodes.engine import JoinedGuard
+        from cfetch.nodes.joining import wait_for_board
+
+        with self._table() as table:
+            joined = wait_for_board(table, self._state, self._instant, listener)
+            if joined is None:
+                return None
+            epoch, job = joined
+            engine = self._make_node(table, self._earlier_runs()[0], job)
+            frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+            self._frame = frame
+            if self._interrupted is not None:
+                frame.interrupt(self._interrupted)
+            return frame.go(JoinedGuard(table, self._instant, epoch), None, listener)
+
+    @property
+    def _outside(self) -> Surroundings:
+        return Surroundings(
+            self._volumes, self._state, self._settings, self._network, self._renewal, self._clock
+        )
+
+    def _make_node(self, table: Table, knowledge: Knowledge, joined: "SharedJob | None" = None) -> Engine:
+        return make_nodes_engine(self._for_engines, self._outside, knowledge, table, joined)
 
     def _keep_for_later(self, learned: Knowledge) -> None:
         keep_baseline(self._state, learned, self._clock.wall())

@@ -12,6 +12,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import Held
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     import msgspec
@@ -101,8 +102,15 @@ def preview(prepared: "Prepared", settings: Settings) -> None:
         typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(document))))
 
 
-def run(prepared: "Prepared | PreparedSync", resolved: Resolved) -> "Summary | None":
-    """Run a plan under the dashboard; None if another run has completed it already."""
+def run(
+    prepared: "Prepared | PreparedSync",
+    resolved: Resolved,
+    bring: "Callable[[Listener], Summary | None] | None" = None,
+) -> "Summary | None":
+    """Run a plan under the dashboard; None if another run has completed it already.
+
+    ``bring``: how, if it is not by ``prepared.run``.
+    """
     from cfetch.dashboard.open import open_dashboard
     from cfetch.events import RunNoted, fan_out
     from cfetch.report.telemetry import send_telemetry
@@ -118,7 +126,7 @@ def run(prepared: "Prepared | PreparedSync", resolved: Resolved) -> "Summary | N
         listener = fan_out(shown, served)
         for note in (*resolved.notes, *prepared.notes):
             listener(RunNoted(t_s=0.0, note=note))
-        return prepared.run(listener)
+        return (bring or prepared.run)(listener)
 
 
 def serving(settings: Settings) -> "AbstractContextManager[Listener]":

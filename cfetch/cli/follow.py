@@ -17,6 +17,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, Held, Interrupted
 
 if TYPE_CHECKING:
+    from cfetch.app.follow import FollowOptions
     from cfetch.events import Listener
     from cfetch.feed.path_filter import PathFilter
 
@@ -142,10 +143,7 @@ def follow(
       cfetch follow https://example.org/feed --to mirror/ --resync --delete
     """
     from cfetch.app.follow import FollowOptions
-    from cfetch.app.follow import follow as use_case
     from cfetch.feed.path_filter import PathFilter
-    from cfetch.report.plan_view import held_document
-    from cfetch.report.telemetry import send_telemetry
 
     settings = resolved.settings
     paths = PathFilter(tuple(include or ()), tuple(exclude or ()))
@@ -164,10 +162,18 @@ def follow(
         raise ConfigError("--resync, --verify and --status are three commands; give one of them")
     if verify:
         _verify(feed, settings, paths)
-        return
-    if status:
+    elif status:
         _show_status(feed, settings)
-        return
+    else:
+        _keep_in_step(feed, resolved, options)
+
+
+def _keep_in_step(feed: str, resolved: Resolved, options: "FollowOptions") -> None:
+    from cfetch.app.follow import follow as use_case
+    from cfetch.report.plan_view import held_document
+    from cfetch.report.telemetry import send_telemetry
+
+    settings = resolved.settings
     say = _printer(settings)
     for note in resolved.notes:
         say(f"note: {note}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, with_reading
+from cfetch.cli.options import JsonOption, ManifestsArgument, with_reading
 
 if TYPE_CHECKING:
     from cfetch.config.settings import Settings
@@ -24,14 +24,6 @@ Manifest = Annotated[
     str,
     typer.Argument(
         help="A path, an http(s) URL, or - for standard input.", metavar="MANIFEST", show_default=False
-    ),
-]
-Manifests = Annotated[
-    list[str],
-    typer.Argument(
-        help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
-        metavar="MANIFEST...",
-        show_default=False,
     ),
 ]
 BaseUrl = Annotated[
@@ -53,7 +45,7 @@ Output = Annotated[
 @app.command(no_args_is_help=True)
 @with_reading
 def check(
-    *, manifests: Manifests, base_url: BaseUrl = None, json: JsonOption = False, settings: "Settings"
+    *, manifests: ManifestsArgument, base_url: BaseUrl = None, json: JsonOption = False, settings: "Settings"
 ) -> None:
     """Check a manifest, or several as one: name each fault with its line, or show what the manifest holds.
 

@@ -29,6 +29,14 @@ HtmlOption = Annotated[
         show_default=False,
     ),
 ]
+ManifestsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
+        metavar="MANIFEST...",
+        show_default=False,
+    ),
+]
 
 _PANELS = {
     "Where": (

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ from cfetch.cli import download as main_job
 from cfetch.cli.options import (
     READING,
     JsonOption,
+    ManifestsArgument,
     complete_instant,
     config_document,
     seconds,
@@ -52,14 +54,7 @@ Instant = Annotated[
 @with_manifest
 def schedule(
     *,
-    manifests: Annotated[
-        list[str],
-        typer.Argument(
-            help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
-            metavar="MANIFEST...",
-            show_default=False,
-        ),
-    ],
+    manifests: ManifestsArgument,
     removable: Annotated[
         bool,
         typer.Option(
@@ -113,6 +108,12 @@ def run(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run all pending plans, the oldest first.")] = False,
+    together: Annotated[
+        bool,
+        typer.Option(
+            "--together", help="Share each plan with other machines that give the same command, at any time."
+        ),
+    ] = False,
     resolved: Resolved,
     show_config: bool,
 ) -> None:
@@ -121,11 +122,16 @@ def run(
     If another live run holds the plan, the command ends with exit code 4. With --all it skips such a plan,
     and it skips a removable plan that has had its only run.
 
+    With --together any number of machines that see the same directory bring a plan together. A machine that
+    dies loses only the files that it has under way.
+
     Examples:
 
       cfetch plan run 20261121T160430123Z-1a2b --to data/
 
       cfetch plan run --all --to data/
+
+      srun -N 4 cfetch plan run 20261121T160430123Z-1a2b --together --to /lustre/data
     """
     if show_config:
         typer.echo(config_document(resolved) if resolved.settings.json else show(resolved))
@@ -148,7 +154,7 @@ def run(
         return
     code, summaries = 0, []
     for planned in instants:
-        summary, ended = _run_one(planned, resolved, alone=not every)
+        summary, ended = _run_one(planned, resolved, alone=not every, together=together)
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
         if summary is not None and summary.status == "interrupted":
@@ -180,14 +186,18 @@ def _preview(instants: list[str], settings: Settings) -> None:
     _print(Previews(previews=previews), lines, json=settings.json)
 
 
-def _run_one(instant: str, resolved: Resolved, *, alone: bool) -> "tuple[Summary | None, int]":
+def _run_one(
+    instant: str, resolved: Resolved, *, alone: bool, together: bool
+) -> "tuple[Summary | None, int]":
     """Run a plan; return summary and exit code. Unless ``alone``, skip a plan that cannot be run."""
     from cfetch.app.download import prepare_planned
+    from cfetch.app.together import run_together
 
     settings = resolved.settings
     try:
         with prepare_planned(instant, settings, env=os.environ) as prepared:
-            summary = None if prepared is None else main_job.run(prepared, resolved)
+            bring = partial(run_together, prepared) if together and prepared is not None else None
+            summary = None if prepared is None else main_job.run(prepared, resolved, bring)
     except CfetchError as error:
         if alone or isinstance(error, ConfigError):
             raise
@@ -294,7 +304,8 @@ def clean(
 ) -> None:
     """Roll back removable plans that nobody runs, and move old completed plans to the archive.
 
-    The command says for each plan what it did and why.
+    The command says for each plan what it did and why. Uploads to S3 that killed runs have left open
+    are aborted (botocore must be installed).
 
     Examples:
 

@@ -3,11 +3,14 @@
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cfetch.cli.options import HtmlOption, JsonOption
+
+if TYPE_CHECKING:
+    from cfetch.report.tuning_document import Tuning
 
 
 class Policy(StrEnum):
@@ -80,14 +83,11 @@ def tune(
 
       cfetch tune *.jsonl --json | jq .choice
     """
-    from datetime import UTC, datetime
-
     from cfetch.app.tune import TuneOptions
     from cfetch.app.tune import tune as run_tune
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
-    from cfetch.secret import encode_json, printable
-    from cfetch.tuning.recommendation import format_config, write_config
+    from cfetch.secret import encode_json
 
     if spark_master is not None and engine is Engine.local:
         raise UsageError("--spark-master is for --engine spark")
@@ -100,12 +100,8 @@ def tune(
     )
     clock = SystemClock()
     tuning = run_tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
-    written = None if out is None or tuning.leave else str(out)
-    if out is not None and tuning.leave:
-        print(f"nothing is written to {printable(str(out))}: {tuning.leave}", file=sys.stderr, flush=True)
-    elif out is not None:
-        day = datetime.fromtimestamp(clock.wall(), UTC).date().isoformat()
-        write_config(out, format_config(tuning, day))
+    if out is not None:
+        _write_values(tuning, out, clock.wall())
     if html is not None:
         from cfetch.report.page.html import write_html
         from cfetch.report.page.tuning_page import make_tuning_page
@@ -117,4 +113,17 @@ def tune(
     from cfetch.report.tables import show
     from cfetch.report.tune_view import view
 
-    show(view(tuning, written))
+    show(view(tuning, None if out is None or tuning.leave else str(out)))
+
+
+def _write_values(tuning: "Tuning", out: Path, wall_s: float) -> None:
+    """Write the recommended values, or say why there are none."""
+    from datetime import UTC, datetime
+
+    from cfetch.secret import printable
+    from cfetch.tuning.recommendation import format_config, write_config
+
+    if tuning.leave:
+        print(f"nothing is written to {printable(str(out))}: {tuning.leave}", file=sys.stderr, flush=True)
+    else:
+        write_config(out, format_config(tuning, datetime.fromtimestamp(wall_s, UTC).date().isoformat()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, with_reading
+from cfetch.cli.options import JsonOption, ManifestsArgument, with_reading
 from cfetch.errors import ConfigError, UsageError
 from cfetch.secret import SecretUrl, encode_json, printable
 
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 @with_reading
 def verify(
     *,
-    manifests: Annotated[
-        list[str],
-        typer.Argument(
-            help="A path, a directory of manifests, an http(s) URL, or - for standard input; or several.",
-            metavar="MANIFEST...",
-            show_default=False,
-        ),
-    ],
+    manifests: ManifestsArgument,
     to: Annotated[
         list[str] | None,
         typer.Option(

@@ -77,7 +77,7 @@ def read_address(text: str) -> Address:
 class PageServer:
     """A listener that serves the run until it is closed. ``url`` is the page's address, with the token.
 
-    ``names``: of ``PageState``.
+    ``names``: as for ``PageState``.
 
     Raises:
         UsageError: nothing can listen at the address, or prometheus_client is not installed.

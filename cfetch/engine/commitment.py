@@ -23,7 +23,7 @@ from cfetch.storage.volume import Standing
 class Commitment(Protocol):
     """``schedule`` holds the entries that wait; its queues are the commitment's.
 
-    ``judges_volumes``: whether ``note_straggler`` is to be called; to look for slow files costs time.
+    ``judges_volumes``: whether ``note_straggler`` must be called; else nobody has to look for slow files.
     """
 
     judges_volumes: bool

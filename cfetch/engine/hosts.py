@@ -2,13 +2,13 @@
 
 - A host that throttles (429, 503) gets a smaller window: halved once per round of requests, and one more for
   each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
-  Retry-After is over, or a back-off where it names none, nothing starts there. A 503 for a file here and
-  there concerns only that file (``Refusals``), whose next try waits.
+  Retry-After is over, or a back-off where it names none, nothing starts there. If a host answers 503 for a
+  few files only, just those files wait (``Refusals``).
 - With a ``Width``, the number of its places also depends on how many of its attempts are stragglers, and on
   how much more attempts bring.
 - The breaker of a host that fails again and again opens: only one probe starts there after each pause.
-- A host is given up when that lasts. If it never answered in this run, that is after as many probes as a
-  file has tries; if it did, when the retry budget is over. Its entries then fail without a request.
+- A host that goes on failing is given up, and its entries fail without a request. A host that has never
+  answered in this run gets as many probes as a file has tries; any other host, the time of the retry budget.
 
 Memory: some 300 bytes a host (1.5 KiB with a width), for hosts with attempts under way or troubles and for a
 few thousand more.
@@ -151,8 +151,8 @@ class Hosts:
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
         """How many attempts have a place at ``name``, and how many would have one without a lease.
 
-        ``waiting``: entries that wait only for a place there. Entries that may use another host too count as
-        one altogether, if one of them was refused a place since the last call.
+        ``waiting``: entries that wait for a place at this host only. All entries that may also use another
+        host count as one, and only if one of them was refused a place since the last call.
         """
         host = self._hosts.get(name)
         host = host or self._new_host(name)

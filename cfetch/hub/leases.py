@@ -46,7 +46,7 @@ class _Host:
 
 
 def divide_fairly(wants: Mapping[int, int], most: int, first: Iterable[int]) -> dict[int, int]:
-    """Max-min fair parts of ``most``, by task: none gets more than it wants, and none is left while wanted.
+    """Max-min fair parts of ``most``, by task: none gets more than it wants; none that is wanted stays free.
 
     A rest that cannot be divided evenly goes to the tasks that come ``first`` (all tasks, in order).
     """

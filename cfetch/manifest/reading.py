@@ -153,10 +153,10 @@ def read_entries(
 
 
 def check_base_url(text: str) -> str:
-    """Check a caller's base URL: absolute, with a slash at its end, as else a join drops its last segment.
+    """Check a caller's base URL: it must be absolute, and end in a slash, else a join drops its last segment.
 
     Raises:
-        UsageError: the URL is not so.
+        UsageError: the URL is not absolute, or ends without a slash.
     """
     if (parts := split_object_url(text)) is not None and (not parts.key or text.endswith("/")):
         return text if text.endswith("/") else f"{text}/"

@@ -1,7 +1,7 @@
 """The URLs that a manifest may state: absolute after a join; http and https are sent exactly as written.
 
-A signed URL breaks when it is quoted again, so nothing is repaired: a URL that cannot be sent as it is, is
-refused. No message quotes the URL.
+A signed URL breaks when it is quoted again, so nothing is repaired: a URL that cannot be sent
+unchanged is refused. No message quotes the URL.
 """
 
 import re

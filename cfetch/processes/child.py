@@ -81,6 +81,8 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
 def _bring(spec: RunSpec, order: Order) -> Answer:
     share = Share(order.entries, order.sharers)
     try:
-        return Answer(learned=bring_share(spec, share, TaskCopy(order.share, order.task, 0)).learned)
+        return Answer(
+            learned=bring_share(spec, share, TaskCopy(order.share, order.task, 0, order.executor)).learned
+        )
     except LocalFault as fault:
         return Answer(fault=str(fault))

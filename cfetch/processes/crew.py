@@ -5,11 +5,12 @@ process dies, its thread reaps it, starts another one and gives it the rest of t
 """
 
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.hub.receipts import Account
@@ -22,6 +23,7 @@ from cfetch.shares.task import RunSpec
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
+LOOK_S = 1.0  # between looks for a share that another machine has given up
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
 
 
@@ -38,8 +40,60 @@ class LocalShares(NamedTuple):
         return [entry for entry in entries if entry.id not in account]
 
 
+class Turn(NamedTuple):
+    """A share to bring now, as ``task``, a number that no other task of the run has."""
+
+    share: int
+    task: int
+
+
+class ShareSource(Protocol):
+    """Says which share comes next. Thread-safe. Its methods raise LocalFault."""
+
+    def take(self) -> Turn | None:
+        """Take the next share; None: there is none now."""
+
+    def take_again(self, turn: Turn) -> Turn | None:
+        """Take the same share anew, as the task has died; None: another machine brings it now."""
+
+    def is_mine(self, turn: Turn) -> bool:
+        """Whether the share is still this machine's to bring."""
+
+    def is_over(self) -> bool:
+        """Whether ``take`` will never have one again."""
+
+
+class OwnShares:
+    """Implements ``ShareSource`` for a run that has all shares of its plan for itself."""
+
+    def __init__(self, shares: int) -> None:
+        self._left = deque(range(shares))
+        self._tasks = count(1)
+
+    def take(self) -> Turn | None:
+        """Take the shares in their order."""
+        try:
+            return Turn(self._left.popleft(), next(self._tasks))
+        except IndexError:
+            return None
+
+    def take_again(self, turn: Turn) -> Turn:
+        """Take the same share as another task."""
+        return Turn(turn.share, next(self._tasks))
+
+    def is_mine(self, turn: Turn) -> bool:  # noqa: ARG002 - there are no others
+        """Always."""
+        return True
+
+    def is_over(self) -> bool:
+        """Whether all shares were taken."""
+        return not self._left
+
+
 class Crew:
     """Implements ``Job``. ``bury_task`` gets the number of a task that is dead for certain.
+
+    ``source``: where shares come from. ``name``: of this machine for people, if there are several.
 
     ``learned``: the processes' knowledge about hosts. ``wall`` is in seconds since 1970.
     """
@@ -53,14 +107,16 @@ class Crew:
         *,
         processes: int,
         wall: Callable[[], float],
+        source: ShareSource,
+        name: str = "",
     ) -> None:
         self._shares = shares
         self._spec = spec
         self._account = account
         self._bury_task = bury_task
         self._wall = wall
-        self._left = deque(range(len(shares.members)))
-        self._tasks = count(1)
+        self._source = source
+        self._name = name
         self._changed = threading.Condition()
         self._turns = 0
         self._is_stopping = False
@@ -108,8 +164,8 @@ class Crew:
         """Hold one process after the other, until no share is left."""
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)  # a child inherits this until it is ready
         try:
-            while (share := self._take_share()) is not None:
-                self._bring(share)
+            while (turn := self._take_turn()) is not None:
+                self._bring(turn)
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             self._fail(error)
         finally:
@@ -118,27 +174,40 @@ class Crew:
                 self._working -= 1
                 self._changed.notify_all()
 
-    def _take_share(self) -> int | None:
-        with self._changed:
-            return self._left.popleft() if self._left and not self._is_stopping else None
+    def _take_turn(self) -> Turn | None:
+        """Take the next share, perhaps after another machine has given it up; None: nothing is left."""
+        while not self._is_stopping:
+            if (turn := self._source.take()) is not None:
+                return turn
+            if self._source.is_over():
+                return None
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopping, LOOK_S)
+        return None
 
-    def _bring(self, share: int) -> None:
+    def _bring(self, turn: Turn | None) -> None:
         """Let a share be brought, by one process after the other if they die."""
-        deaths, shortest = 0, len(self._shares.members[share])
-        while (worker := self._hold_worker()) is not None:
-            entries = self._shares.list_entries(share, self._account)
+        deaths, shortest = 0, sys.maxsize
+        while turn is not None and (worker := self._hold_worker()) is not None:
+            entries = self._shares.list_entries(turn.share, self._account)
             deaths = 0 if len(entries) < shortest else deaths
             shortest = len(entries)
-            task = next(self._tasks)
-            order = Order(share=share, task=task, sharers=self._shares.sharers[share], entries=entries)
+            order = Order(
+                share=turn.share,
+                task=turn.task,
+                sharers=self._shares.sharers[turn.share],
+                entries=entries,
+                executor=self._name,
+            )
             answer = worker.bring(order)
             if answer is not None:
-                if answer.fault is not None:
+                if answer.fault is not None and self._source.is_mine(turn):
                     self._fail(LocalFault(answer.fault))
                 self._learn(answer.learned)
                 return
             deaths += 1
-            self._bury_worker(task, deaths)
+            self._bury_worker(turn.task, deaths)
+            turn = None if self._is_stopping else self._source.take_again(turn)
 
     def _hold_worker(self) -> Worker | None:
         """The process of this thread, started if there is none; None: the run is stopping."""

@@ -1,6 +1,6 @@
 """The engine of one machine on several cores: child processes run the tasks, and this process drives them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from cfetch.errors import CfetchError
 from cfetch.hub.receipts import Account
 from cfetch.hub.server import Hub, HubPlace
 from cfetch.manifest.plan import Plan
-from cfetch.processes.crew import Crew, LocalShares
+from cfetch.processes.crew import Crew, LocalShares, OwnShares, ShareSource
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.cut import Pace
 from cfetch.shares.driver import POLL_S, Setup, ShareEngine
@@ -43,15 +43,16 @@ class ProcessesEngine(ShareEngine):
         clock: Clock,
         knowledge: Knowledge = NOTHING,
     ) -> None:
-        tasks = _LocalTasks(plan, root, settings, processes, clock)
+        tasks = LocalTasks(plan, root, settings, processes, clock)
         super().__init__(tasks, Setup(plan, root, state, settings, origin, clock, knowledge))
 
 
-class _LocalTasks:
-    """Implements ``TaskRunner``."""
+class LocalTasks:
+    """Implements ``TaskRunner`` by processes of this machine."""
 
     longest_pause_s = POLL_S  # there are few receipts, and Ctrl-C has to be prompt
     trusts_receipts = False  # files in place are checked as in a run of one process
+    leads = True
     sweeps = False  # the death of a child is noticed, and its parts are kept at once
 
     def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int, clock: Clock) -> None:
@@ -61,6 +62,7 @@ class _LocalTasks:
         self._root = root
         self._settings = settings
         self._shares = LocalShares(plan, (), ())
+        self._name = ""
         self.slots = processes
 
     @contextmanager
@@ -82,7 +84,7 @@ class _LocalTasks:
         """How many shares there are."""
         return len(self._shares.members)
 
-    def find_hub_place(self) -> HubPlace:
+    def find_hub_place(self) -> HubPlace | None:
         """The loopback, on which children reach the hub."""
         return HubPlace(HUB_HOST)
 
@@ -102,9 +104,22 @@ class _LocalTasks:
                 hub.forget(task)
             _keep_parts(self._root / STATE_NAME, spec, task)
 
-        self._crew = Crew(self._shares, spec, account, bury_task, processes=self.slots, wall=self._clock.wall)
+        self._crew = Crew(
+            self._shares,
+            spec,
+            account,
+            bury_task,
+            processes=self.slots,
+            wall=self._clock.wall,
+            source=self._open_source(spec, bury_task),
+            name=self._name,
+        )
         self._crew.start()
         return self._crew
+
+    def _open_source(self, spec: RunSpec, bury_task: Callable[[int], None]) -> ShareSource:  # noqa: ARG002 - others need them
+        """Open the source of the shares: this run has all of them for itself."""
+        return OwnShares(self.tasks)
 
     @property
     def learned(self) -> Knowledge:

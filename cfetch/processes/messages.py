@@ -12,12 +12,16 @@ T = TypeVar("T")
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The order to bring a share, as ``task``, a number that no other task has; ``sharers``: of ``Share``."""
+    """The order to bring a share, as ``task``, a number that no other task has; ``sharers``: of ``Share``.
+
+    ``executor``: the machine's name for people, if there are several.
+    """
 
     share: int
     task: int
     sharers: int
     entries: list[Entry]
+    executor: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

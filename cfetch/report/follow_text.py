@@ -13,8 +13,8 @@ SHOWN_PATHS = 5
 class FollowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch.follow-status/1``: a follower's distance from its feed.
 
-    ``ranges``: those in which changes wait, as far as they were counted (``is_counted``). ``seconds``: since
-    the follower was last at the end. ``pending``: files that could not be had yet.
+    ``ranges``: the ranges in which changes wait; ``is_counted``: whether all changes were counted.
+    ``seconds``: since the follower was last at the end. ``pending``: files that could not be had yet.
     ``left_out``: files that the publisher has and the feed lacks, with reasons.
     """
 

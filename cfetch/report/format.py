@@ -7,6 +7,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 from cfetch.secret import printable
 
@@ -108,9 +109,10 @@ def cells(text: str) -> int:
     """How many columns of a terminal ``text`` takes."""
     if text.isascii():
         return len(text)
-    return sum(_char_width(char) for char in text)
+    return sum(map(_char_width, text))
 
 
+@lru_cache(4096)  # a frame asks for the same signs thousands of times
 def _char_width(char: str) -> int:
     if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
         return 0

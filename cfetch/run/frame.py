@@ -133,8 +133,8 @@ class Frame:
         self._clock = clock
         self._error: CfetchError | None = None  # what ended the run, if the engine does not know it
 
-    def go(self, guard: Guard, metrics: MetricsFile, listener: Listener) -> Summary:
-        """Download.
+    def go(self, guard: Guard, metrics: MetricsFile | None, listener: Listener) -> Summary:
+        """Download. ``metrics``: None if another machine writes them.
 
         Raises:
             UsageError: the engine cannot be had.
@@ -153,21 +153,26 @@ class Frame:
 
         try:
             end_s = self._settings.write_timeout + ENDING_S
-            hangs = str(self._roots[0] if len(self._roots) == 1 else metrics.path.parent)
+            hangs = str(self._roots[0] if len(self._roots) == 1 or metrics is None else metrics.path.parent)
             with listen(self.interrupt, end_s=end_s, hangs=hangs), self._engine.open(), collect_seldom():
                 run = Run(guard, emit, tally.live, RunClock(self._clock))
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
                     error = self._bring(run)
-                error = self._settle(run, tally, self._write(metrics.flush, run, error))
+                if metrics is not None:
+                    error = self._write(metrics.flush, run, error)
+                error = self._settle(run, tally, error)
                 end = tally.end(run.clock.now(), error=error)
                 emit(RunExplained(t_s=end.t_s, record=end))
-                error = self._write(metrics.close, run, error)
-                summary = tally.summary(run.clock.now(), error=error, metrics=str(metrics.path), end=end)
+                if metrics is not None:
+                    error = self._write(metrics.close, run, error)
+                path = None if metrics is None else str(metrics.path)
+                summary = tally.summary(run.clock.now(), error=error, metrics=path, end=end)
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
                 return summary
         finally:
-            metrics.close()
+            if metrics is not None:
+                metrics.close()
 
     def interrupt(self, interrupted: Interrupted) -> None:
         """End the run in good order; from any thread or signal handler, also before ``go``."""

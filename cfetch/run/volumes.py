@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+OBJECTS = "objects"  # below the state directory: records of objects, a file for each store
 BLOCK = 512  # entries that are looked up together
 
 
@@ -238,7 +239,12 @@ class Volumes:
 
                 volumes.append(
                     ObjectStoreVolume(
-                        place, run_id=run_id, confirm=confirm, monotonic=clock.now, existing=existing
+                        place,
+                        run_id=run_id,
+                        confirm=confirm,
+                        monotonic=clock.now,
+                        existing=existing,
+                        records=self._state / OBJECTS,
                     )
                 )
             elif len(self._order) == 1:

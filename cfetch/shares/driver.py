@@ -72,9 +72,11 @@ class TaskRunner(Protocol):
     ``longest_pause_s``: between two looks at receipts, however long each takes.
     ``trusts_receipts``: receipts of earlier runs of the plan count, if a file of that size is in place;
     otherwise each task checks by itself. ``sweeps``: parts that do not change may belong to dead tasks.
+    ``leads``: False if another machine leads the run: then only that machine prepares, stops and tidies up.
     """
 
     longest_pause_s: float
+    leads: bool
     trusts_receipts: bool
     sweeps: bool
 
@@ -153,7 +155,11 @@ class ShareEngine:
 
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``."""
-        return _Driver(self._setup, self._runner, run, self._ending).bring()
+        return self.drive(run).bring()
+
+    def drive(self, run: Run) -> "Driver":
+        """Make the driver of the run."""
+        return Driver(self._setup, self._runner, run, self._ending)
 
     def stop(self, reason: str) -> None:
         """Implements ``Engine.stop``."""
@@ -172,7 +178,7 @@ class _Ending:
         self.is_lost = False  # the guard's first word, which the driver confirms
 
 
-class _Driver:
+class Driver:
     """One run: it reads receipts as they come, shows the tasks, and ends the run."""
 
     def __init__(self, setup: Setup, runner: TaskRunner, run: Run, ending: _Ending) -> None:
@@ -193,22 +199,27 @@ class _Driver:
 
     def bring(self) -> CfetchError | None:
         """Run the tasks and emit their events, as ``Engine.bring`` says."""
-        if not self._runner.trusts_receipts:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        with on_disk(self._directory):
-            make_private(self._directory)
-            (self._directory / STOP_NAME).unlink(missing_ok=True)
+        if self._runner.leads:
+            self._make_way()
         root = self._setup.root
         if isinstance(root, Path):  # objects are looked up by the tasks, many at a time
             self._emit_earlier(root)
         failure = self._run_tasks()
         if failure is not None and not self._is_ending():
             if isinstance(root, Path):
-                self._emit_unreported(root)
+                self.emit_unreported(root)
             raise self._explain(failure)
-        if self._run.counts.ended.in_place == len(self._setup.plan):
+        if self._runner.leads and self._run.counts.ended.in_place == len(self._setup.plan):
             self._orphans.clear()
         return self._lost_by
+
+    def _make_way(self) -> None:
+        """Prepare the directory of receipts."""
+        if not self._runner.trusts_receipts:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        with on_disk(self._directory):
+            make_private(self._directory)
+            (self._directory / STOP_NAME).unlink(missing_ok=True)
 
     def _run_tasks(self) -> BaseException | None:
         """Start a task for each open share, and follow them. Returns the error that ended them early."""
@@ -218,7 +229,8 @@ class _Driver:
         if not self._runner.tasks:
             return None
         with ExitStack() as stack:
-            stack.callback(shutil.rmtree, own_shares, ignore_errors=True)
+            if self._runner.leads:
+                stack.callback(shutil.rmtree, own_shares, ignore_errors=True)
             hub = self._own_hub(stack)
             job = self._runner.start(self._make_spec(hub), self._account, hub)
             try:
@@ -229,8 +241,9 @@ class _Driver:
             if not is_over:
                 job.cancel()
         self._read()
-        for event in self._account.close():
-            self._emit(event)
+        if self._runner.leads:  # else other machines go on with what this one could not bring
+            for event in self._account.close():
+                self._emit(event)
         return job.failure
 
     def _own_hub(self, stack: ExitStack) -> Hub | None:
@@ -312,6 +325,9 @@ class _Driver:
         if reason is not None:
             self._emit(RunStopping(t_s=self._now(), reason=reason))
         job.stop()
+        if not self._runner.leads:
+            job.cancel()
+            return
         if hub is not None:
             hub.stop()
         stop = self._directory / STOP_NAME
@@ -325,13 +341,19 @@ class _Driver:
     def _emit_earlier(self, root: Path) -> None:
         """Emit as skipped the entries that earlier runs of the plan have brought and that are in place."""
         with closing(Directory(root)) as volume:
-            for receipt in self._receipts.read_new(lambda name: name.startswith(("share-", "part-"))):
-                for record in receipt.records if receipt.epoch < self._epoch else ():
+            for receipt in self._receipts.read_new(self._is_earlier):
+                for record in receipt.records:
                     if record.id not in self._account and is_in_place(volume, record):
                         self._account.add(record.id)
                         self._emit(self._finish_skipped(record))
 
-    def _emit_unreported(self, root: Path) -> None:
+    def _is_earlier(self, name: str) -> bool:
+        """Whether this is a receipt of an earlier run of the plan."""
+        kind, _, rest = name.partition("-")
+        epoch = rest.partition("-")[0]
+        return kind in ("share", "part") and epoch.isdecimal() and int(epoch) < self._epoch
+
+    def emit_unreported(self, root: Path) -> None:
         """Emit as skipped the files that stand without a report: a full disk refuses receipts too.
 
         A file gets its final name only when it is verified; the next run checks those that it did not bring.

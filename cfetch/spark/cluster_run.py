@@ -67,6 +67,7 @@ class _SparkTasks:
 
     longest_pause_s = float("inf")
     trusts_receipts = True  # a cluster's plans are large, and a look at each file takes long
+    leads = True
     sweeps = True  # a killed Python worker removes nothing
     learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
 

@@ -129,7 +129,7 @@ def _try_directory(option: str, path: str) -> str | None:
 def _try_store(url: str, login: dict[str, str]) -> str | None:
     try:
         store = ObjectStore(url, timeout_s=STORE_S, config=login)
-        asyncio.run(store.is_empty())
+        asyncio.run(store.read_first())
     except CfetchError as error:
         return f"cannot use the object store of --to: {error}"
     return None

@@ -5,16 +5,29 @@ by backpressure while bytes come, and by ``free_memory`` while the part waits fo
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 from cfetch.errors import Corrupt, VolumeFault
 from cfetch.manifest.digests import Bytes, Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.etags import keep_etag
 from cfetch.storage.held_ranges import HeldRanges, Segment
-from cfetch.storage.object_store import PIECE_BYTES, About, ObjectStore, StoreCalls, Upload, piece_bytes_for
+from cfetch.storage.object_listing import ListedPages, judge_listed
+from cfetch.storage.object_records import ObjectRecords, records_name
+from cfetch.storage.object_store import (
+    PIECE_BYTES,
+    About,
+    Found,
+    ObjectStore,
+    StoreCalls,
+    Upload,
+    piece_bytes_for,
+)
+from cfetch.storage.object_uploads import OpenUploads, abort_dead_uploads
 from cfetch.storage.resume import identity_of, proof_of
 from cfetch.storage.volume import Sink
 
@@ -29,6 +42,7 @@ class OwnObjects:
     ``run_id`` is unique to this execution: only objects that it has put are ever deleted. ``confirm`` is the
     plan's guard: it raises CfetchError if the plan is no longer this run's, and then nothing is deleted.
     If this process is not ``alone``, nothing is ever undone: another one may have reported the same object.
+    ``touch`` is called with each key whose object this run changes.
     """
 
     def __init__(
@@ -39,8 +53,10 @@ class OwnObjects:
         run_id: str,
         confirm: Callable[[], None],
         alone: bool,
+        touch: Callable[[str], None],
     ) -> None:
         self._alone = alone
+        self.touch = touch
         self.run_id = run_id
         self.confirm = confirm
         self._store = store
@@ -77,6 +93,7 @@ class OwnObjects:
         await self._store.delete([key])
 
     def _do(self, key: str, step: Callable[[], Awaitable[None]]) -> None:
+        self.touch(key)
         before = self._last.get(key)
 
         async def follow() -> None:
@@ -124,20 +141,63 @@ class Bucket:
         confirm: Callable[[], None],
         monotonic: Callable[[], float],
         alone: bool,
+        records: Path | None,
     ) -> None:
         self.store = store
         self.calls = StoreCalls(monotonic)
-        self.objects = OwnObjects(store, self.calls, run_id=run_id, confirm=confirm, alone=alone)
+        self.records = ObjectRecords(None if records is None else records / records_name(store.url))
+        self.uploads = OpenUploads(records, store.url)
+        self._directory = records
+        next_page = store.list_pages()
+        self.listing = ListedPages(lambda: self.calls.ask(next_page))
+        self.objects = OwnObjects(
+            store, self.calls, run_id=run_id, confirm=confirm, alone=alone, touch=self.listing.touch
+        )
         self.waiting = WaitingParts()
         self.turns = asyncio.Semaphore(AT_A_TIME)
+
+    async def abort_dead_uploads(self) -> None:
+        """Abort the uploads that killed runs have left in this store, as far as possible."""
+        if self._directory is not None:
+            await asyncio.to_thread(abort_dead_uploads, self._directory, os.environ, self.store.url)
+
+    async def find(self, entry: Entry) -> Found | None:
+        """The object under the entry's name: by the listing if that is enough, else the store is asked.
+
+        Raises VolumeFault.
+        """
+        key = entry.path
+        if await self.listing.reaches(key):
+            listed = self.listing.find(key)
+            if listed is None:
+                return None
+            known = judge_listed(entry, listed, self.records.find(key, listed.size_bytes, listed.etag))
+            if known is not None:
+                return known
+        object_ = await self.calls.ask(partial(self.store.look, key))
+        if object_ is not None and object_.about is not None:
+            self.records.note(key, object_.size_bytes, object_.etag, object_.about)
+        return object_
+
+    async def size_of(self, key: str) -> int | None:
+        """The size of the object under ``key``; None if there is none. Raises VolumeFault."""
+        if await self.listing.reaches(key):
+            listed = self.listing.find(key)
+            return None if listed is None else listed.size_bytes
+        object_ = await self.calls.ask(partial(self.store.look, key))
+        return None if object_ is None else object_.size_bytes
 
 
 class _Sending:
     """One upload, and the pieces that are not sent yet."""
 
-    def __init__(self, calls: StoreCalls, upload: Upload) -> None:
-        self._calls = calls
+    def __init__(self, bucket: Bucket, key: str, upload: Upload, about: About) -> None:
+        self._calls = bucket.calls
+        self._uploads = bucket.uploads
+        self._key = key
+        self._is_noted = False
         self._upload = upload
+        self.about = about
         self._pieces: deque[bytes] = deque()
         self._task: asyncio.Task[None] | None = None
         self._progress = asyncio.Event()
@@ -147,6 +207,13 @@ class _Sending:
     def is_behind(self) -> bool:
         """Whether so much is unsent that callers with more bytes have to wait."""
         return len(self._pieces) >= MOST_UNSENT
+
+    def send_whole(self, piece: bytes) -> None:
+        """Send a whole piece soon. Raises LocalFault: it cannot be noted that an upload begins."""
+        if not self._is_noted:
+            self._uploads.begin(self._key)
+            self._is_noted = True
+        self.send(piece)
 
     def send(self, piece: bytes) -> None:
         """Send the piece soon; a fault is kept for later."""
@@ -176,14 +243,20 @@ class _Sending:
         if self.fault is not None:
             raise self.fault
 
-    async def complete(self) -> None:
-        """Make the object visible. Raises VolumeFault; then the upload is ended, if possible."""
+    async def complete(self) -> str | None:
+        """Make the object visible; return its ETag, if it is known.
+
+        Raises VolumeFault; then the upload is ended, if possible.
+        """
         try:
             await self._wait_until_sent()
             if self.fault is not None:
                 raise self.fault
             await self._calls.ask(self._upload.complete)
-        except VolumeFault:
+            self._forget()
+            return self._upload.etag
+        except VolumeFault as fault:
+            self.fault = fault
             self.end()
             raise
 
@@ -198,6 +271,14 @@ class _Sending:
             self._wait_until_sent()
         )  # a cancelled first piece may leave an upload whose name is not known here
         await self._upload.abort()
+        if self.fault is None:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Note that the upload is over; after a fault the store may still have it."""
+        if self._is_noted:
+            self._is_noted = False
+            self._uploads.end(self._key)
 
     async def _wait_until_sent(self) -> None:
         if self._task is not None:
@@ -323,7 +404,7 @@ class ObjectPart:
         if not self.position:
             self._pieces.begin(self.total_bytes, self.stated)
         for piece in self._pieces.add(data):
-            self._upload().send(piece)
+            self._upload().send_whole(piece)
 
     def _upload(self) -> _Sending:
         if self._sending is None:
@@ -333,7 +414,7 @@ class ObjectPart:
             is_known = digest is None and not self._is_mirrored
             about = About(digest, source, run_id, keep_etag(self.validator) if is_known else None)
             upload = self._bucket.store.upload(entry.path, about, self._pieces.piece_bytes)
-            self._sending = _Sending(self._bucket.calls, upload)
+            self._sending = _Sending(self._bucket, entry.path, upload, about)
         return self._sending
 
     def check(self) -> None:
@@ -418,7 +499,9 @@ class ObjectPart:
             if rest:
                 sending.send(rest)
             self._bucket.waiting.remove(self)
-            await sending.complete()
+            self._bucket.objects.touch(self._entry.path)
+            etag = await sending.complete()
+            self._bucket.records.note(self._entry.path, self.position, etag, sending.about)
 
     def keep_leftover(self, *, whole: bool = False, even_small: bool = False) -> int:  # noqa: ARG002 - no upload is kept
         """Keep the object if it is visible already, so that a later run finds it; else discard it."""

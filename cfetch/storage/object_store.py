@@ -31,6 +31,7 @@ MOST_PIECES = 10_000  # of one upload, at S3 and Google; Azure takes more
 PIECES_UNDER_WAY = 2  # of one upload: the next piece is read while one is sent, which hides the round trip
 ATTRIBUTE = "cfetch"  # Azure takes no name with a hyphen, and some proxies drop one with an underscore
 ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
+PAGE_KEYS = 1000  # as many as a store puts on a page of a listing
 MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
 LONGEST_END_S = 10.0  # at a run's end, the wait until uploads are ended; a store's own rule ends the rest
 MAX_RETRIES = 4  # some 8 s: enough for a store that asks to slow down, and short for a dead one
@@ -74,6 +75,16 @@ class Found(NamedTuple):
     size_bytes: int
     about: About | None
     changed_s: float = 0.0
+    etag: str | None = None
+
+
+class Listed(NamedTuple):
+    """An object in a listing, changed last at ``changed_s``."""
+
+    key: str
+    size_bytes: int
+    etag: str | None
+    changed_s: float
 
 
 def piece_bytes_for(size_bytes: int | None) -> int:
@@ -182,7 +193,8 @@ class ObjectStore:
                 may_lack=True,
             )
             about = _read_about(reply.attributes.get(ATTRIBUTE))
-            return Found(reply.meta["size"], about, reply.meta["last_modified"].timestamp())
+            changed_s = reply.meta["last_modified"].timestamp()
+            return Found(reply.meta["size"], about, changed_s, reply.meta["e_tag"])
         return None
 
     async def names(self, prefix: str) -> list[str]:
@@ -194,15 +206,28 @@ class ObjectStore:
 
         return await self._ask(f"list {prefix}", list_names)
 
-    async def is_empty(self) -> bool:
-        """Whether there is nothing below the prefix."""
+    def list_pages(self) -> Callable[[], Awaitable[list[Listed] | None]]:
+        """A function that reads the next page of all objects below the prefix; None: there is no more."""
+        listing = self._obstore.list(self._store, chunk_size=PAGE_KEYS)
 
-        async def first() -> bool:
-            async for some in self._obstore.list(self._store, chunk_size=1):
-                return not some
-            return True
+        async def read() -> list[Listed] | None:
+            async for page in listing:
+                return [
+                    Listed(
+                        object_["path"],
+                        object_["size"],
+                        object_["e_tag"],
+                        object_["last_modified"].timestamp(),
+                    )
+                    for object_ in page
+                ]
+            return None
 
-        return await self._ask("list its objects", first)
+        return lambda: self._ask("list its objects", read)
+
+    async def read_first(self) -> None:
+        """Read the first page of the objects. Raises VolumeFault if the store cannot be used."""
+        await self.list_pages()()
 
     async def put(self, key: str, data: bytes) -> None:
         """Put a small object, in one request."""
@@ -224,14 +249,22 @@ class ObjectStore:
         """Make an upload. It sends nothing yet, as an object that fits in one piece is put in one request."""
         attribute = msgspec.json.encode(about).decode()
         is_fit = attribute.isascii() and len(attribute) <= ATTRIBUTE_BYTES
+        attributes: dict[str, str] | None = {ATTRIBUTE: attribute} if is_fit else None
         file = self._obstore.open_writer_async(
             self._store,
             key,
-            attributes={ATTRIBUTE: attribute} if is_fit else None,
+            attributes=attributes,
             buffer_size=piece_bytes,
             max_concurrency=PIECES_UNDER_WAY,
         )
-        return Upload(key, file, self._ask)
+
+        async def put_whole(data: bytes) -> str | None:
+            put = self._obstore.put_async
+            result = await put(self._store, key, data, attributes=attributes, use_multipart=False)
+            etag: str | None = result["e_tag"]
+            return etag
+
+        return Upload(key, file, piece_bytes, put_whole, self._ask)
 
     async def _ask(self, what: str, call: Callable[[], Awaitable[T]], *, may_lack: bool = False) -> T:
         """Make a call within the time limit. ``may_lack``: pass on a FileNotFoundError."""
@@ -284,29 +317,48 @@ class Upload:
         self,
         key: str,
         file: "AsyncWritableFile",
+        piece_bytes: int,
+        put_whole: Callable[[bytes], Awaitable[str | None]],
         asked: Callable[[str, Callable[[], Awaitable[object]]], Awaitable[object]],
     ) -> None:
         self._key = key
         self._file = file
+        self._piece_bytes = piece_bytes
+        self._put_whole = put_whole
         self._asked = asked
+        self._only: bytes | None = b""  # all bytes so far, while they are less than a piece
+        self.etag: str | None = None  # of the object that ``complete`` has put in one request
         self._is_sound = True  # if closed after a failed write, obstore would put an empty object
         self._is_over = False
 
     async def write(self, piece: bytes) -> None:
         """Send a piece; wait while enough pieces are under way. All pieces except the last have one size."""
+        if self._only == b"" and len(piece) < self._piece_bytes:
+            self._only = piece
+            return
+        assert not self._only, "only the last piece is smaller"
+        self._only = None
         await self._do("take a piece of", lambda: self._file.write(piece))
 
     async def complete(self) -> None:
         """Make the whole object visible, in place of an older one."""
         assert self._is_sound, "an upload that has failed is over"
         self._is_over = True
-        await self._do("complete", self._file.close)
+        await self._do("complete", self._finish)
+
+    async def _finish(self) -> None:
+        if self._only is None:
+            await self._file.close()
+        else:
+            self.etag = await self._put_whole(self._only)
 
     async def abort(self) -> None:
         """Remove the upload from the store; harmless when it is over."""
         if self._is_over:
             return
         self._is_over = True
+        if self._only is not None:
+            return
         stop = RuntimeError("given up")
         await self._do("end the upload of", lambda: self._file.__aexit__(RuntimeError, stop, None))
 

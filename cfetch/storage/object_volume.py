@@ -3,12 +3,13 @@
 Objects are put under their final names when they are verified: the store makes each visible as a whole. The
 objects of a batch are held back until all are there, as far as memory allows. The batch's record says that
 it is complete; if it cannot be completed, the objects that this run has put are deleted. No other run can
-continue an upload.
+continue an upload; the next run aborts it.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -19,7 +20,7 @@ from cfetch.secret import printable
 from cfetch.storage import volume
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.object_part import Bucket, ObjectPart
-from cfetch.storage.object_store import MAX_KEY_BYTES, Found, ObjectStore
+from cfetch.storage.object_store import MAX_KEY_BYTES, ObjectStore
 from cfetch.storage.sources import Source
 from cfetch.storage.standing import vouch
 from cfetch.storage.volume import BATCHES, BatchRecord, Ended, Standing, unless_changed
@@ -134,12 +135,23 @@ class ObjectStoreVolume:
         monotonic: Callable[[], float],
         existing: str = "trust",
         alone: bool = True,
+        records: Path | None = None,
     ) -> None:
-        """``alone``: no other process brings the same entries, so objects may be withdrawn."""
+        """``alone``: no other process brings the same entries, so objects may be withdrawn.
+
+        ``records``: the directory in which runs note objects and open uploads; None: they note nothing.
+        """
         self._existing = existing
         self.search: volume.Search | None = None
         self.name = printable(store.url)
-        self.bucket = Bucket(store, run_id=run_id, confirm=confirm, monotonic=monotonic, alone=alone)
+        self.bucket = Bucket(
+            store,
+            run_id=run_id,
+            confirm=confirm,
+            monotonic=monotonic,
+            alone=alone,
+            records=records,
+        )
         self._store = store
         self._calls = self.bucket.calls
         self._objects = self.bucket.objects
@@ -148,9 +160,13 @@ class ObjectStoreVolume:
         self._was_empty = False
 
     async def open(self) -> None:
-        """Look up which batches have marks. Raises VolumeFault, also if the store cannot be used at all."""
+        """Abort the uploads of killed runs; look up which batches have marks, and the first objects.
+
+        Raises VolumeFault, also if the store cannot be used at all.
+        """
+        await self.bucket.abort_dead_uploads()
         self._begun = set(await self._calls.ask(partial(self._store.names, BEGUN)))
-        self._was_empty = await self._calls.ask(self._store.is_empty)
+        self._was_empty = not await self.bucket.listing.begin()
 
     def new_part(self, entry: Entry) -> ObjectPart:
         """Make a part. Its upload begins with the first whole piece."""
@@ -174,7 +190,7 @@ class ObjectStoreVolume:
         if self._existing == "refetch":
             return None
         await self._objects.wait_for(entry.path)
-        object_ = await self._calls.ask(partial(self._store.look, entry.path))
+        object_ = await self.bucket.find(entry)
         if object_ is None:
             return None
         about = object_.about
@@ -195,12 +211,12 @@ class ObjectStoreVolume:
         """Do nothing: an upload belongs to the process that began it."""
 
     def remove_leftovers(self, entry: Entry) -> None:
-        """Do nothing: uploads of dead runs cannot be found."""
+        """Do nothing: ``open`` has aborted the uploads of dead runs."""
 
     async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
         """Look up the batch's mark, its record, and the sizes of the objects under its names.
 
-        This takes one request for each object.
+        This takes one request for each object that the listing does not reach.
         """
         obstacles = {n: _obstacle(self._store, entry) for n, entry in enumerate(entries)}
         blocked = {n: error for n, error in obstacles.items() if error is not None}
@@ -208,18 +224,18 @@ class ObjectStoreVolume:
             return volume.Holding(blocked=blocked)
         turns = asyncio.Semaphore(LOOKS_AT_A_TIME)
 
-        async def look(key: str) -> Found | None:
+        async def size_of(key: str) -> int | None:
             async with turns:
-                return await self._calls.ask(partial(self._store.look, key))
+                return await self.bucket.size_of(key)
 
         free = [n for n in obstacles if n not in blocked]
-        record, *objects = await asyncio.gather(
-            look(_record_of(batch)), *(look(entries[n].path) for n in free)
+        record, *sizes = await asyncio.gather(
+            size_of(_record_of(batch)), *(size_of(entries[n].path) for n in free)
         )
         same_size = [
             n
-            for n, object_ in zip(free, objects, strict=True)
-            if object_ is not None and entries[n].size_bytes in (object_.size_bytes, None)
+            for n, size_bytes in zip(free, sizes, strict=True)
+            if size_bytes is not None and entries[n].size_bytes in (size_bytes, None)
         ]
         return volume.Holding(record is not None, batch in self._begun, same_size, blocked)
 
@@ -273,6 +289,8 @@ class ObjectStoreVolume:
     async def close(self) -> None:
         """Wait until unwanted uploads and objects are removed, unless the store does not answer."""
         await self._calls.close(self._publisher.tasks)
+        self.bucket.records.close()
+        self.bucket.uploads.close()
 
     def remove_older(self, path: SafePath) -> None:
         """Do nothing: a run deletes only objects that it has put itself."""

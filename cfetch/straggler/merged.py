@@ -48,7 +48,7 @@ class Merged:
             del self._kinds[next(iter(self._kinds))]
 
     def forget(self, machine: str) -> None:
-        """Compare the others no more with a machine that is gone: times have changed since."""
+        """Stop comparing the others with a machine that is gone: the network may have changed since."""
         for rates in self._kinds.values():
             rates.pop(machine, None)
 

@@ -29,7 +29,7 @@ class _Line(msgspec.Struct):
 
 
 def archive(table: Table, older_than_s: float, *, only: Collection[str] | None = None) -> list[Entry]:
-    """Archive completed instants of at least this age; ``only``: some of them. Returns those moved.
+    """Archive completed instants of at least this age; ``only``: no others than these. Returns those moved.
 
     Raises LocalFault.
     """

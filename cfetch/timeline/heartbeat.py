@@ -65,12 +65,13 @@ def look(files: Files, instant: str, now_s: float) -> tuple[Beat | None, float |
     path = f"{HEARTBEATS}/{instant}.json"
     try:
         data = files.read(path)
-        return read_beat(data) or _make_unknown_beat(instant, data), now_s - files.modified_s(path)
+        return read_beat(data) or make_unknown_beat(instant, data), now_s - files.modified_s(path)
     except FileNotFoundError:
         return None, None
 
 
-def _make_unknown_beat(instant: str, data: bytes) -> Beat:
+def make_unknown_beat(instant: str, data: bytes) -> Beat:
+    """Make a beat for bytes that cannot be read: its owner lives until they have stood still for long."""
     owner = Owner(
         host="a machine whose heartbeat cannot be read",
         machine="",

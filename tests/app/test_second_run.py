@@ -1,9 +1,19 @@
 """The second run of a list without sizes: what is there is known again, and only what is not is fetched."""
 
 import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from cfetch.app.plans import clean_plans
+from cfetch.config.settings import Settings
+from cfetch.run.volumes import OBJECTS
+from cfetch.storage.object_uploads import OpenUploads
 from tests.app.site import NAMES
 from tests.engine.drive import tree
 
@@ -101,7 +111,9 @@ def test_objects_in_a_bucket_are_known_again(site, run, bucket, tmp_path):
     assert run(**to) == dict.fromkeys(NAMES, "done")
     site.take_asked()
     site.files[NAMES[3]] = b"another version"
+    bucket.server.take_asked()
     assert (run(**to), site.take_asked()) == (dict.fromkeys(NAMES, "skipped"), {})
+    assert bucket.server.take_asked() == {"GET list-type": 2}
     changed = {name: name == NAMES[3] for name in NAMES}
     assert run(**to, existing="check") == {
         name: "done" if new else "skipped" for name, new in changed.items()
@@ -110,3 +122,61 @@ def test_objects_in_a_bucket_are_known_again(site, run, bucket, tmp_path):
     assert {name: bucket.get(name) for name in NAMES} == site.files
     assert run(**to, existing="refetch") == dict.fromkeys(NAMES, "done")
     assert site.take_asked() == dict.fromkeys(NAMES, 200)
+
+
+def test_a_command_that_is_killed_in_mid_upload_leaves_none_after_the_next(bucket, tmp_path):
+    """The next run aborts the open upload, brings the file, and nothing of the first is left."""
+    body = bytes(range(256)) * (12 << 12)
+    is_whole = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(body[: 11 << 20])
+                is_whole.wait(60)
+                self.wfile.write(body[11 << 20 :])
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    (tmp_path / "urls.txt").write_text(f"http://127.0.0.1:{server.server_port}/big.bin\n")
+    command = [sys.executable, "-m", "cfetch", "download", str(tmp_path / "urls.txt"), "--quiet"]
+    command += ["--to", bucket.url, "--state", str(tmp_path / "state")]
+    try:
+        first = subprocess.Popen(command)
+        while bucket.uploads() != ["big.bin"]:
+            assert first.poll() is None
+            time.sleep(0.05)
+        first.kill()
+        first.wait()
+        assert bucket.uploads() == ["big.bin"]
+        is_whole.set()
+        assert subprocess.run(command, check=False, timeout=120).returncode == 0
+    finally:
+        is_whole.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert (bucket.uploads(), bucket.get("big.bin")) == ([], body)
+    assert not list((tmp_path / "state" / OBJECTS).glob("*.uploads"))
+
+
+def test_clean_aborts_the_uploads_that_a_killed_run_has_left(site, run, bucket, tmp_path):
+    """They are noted in the state; a dry run leaves them."""
+    state = tmp_path / "state"
+    run(to=(bucket.url,), state=str(state))
+    uploads = OpenUploads(state / OBJECTS, bucket.url)
+    uploads.begin("big")
+    uploads.close()
+    assert bucket.server.ask("POST", f"/{bucket.name}/some/prefix/big?uploads")[0] == 200
+    for dry_run, left in ((True, ["big"]), (False, [])):
+        settings = Settings(to=(bucket.url,), state=str(state))
+        clean_plans(settings, rollback_delay_s=0.0, keep_s=1e9, dry_run=dry_run)
+        assert bucket.uploads() == left

@@ -106,7 +106,7 @@ class Outcome:
 
     @property
     def statuses(self):
-        return [self.records[path].status for path in sorted(self.records)]
+        return [record.status for _, record in sorted(self.records.items())]
 
     @property
     def flagged(self):

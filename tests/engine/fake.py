@@ -63,12 +63,13 @@ class FakeTransport:
     def __init__(self, scripts):
         self.scripts = {k: [v] if isinstance(v, Reply) else list(v) for k, v in scripts.items()}
         self.opens: list[Opened] = []
+        self._opens_of: dict[str, list[Opened]] = {}
         self.open_now: set[int] = set()
         self.most = 0
 
     async def open(self, url, headers, secrets, *, fresh, method="GET"):
         path = urlsplit(url.reveal()).path[1:]
-        n = len(self.of(path)) + 1
+        n = len(self._opens_of.setdefault(path, [])) + 1
         now = asyncio.get_running_loop().time()
         asked = Opened(
             path,
@@ -81,6 +82,7 @@ class FakeTransport:
             now,
         )
         self.opens.append(asked)
+        self._opens_of[path].append(asked)
         script = self.scripts[path]
         reply = script[min(n, len(script)) - 1]
         self.open_now.add(id(asked))
@@ -98,7 +100,7 @@ class FakeTransport:
 
     def of(self, path):
         """The requests for one path, in order."""
-        return [asked for asked in self.opens if asked.path == path]
+        return list(self._opens_of.get(path, ()))
 
     def left_open(self):
         """The paths whose responses were neither read to their end nor closed."""

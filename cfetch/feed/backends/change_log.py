@@ -1,7 +1,7 @@
 """The log of an observed source: what changed there since cfetch first looked, in one SQLite file.
 
-Most public sources tell what they have, and not what has gone. The log gives their changes LSNs: each answer
-of the source is compared with what stands in the log, and only differences are added. They are written in one
+Most public sources tell what they have, but not what was removed. The log gives their changes LSNs: it
+compares each answer of the source with what it holds, and adds only the differences. They are written in one
 transaction with the cursor behind them, so that a kill loses nothing and repeats nothing.
 """
 
@@ -40,7 +40,7 @@ _LAST_PATH = "\U0010ffff\U0010ffff"
 
 
 class Seen(NamedTuple):
-    """A file as a source states it; ``row``: what a manifest's row has but for the path; None: it has gone.
+    """A file as a source states it. ``row``: a manifest's row without the path; None: the file was removed.
 
     ``stamp``: a text that differs from version to version, where the row may not. ``waits``: it may be
     published only when all files that were stated before it are in place.
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
 
 
 class News(NamedTuple):
-    """An answer of a source. ``cursor``: where to ask on.
+    """An answer of a source. ``cursor``: where the next question begins.
 
     ``wholes``: intervals of paths (from the first on, below the second; "" is beyond all) of which ``seen``
     names every file: all others there have gone. ``is_last``: the source has nothing more now.

@@ -1,8 +1,8 @@
 """A Databricks SQL statement's reply with ``external_links``, as the API returns it; each link is an entry.
 
 The reader accepts a whole reply, and the bare ``{"external_links": […]}`` of a chunk request. One reply may
-hold many links: the next chunk is the *last* link's ``next_chunk_index``; if there is none, the result ends.
-If one counted on from the first link's index instead, chunks would be read twice.
+hold many links. The *last* link's ``next_chunk_index`` names the next chunk; if it names none, the result
+ends. The earlier links' indices name chunks of the same reply, which would be read twice.
 """
 
 import re

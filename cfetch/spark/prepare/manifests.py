@@ -204,7 +204,10 @@ class _Preparation:
             return rejected
         kept, merged = self._drop_repeats(repeats, reports)
         _unpersist(repeats)
-        plan = self._freeze(units, kept)
+        headers, own_headers, own_of = self._find_headers(units, kept)
+        plan = self._sum_up(kept, headers, own_headers)
+        if plan.files:
+            plan = self._write_shares(plan, units, kept, own_of)
         plan = msgspec.structs.replace(plan, merged=merged, digest=self._compute_digest(kept))
         save(plan)
         return plan
@@ -349,25 +352,33 @@ class _Preparation:
                 digest.update(text)
         return digest.hexdigest()
 
-    def _freeze(self, units: Sequence[Unit], kept: dict[int, UnitReport]) -> PreparedPlan:
-        files = sum(report.rows for report in kept.values())
-        known = sum(report.known_bytes for report in kept.values())
-        unknown = sum(report.unknown for report in kept.values())
-        headers, own_headers, own_of = self._find_headers(units, kept)
-        plan = PreparedPlan(
+    def _sum_up(
+        self, kept: dict[int, UnitReport], headers: Headers, own_headers: list[Headers]
+    ) -> PreparedPlan:
+        """What the units together have, before it is divided among shares."""
+        reports = kept.values()
+        return PreparedPlan(
             directory=str(self._directory),
             rejected=0,
             shares_per_file=1,
-            files=files,
-            total_bytes=known,
-            sizes_unknown=unknown,
-            names_batches=any(report.names_batches for report in kept.values()),
+            files=sum(report.rows for report in reports),
+            total_bytes=sum(report.known_bytes for report in reports),
+            sizes_unknown=sum(report.unknown for report in reports),
+            names_batches=any(report.names_batches for report in reports),
             headers=headers,
             own_headers=own_headers,
-            expires_at=find_earliest(*(report.expires_at for report in kept.values())),
+            expires_at=find_earliest(*(report.expires_at for report in reports)),
         )
-        if not files:
-            return plan
+
+    def _write_shares(
+        self,
+        plan: PreparedPlan,
+        units: Sequence[Unit],
+        kept: dict[int, UnitReport],
+        own_of: list[int | None],
+    ) -> PreparedPlan:
+        """Divide the entries among shares and write them; the plan with what is known of the shares."""
+        files, known, unknown = plan.files, plan.total_bytes, plan.sizes_unknown
         first = list(
             accumulate(
                 (kept[number].rows if number in kept else 0 for number in range(len(units))), initial=0

@@ -1,14 +1,19 @@
-"""Manifests of a few bytes that claim to be enormous, each as a function; run as a program to read one.
+"""Manifests of a few bytes that claim to be enormous, each as a function; run as a program to read them.
 
-As a program it reads the manifest that it is named, in the format named or, for ``DETECTED``, in the one that
-is found, with ``LIMIT_BYTES`` of memory more than the process had when it began, and prints the last fault.
+Each line of the program's standard input names a manifest and a format, as a list in JSON. A child reads the
+manifest, in this format or, for ``DETECTED``, in the one that is found, with ``LIMIT_BYTES`` of memory more
+than it had when it began. The answer is a line too: the child's exit code, and what it printed, the last
+fault. The program imports all once, which takes longer than most children live.
 """
 
 import gzip
 import io
+import json
 import os
 import resource
+import signal
 import sys
+import traceback
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +23,7 @@ from cfetch.errors import ManifestError
 from cfetch.manifest import read_entries
 
 LIMIT_BYTES = 500 << 20
+TOO_LONG_S = 120  # without its limit each would take minutes or gigabytes
 DETECTED = "detected"
 TEXT = "http://h/" + "a" * ((1 << 20) - 20)
 """As long as a row may be."""
@@ -182,7 +188,6 @@ FORMATS = {
 
 
 def _read(path, name):
-    list(read_entries(io.BytesIO(b"http://h/a\n"), name="m"))
     own_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (own_bytes + LIMIT_BYTES,) * 2)
     try:
@@ -192,5 +197,29 @@ def _read(path, name):
         print(error.problems[-1].message)
 
 
+def _read_in_child(path, name):
+    """The exit code and the output of a child that reads it; a signal's number is negative."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            signal.alarm(TOO_LONG_S)
+            for number in (1, 2):
+                os.dup2(writer, number)
+            _read(path, name)
+            sys.stdout.flush()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        os._exit(code)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as file:
+        said = file.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
+
+
 if __name__ == "__main__":
-    _read(*sys.argv[1:])
+    list(read_entries(io.BytesIO(b"http://h/a\n"), name="m"))
+    for line in sys.stdin:
+        print(json.dumps(_read_in_child(*json.loads(line))), flush=True)

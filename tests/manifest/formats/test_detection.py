@@ -218,16 +218,17 @@ def test_what_its_first_file_tells(files, kind):
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted_bytes"),
+    ("write", "wanted_bytes"),
     [
-        (json.dumps({"files": NATIVE * 100, "recid": "2"}), 2 * HEAD_BYTES),
-        (json.dumps({"files": RECORDED * 200, "recid": "2"}), 2 * HEAD_BYTES + MAX_DOCUMENT_BYTES),
-        ("\n".join(map(json.dumps, NATIVE * 100)), 2 * HEAD_BYTES),
+        (lambda: json.dumps({"files": NATIVE * 100, "recid": "2"}), 2 * HEAD_BYTES),
+        (lambda: json.dumps({"files": RECORDED * 200, "recid": "2"}), 2 * HEAD_BYTES + MAX_DOCUMENT_BYTES),
+        (lambda: "\n".join(map(json.dumps, NATIVE * 100)), 2 * HEAD_BYTES),
     ],
     ids=["native", "zenodo", "lines"],
 )
-def test_how_much_is_read(content, wanted_bytes):
+def test_how_much_is_read(write, wanted_bytes):
     """Of a native manifest the beginning, whatever its size; of another one as much as its reader takes."""
+    content = write()
     counted = []
 
     class Counting(io.BytesIO):

@@ -149,7 +149,7 @@ def test_a_full_disk_hinders_the_begin_of_an_upload_not_its_end(tmp_path, monkey
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "write", refuse)
+        patch.setattr(f"{module.__name__}.os.write", refuse)
         with pytest.raises(LocalFault, match=f"cannot note an upload in {tmp_path}: No space left"):
             uploads.begin("b")
         uploads.end("a")

@@ -397,6 +397,8 @@ class _Patience:
 def _reason(held: Held) -> str:
     if not held.is_certain:
         return f"to see whether it is alive: {held}"
+    if not held.pid:
+        return "until cfetch volume has moved its batches"
     return f"until another run has ended: process {held.pid} on {printable(held.host)}"
 
 

@@ -7,7 +7,7 @@
     download.py  get.py  sync.py  plan.py  follow.py    verbs that download
     manifest.py  verify.py  feed.py            verbs that make, check and publish
     report.py  tune.py  metrics.py  bench.py   verbs for past runs, and for the gain of mitigation
-    spark.py                                   packs cfetch for workers
+    volume.py  spark.py                        volumes as a set; packs cfetch for workers
 
 ::
 

@@ -72,7 +72,7 @@ def root(
 
 _OF_UNIX = ("fcntl", "resource", "termios")
 _VERBS = ("download", "get", "sync", "follow", "bench", "report", "tune", "verify")
-_GROUPS = ("manifest", "plan", "feed", "metrics", "spark")
+_GROUPS = ("manifest", "plan", "volume", "feed", "metrics", "spark")
 
 
 def add_verbs(word: str | None = None) -> None:

@@ -187,6 +187,17 @@ def with_timeline(command: Callable[..., None]) -> Callable[..., None]:
     return _with_settings_of(command, ("to", "state", "heartbeat_interval", "heartbeat_misses"))
 
 
+def with_volumes(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the flags of volumes and their state, and --config, to ``command(…, settings)``."""
+    return _with_settings_of(command, ("to", "state", "write_timeout"))
+
+
+def with_moves(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the flags for moving batches between volumes, and --config, to ``command(…, settings)``."""
+    names = ("to", "state", "write_timeout", "placement", "heartbeat_interval", "heartbeat_misses", "wait")
+    return _with_settings_of(command, names)
+
+
 def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags of a manifest and its destination, and --config, to ``command(…, settings)``."""
     more = ("statement_host", "dry_run", "json", "quiet")

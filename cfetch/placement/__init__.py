@@ -10,6 +10,7 @@ Read in this order::
     ledger.py     the books: each batch, each volume's load, which volume may take which batch
     deadlines.py  when a batch without a volume is given up
     placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
+    relocation.py    which committed batch moves, when volumes are emptied or made level
     places.py     how many downloads write to each volume at a time
 
 ``engine/batches/`` drives it in rounds::

@@ -16,6 +16,8 @@ import msgspec
 OUT_OF_USE = "out of use"
 NO_ROOM = "no room"
 REFUSED = "refused it before"
+RESERVE_BYTES = 16 << 20  # of a volume, kept free for cfetch's own files
+RESERVE_SHARE = 0.01  # the largest reserve, as a share of the volume
 
 
 class Mode(Enum):
@@ -61,6 +63,11 @@ class Choice(NamedTuple):
     verdicts: tuple[Verdict, ...]
     mode: Mode = Mode.FINISH
     is_measured: bool = True
+
+
+def reserve_bytes(size_bytes: int) -> int:
+    """The bytes that no batch may take, on a volume that has ``size_bytes`` free or to be filled."""
+    return min(RESERVE_BYTES, int(RESERVE_SHARE * size_bytes))
 
 
 def finish_s(load_bytes: int, batch_bytes: int, speed_bps: float) -> float:

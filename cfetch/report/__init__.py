@@ -20,6 +20,7 @@ Past runs and other verbs::
 
     analysis.py  slow_files.py  document.py  tables.py     ``cfetch report``
     plan_view.py                                           ``cfetch plan``, and ``--dry-run``
+    volume_view.py                                         ``cfetch volume``
     follow_text.py                                         the words of ``cfetch follow`` about its own work
     tuning_document.py  tune_view.py                       ``cfetch tune``
     bench_document.py  bench_view.py  clean_view.py        ``cfetch bench``

@@ -29,7 +29,7 @@ def require_mount(root: Path) -> None:
 
     A label tells a volume that is no mount of its own, such as a directory on a mounted disk.
     """
-    if _read(root) is None and not os.path.ismount(os.path.realpath(root)):
+    if read_label(root) is None and not os.path.ismount(os.path.realpath(root)):
         raise VolumeFault(
             f"{root} is no mounted volume: no file system is mounted there, and it has no label of an "
             "earlier run; mount it, or leave out --mounted"
@@ -45,10 +45,15 @@ class Labels:
         with suppress(OSError, *NOT_DECODED):
             self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
 
+    @property
+    def roots(self) -> list[Path]:
+        """The destinations that earlier runs have used together with this state."""
+        return [Path(root) for root in self._known]
+
     def check(self, root: Path) -> None:
         """Raise VolumeFault if earlier runs have seen another volume at ``root``."""
         known = self._known.get(str(root))
-        if known is not None and _read(root) != known:
+        if known is not None and read_label(root) != known:
             raise VolumeFault(
                 f"{root} is not the volume that earlier runs have used; is it mounted? If it is a new disk, "
                 f"remove {self._path}"
@@ -61,13 +66,14 @@ class Labels:
         """
         with suppress(LocalFault):
             publish_once(root / LABEL, secrets.token_hex(_LABEL_BYTES).encode())
-            label = _read(root)
+            label = read_label(root)
             if label is not None and label != self._known.get(str(root)):
                 self._known[str(root)] = label
                 replace_file(self._path, msgspec.json.encode(self._known))
 
 
-def _read(root: Path) -> str | None:
+def read_label(root: Path) -> str | None:
+    """The label of the volume at ``root``; None: it has none."""
     with suppress(OSError, UnicodeDecodeError):
         return (root / LABEL).read_text("ascii").strip()
     return None

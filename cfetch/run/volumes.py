@@ -19,6 +19,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
 from cfetch.storage.files import STATE_NAME, on_disk, replace_file
+from cfetch.storage.occupancy import leave, share
 from cfetch.storage.patience import call_within
 from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
@@ -69,7 +70,7 @@ class Volumes:
         self._order: list[Directory | ObjectStore] = []
         try:
             for root in roots:
-                self._open(root, share=len(roots))
+                self._open(root, sharers=len(roots))
         except BaseException:
             self.close()
             raise
@@ -77,22 +78,22 @@ class Volumes:
             self.close()
             raise self.refused[0][1]
 
-    def _open(self, root: str | Path, *, share: int) -> None:
+    def _open(self, root: str | Path, *, sharers: int) -> None:
         try:
             if isinstance(root, str):
                 from cfetch.storage.object_store import ObjectStore
 
-                self._order.append(ObjectStore(root, timeout_s=self._timeout_s, is_only=share == 1))
+                self._order.append(ObjectStore(root, timeout_s=self._timeout_s, is_only=sharers == 1))
                 self.stores.append(root)
             else:
-                volume = self._ask(root, lambda: self._open_directory(root, share))
+                volume = self._ask(root, lambda: self._open_directory(root, sharers))
                 self.local.append(volume)
                 self._order.append(volume)
         except LocalFault as fault:
             self.refused.append((str(root), fault))
 
-    def _open_directory(self, root: Path, share: int) -> Directory:
-        volume = Directory(root, share=share)
+    def _open_directory(self, root: Path, sharers: int) -> Directory:
+        volume = Directory(root, share=sharers)
         try:
             if self._has_labels:
                 self._labels.check(root)
@@ -178,8 +179,12 @@ class Volumes:
         return None
 
     def refuse_same_plan(self, plan: str) -> None:
-        """Raise Held if a process of this machine brings the same plan to one of them, with another state."""
+        """Raise Held if a process of this machine brings the same plan to one of them, with another state.
+
+        Also if batches of one of them are being moved.
+        """
         for volume in self.local:
+            self._ask(volume.root, partial(share, volume))
             self._ask(volume.root, partial(_refuse_same_plan, volume.root / STATE_NAME / ATTEMPTS, plan))
 
     @contextmanager
@@ -193,12 +198,15 @@ class Volumes:
 
         Raises:
             LocalFault: the only volume takes no parts.
-            Held: a process of this machine brings the same plan to one of them, with another state.
+            Held: a process of this machine brings the same plan to one of them, with another state; or moves
+                batches.
         """
         with ExitStack() as stack:
             for volume in self.local:
+                stack.callback(self._leave, volume.root, partial(leave, volume))
                 stack.callback(self._leave, volume.root, volume.unstage)
                 try:
+                    self._ask(volume.root, partial(share, volume))
                     self._ask(volume.root, partial(volume.stage, staging))
                     if self._has_labels:
                         self._ask(volume.root, partial(self._labels.put, volume.root))

@@ -7,18 +7,17 @@ gets a final name.
 Read in this order::
 
     volume.py             the ports: ``Volume``, ``Part``, ``Sink``
-    part.py               one entry's bytes: running hash, verification
+    part.py  running_hash.py    one entry's bytes: verification, the hash of a large file, in a thread
     part_file.py  joining.py    the file of a part, step by step; one file joined from several parts
-    running_hash.py       the hash of a large file, in a thread
     held_ranges.py        which bytes are held while several segments are brought (pure)
     resume.py             whether a run may continue an earlier part: its name and its note (pure)
     staging.py            the directory in which a run writes its parts, and the parts of dead runs
     publisher.py          gives final names, in groups, in an order that survives a power cut
     directory.py          a directory, beneath a held descriptor, no symlink followed
     sources.py  etags.py  batch_records.py    its records of published files and of committed batches
-    standing.py           which files are in place already, many at a time
+    standing.py  moves.py     which files are in place; moves a batch to another directory
     directory_volume.py   adapts a directory to the port; disk.py carries its steps out, in loop or thread
-    descriptors.py  patience.py   the descriptors that a run holds open; calls that may hang
+    descriptors.py  patience.py  occupancy.py    open descriptors; calls that may hang; who is at work here
     object_store.py  object_source.py  object_reader.py   a bucket as a destination, as a source, as a log
     object_part.py  object_volume.py      adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves

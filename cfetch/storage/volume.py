@@ -27,7 +27,8 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A batch that is committed on the volume of this record (``cfetch.batch/1``).
 
     ``name`` comes from the manifest. ``files`` and ``bytes`` are in place there, ``files`` of the batch's
-    ``entries``; ``why`` says why the batch was placed there.
+    ``entries``; ``why`` says why the batch was placed there. ``paths``: the files that are there; None: an
+    earlier version wrote the record, which named no files. ``moves``: the volumes that had the batch before.
     """
 
     schema: str = "cfetch.batch/1"
@@ -38,6 +39,8 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     bytes: int
     why: str
+    paths: tuple[str, ...] | None = None
+    moves: tuple[str, ...] = ()
 
 
 def batch_id(entries: Iterable[Entry]) -> str:

@@ -17,11 +17,15 @@ from cfetch.report.metrics import RunHeader
 from cfetch.report.plan_view import Plans, Preview, Scheduled
 from cfetch.report.simulation_document import Simulation
 from cfetch.report.tuning_document import Tuning
+from cfetch.report.volume_view import BatchMoves, Volumes, Whereabouts
+from cfetch.storage.volume import BatchRecord
 
 __all__ = ["DOCUMENTS", "FOLDER", "make_schema"]
 
 FOLDER = Path(cfetch.__file__).parent / "schemas"
 DOCUMENTS: dict[str, type[msgspec.Struct]] = {
+    "batch": BatchRecord,
+    "batch-moves": BatchMoves,
     "bench": Comparison,
     "bench-clean": CleanBench,
     "end": EndRecord,
@@ -35,6 +39,8 @@ DOCUMENTS: dict[str, type[msgspec.Struct]] = {
     "simulation": Simulation,
     "summary": Summary,
     "tuning": Tuning,
+    "volumes": Volumes,
+    "whereabouts": Whereabouts,
 }
 
 

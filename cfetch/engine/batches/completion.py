@@ -57,6 +57,8 @@ class Completion:
     ) -> None:
         """End an entry about which nothing more is to be done, wherever its batch goes."""
         staging.batch.settled.add(transfer.index)
+        if status == "skipped":
+            staging.batch.paths[transfer.index] = transfer.entry.path
         self._stagings.finish(transfer, status, kept_bytes=kept_bytes, error=error)
         self._end_entry(staging)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cfetch.clock import RunClock
 from cfetch.engine.batches.staging import Staging
 from cfetch.errors import LocalFault, VolumeFault
+from cfetch.placement.chooser import reserve_bytes
 from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
@@ -17,8 +18,6 @@ LATE_S = 2.0  # a tick so late says that the event loop hung, and not that volum
 FIRST_S = 1.0  # of writing; the first speed is measured over all of it
 HURRY_S = 5.0
 ROOM_S = 2.0  # between looks at free space
-RESERVE_BYTES = 16 << 20  # of a volume, kept free for cfetch's own files
-RESERVE_SHARE = 0.01  # the largest reserve, as a share of the volume
 
 
 class _Taken(NamedTuple):
@@ -131,7 +130,7 @@ class Health:
             staging.staged_bytes + sum(transfer.part.position for transfer in staging.transfers)
             for staging in self._here(index)
         )
-        reserve = min(RESERVE_BYTES, int(RESERVE_SHARE * (free_bytes + landed)))
+        reserve = reserve_bytes(free_bytes + landed)
         self._placer.set_room(index, max(0, free_bytes - reserve) + landed)
 
     def _count_taken_bytes(self, index: int) -> int:

@@ -12,9 +12,10 @@ class Batch:
     """A batch, on whichever volume it is; ``number`` counts in this run, ``id`` is made of the entries.
 
     ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume,
-    entries in whose place something else stands. ``settled`` entries need nothing more: they are in place, or
-    have failed; ``failed`` counts the latter. ``joined_bytes``: the bytes of ``missing_bytes`` that come in
-    pieces, which are copied to make their files, so they need their room a second time.
+    entries in whose place something else stands. ``settled`` entries need nothing more: they are in place,
+    and ``paths`` names them, or have failed; ``failed`` counts these. ``joined_bytes``: the bytes of
+    ``missing_bytes`` that come in pieces, which are copied to make their files, so they need their room a
+    second time.
     """
 
     __slots__ = (
@@ -30,6 +31,7 @@ class Batch:
         "moves",
         "name",
         "number",
+        "paths",
         "settled",
         "standing",
     )
@@ -54,6 +56,7 @@ class Batch:
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []
         self.settled: set[int] = set()
+        self.paths: dict[int, SafePath] = {}
         self.failed = 0
         self.moves = 0  # moves away from volumes that had begun with it
 
@@ -104,15 +107,16 @@ class Staging:
     def record(self, instant: str) -> BatchRecord:
         """Make the record that is written beside its files."""
         batch = self.batch
-        here = len(self.skipped) + sum(
-            batch.standing.get(index) == self.volume_index for index in batch.settled
-        )
+        standing = [index for index in batch.settled if batch.standing.get(index) == self.volume_index]
+        paths = [transfer.entry.path for transfer in (*self.staged, *self.skipped)]
+        paths += [batch.paths[index] for index in standing if index in batch.paths]
         return BatchRecord(
             id=batch.id,
             name=batch.name,
             instant=instant,
             entries=len(batch.entries),
-            files=len(self.staged) + here,
+            files=len(self.staged) + len(self.skipped) + len(standing),
             bytes=self.staged_bytes,
             why=self.why,
+            paths=tuple(sorted(set(paths))),
         )

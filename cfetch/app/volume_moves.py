@@ -1,0 +1,349 @@
+"""Moves batches between volumes: empties volumes, or makes them level. Nothing is downloaded here.
+
+A plan of moves is made once (``placement/relocation.py``), and carried out batch by batch
+(``storage/moves.py``). Meanwhile no run may be at work on the volumes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.app.volume_set import (
+    Advance,
+    Standing,
+    closing_tree,
+    look_at,
+    read_all,
+    refuse_stores,
+    size_of,
+)
+from cfetch.config.settings import Settings
+from cfetch.errors import CfetchError, ConfigError, Held, LocalFault, UsageError
+from cfetch.placement.chooser import Mode
+from cfetch.placement.relocation import (
+    Move,
+    Relocation,
+    Shelf,
+    Unit,
+    level_shares,
+    plan_drain,
+    plan_rebalance,
+)
+from cfetch.report.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
+from cfetch.run.directories import places, timeline
+from cfetch.run.labels import Labels
+from cfetch.storage.batch_records import Unread, read_record, record_path
+from cfetch.storage.directory import Directory
+from cfetch.storage.moves import move_batch, recover
+from cfetch.storage.occupancy import leave, occupy
+from cfetch.storage.volume import BatchRecord
+from cfetch.timeline.states import State
+from cfetch.timeline.table import open_existing
+
+POLL_S = 1.0  # between looks at whether another run has ended
+
+
+class _Group(NamedTuple):
+    """The records of a volume that share files, by their ids, the newest first; they move as one batch."""
+
+    home: int
+    ids: tuple[str, ...]
+    name: str | None
+    files: int
+    bytes: int
+
+
+class PreparedMoves:
+    """Moves that are planned, on volumes that are kept for them. ``files`` and ``bytes`` are to be moved."""
+
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        labels: Labels,
+        groups: Sequence[_Group],
+        relocation: Relocation,
+        stayed: Sequence[StayedBatch],
+        recovered: Sequence[RecoveredBatch],
+        shelves: Sequence[Shelf],
+        bound_bytes: int | None,
+    ) -> None:
+        self._roots = roots
+        self._labels = labels
+        self._groups = groups
+        self._relocation = relocation
+        self._stayed = list(stayed) + [self._stay(number, why) for number, why in relocation.stuck]
+        self._recovered = list(recovered)
+        self._shelves = shelves
+        self._bound_bytes = bound_bytes
+
+    @property
+    def files(self) -> int:
+        """The files that are to be moved."""
+        return sum(self._groups[move.unit].files for move in self._relocation.moves)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that are to be moved."""
+        return sum(self._groups[move.unit].bytes for move in self._relocation.moves)
+
+    def preview(self) -> BatchMoves:
+        """Tell what would be moved."""
+        return self._document(self._relocation.moves, dry_run=True)
+
+    def carry_out(self, advance: Advance) -> BatchMoves:
+        """Move the batches one after the other. A batch that cannot be moved stays, and the others go on."""
+        done: list[Move] = []
+        for move in self._relocation.moves:
+            group = self._groups[move.unit]
+            try:
+                self._carry_out_move(move, group, advance)
+            except CfetchError as error:
+                self._stayed.append(self._stay(move.unit, str(error)))
+            else:
+                done.append(move)
+        return self._document(done, dry_run=False)
+
+    def _carry_out_move(self, move: Move, group: _Group, advance: Advance) -> None:
+        source, target = self._roots[move.source], self._roots[move.target]
+        records = [
+            record
+            for batch in group.ids
+            if isinstance(record := read_record(record_path(source, batch)), BatchRecord)
+        ]
+        if len(records) < len(group.ids):
+            raise LocalFault(f"its record on {source} is gone; see who else works there")
+        self._labels.put(target)
+        with closing(Directory(source, share=2)) as directory:
+            move_batch(directory, target, records, advance)
+
+    def _stay(self, number: int, why: str) -> StayedBatch:
+        group = self._groups[number]
+        return StayedBatch(batch=group.ids[0], name=group.name, volume=str(self._roots[group.home]), why=why)
+
+    def _document(self, moves: Sequence[Move], *, dry_run: bool) -> BatchMoves:
+        level = None
+        if self._bound_bytes is not None:
+            held = [shelf.bytes for shelf in self._shelves]
+            for move in moves:
+                held[move.source] -= self._groups[move.unit].bytes
+                held[move.target] += self._groups[move.unit].bytes
+            shares = level_shares(self._shelves)
+            bound_bytes = self._bound_bytes
+            level = all(abs(own - share) <= bound_bytes for own, share in zip(held, shares, strict=True))
+        return BatchMoves(
+            dry_run=dry_run,
+            moves=[self._describe(move) for move in moves],
+            stayed=self._stayed,
+            recovered=self._recovered,
+            bound_bytes=self._bound_bytes,
+            level=level,
+        )
+
+    def _describe(self, move: Move) -> MovedBatch:
+        group = self._groups[move.unit]
+        return MovedBatch(
+            batch=group.ids[0],
+            name=group.name,
+            source=str(self._roots[move.source]),
+            target=str(self._roots[move.target]),
+            files=group.files,
+            bytes=group.bytes,
+            why=move.why,
+        )
+
+
+@contextmanager
+def prepare_drain(
+    settings: Settings, leaving: Sequence[str], *, pause: Callable[[float], None], note: Callable[[str], None]
+) -> Iterator[PreparedMoves]:
+    """Plan how all batches of ``leaving`` go to the volumes of ``settings``, by ``--placement``.
+
+    Raises:
+        Held: a run is at work there, and is not waited for.
+        ConfigError, UsageError, LocalFault: a volume cannot be used.
+    """
+    everything = replace(settings, to=(*settings.to, *leaving))
+    away = frozenset(range(len(settings.to), len(everything.to)))
+    with _open_volumes(everything, pause, note) as volumes:
+        groups, stayed = volumes.groups(away)
+        shelves = volumes.shelves(groups)
+        relocation = plan_drain(
+            [Unit(group.home, group.bytes, group.files) for group in groups],
+            shelves,
+            [str(root) for root in volumes.roots],
+            away,
+            Mode(settings.placement),
+        )
+        yield volumes.prepare(groups, relocation, stayed, shelves)
+
+
+@contextmanager
+def prepare_rebalance(
+    settings: Settings, within: float, *, pause: Callable[[float], None], note: Callable[[str], None]
+) -> Iterator[PreparedMoves]:
+    """Plan how the volumes get level: none further off its share than ``within``, of the mean of all.
+
+    Raises the same as ``prepare_drain``.
+    """
+    if len(settings.to) < 2:
+        raise UsageError("one volume is always level; name all volumes, each with --to")
+    with _open_volumes(settings, pause, note) as volumes:
+        groups, stayed = volumes.groups(frozenset(range(len(volumes.roots))))
+        shelves = volumes.shelves(groups)
+        bound_bytes = int(within * sum(shelf.bytes for shelf in shelves) / len(shelves))
+        relocation = plan_rebalance(
+            [Unit(group.home, group.bytes, group.files) for group in groups],
+            shelves,
+            [str(root) for root in volumes.roots],
+            bound_bytes,
+        )
+        yield volumes.prepare(groups, relocation, stayed, shelves, bound_bytes)
+
+
+class _Opened(NamedTuple):
+    """Volumes that nobody else is at work on; interrupted moves are ended."""
+
+    roots: tuple[Path, ...]
+    standings: tuple[Standing, ...]
+    labels: Labels
+    recovered: tuple[RecoveredBatch, ...]
+
+    def groups(self, homes: frozenset[int]) -> tuple[list[_Group], list[StayedBatch]]:
+        """The batches of some volumes that can move, and those that cannot, with reasons."""
+        groups: list[_Group] = []
+        stayed: list[StayedBatch] = []
+        for home in sorted(homes):
+            root = self.roots[home]
+            records: list[BatchRecord] = []
+            for record in read_all(root):
+                if isinstance(record, Unread):
+                    which = "a newer version of cfetch has written it" if record.is_newer else "it is damaged"
+                    why = f"its record cannot be read: {which}"
+                    batch = record.name.removesuffix(".json")
+                    stayed.append(StayedBatch(batch=batch, name=None, volume=str(root), why=why))
+                elif record.paths is None:
+                    why = (
+                        "an earlier version of cfetch has written its record, which does not name its files; "
+                        "cfetch download with --existing refetch writes it anew"
+                    )
+                    stayed.append(StayedBatch(batch=record.id, name=record.name, volume=str(root), why=why))
+                else:
+                    records.append(record)
+            with closing_tree(root) as tree:
+                for joined in _join_overlapping(records):
+                    paths = {path for record in joined for path in record.paths or ()}
+                    size_bytes = sum(size_of(tree, path) or 0 for path in paths)
+                    ids = tuple(record.id for record in joined)
+                    groups.append(_Group(home, ids, joined[0].name, len(paths), size_bytes))
+        return groups, stayed
+
+    def shelves(self, groups: Sequence[_Group]) -> list[Shelf]:
+        """The volumes as the planner sees them."""
+        return [
+            Shelf(
+                sum(group.bytes for group in groups if group.home == index),
+                sum(group.files for group in groups if group.home == index),
+                standing.free_bytes or 0,
+                standing.state in ("mounted", "full"),
+            )
+            for index, standing in enumerate(self.standings)
+        ]
+
+    def prepare(
+        self,
+        groups: Sequence[_Group],
+        relocation: Relocation,
+        stayed: Sequence[StayedBatch],
+        shelves: Sequence[Shelf],
+        bound_bytes: int | None = None,
+    ) -> PreparedMoves:
+        """Make the moves ready."""
+        return PreparedMoves(
+            self.roots, self.labels, groups, relocation, stayed, self.recovered, shelves, bound_bytes
+        )
+
+
+def _join_overlapping(records: Sequence[BatchRecord]) -> list[list[BatchRecord]]:
+    """Join the records that share files, directly or by others; the newest of each group comes first.
+
+    A changed batch has another id, and the record that it had before stays beside it.
+    """
+    group_of: dict[str, list[BatchRecord]] = {}  # by path
+    groups: dict[int, list[BatchRecord]] = {}
+    for record in sorted(records, key=lambda record: record.instant, reverse=True):
+        touched = {id(group_of[path]): group_of[path] for path in record.paths or () if path in group_of}
+        joined = [*(earlier for group in touched.values() for earlier in group), record]
+        for key in touched:
+            del groups[key]
+        groups[id(joined)] = joined
+        for member in joined if touched else (record,):
+            group_of.update(dict.fromkeys(member.paths or (), joined))
+    return [sorted(group, key=lambda record: record.instant, reverse=True) for group in groups.values()]
+
+
+@contextmanager
+def _open_volumes(
+    settings: Settings, pause: Callable[[float], None], note: Callable[[str], None]
+) -> Iterator[_Opened]:
+    refuse_stores(settings)
+    where = places(settings)
+    roots = where.directories
+    labels = Labels(where.state)
+    with ExitStack() as stack:
+        standings = tuple(look_at(root, labels, settings.write_timeout) for root in roots)
+        for standing in standings:
+            if standing.state == "missing" and (standing.root.exists() or standing.root in labels.roots):
+                raise LocalFault(f"{standing.root}: {standing.why}")
+        directories = []
+        for root in roots:
+            directory = Directory(root, share=len(roots))
+            stack.callback(directory.close)
+            directories.append(directory)
+        _occupy_all(directories, settings, pause, note)
+        recovered = tuple(
+            RecoveredBatch(batch=ended.batch, volume=str(ended.root), done=ended.is_done)
+            for ended in recover(roots)
+        )
+        standings = tuple(look_at(root, labels, settings.write_timeout) for root in roots)
+        yield _Opened(roots, standings, labels, recovered)
+
+
+def _occupy_all(
+    directories: Sequence[Directory],
+    settings: Settings,
+    pause: Callable[[float], None],
+    note: Callable[[str], None],
+) -> None:
+    """Keep runs away from the directories. Raises Held if one is at work, and is not waited for."""
+    is_noted = False
+    while True:
+        try:
+            for directory in directories:
+                occupy(directory)
+            _refuse_live_runs(settings)
+        except Held as held:
+            for directory in directories:
+                leave(directory)
+            if not settings.wait:
+                raise
+            if not is_noted:
+                note(f"waiting: {held}")
+                is_noted = True
+            pause(POLL_S)
+        else:
+            return
+
+
+def _refuse_live_runs(settings: Settings) -> None:
+    """Raise Held if a run on any machine, by its heartbeat, is at work on the timeline of the volumes."""
+    with suppress(UsageError, ConfigError), open_existing(*timeline(settings)) as table:
+        with table.lock.hold() as now_s:
+            entries = table.store.entries()
+        for entry in entries:
+            if entry.state is State.INFLIGHT:
+                with suppress(FileNotFoundError):
+                    verdict = table.verdict(entry, now_s)
+                    if verdict.is_live:
+                        raise table.make_held_error(entry.instant, verdict)

@@ -1,0 +1,203 @@
+"""Volumes as a set: what stands where, by the records of batches. Nothing is downloaded or moved here.
+
+There is no index that could disagree with the disks: each call reads the records and looks at their files.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.config.settings import Settings
+from cfetch.errors import UsageError, VolumeFault
+from cfetch.manifest.entry import UnsafePathError, safe_path
+from cfetch.placement.chooser import reserve_bytes
+from cfetch.report.volume_view import Holder, VolumeRow, Volumes, Whereabouts
+from cfetch.run.directories import places
+from cfetch.run.labels import Labels, read_label
+from cfetch.secret import printable
+from cfetch.storage.batch_records import Unread, read_records
+from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.storage.patience import call_within
+from cfetch.storage.tree import ReadOnlyTree
+from cfetch.storage.volume import BatchRecord
+
+Advance = Callable[[int, int], None]
+
+
+class Standing(NamedTuple):
+    """A volume that was looked at. ``state``: mounted, full, read-only or missing; ``why`` it is missing."""
+
+    root: Path
+    label: str | None
+    state: str
+    why: str | None
+    free_bytes: int | None
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether its records and files can be read."""
+        return self.state != "missing"
+
+
+def list_volumes(settings: Settings, advance: Advance) -> Volumes:
+    """Look at each volume, and at the files of its batches. Raises LocalFault, ConfigError, UsageError."""
+    return Volumes(volumes=[_describe(standing, advance) for standing in _look_at_all(settings)])
+
+
+def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
+    """Which volume and batch has each of the files. Raises LocalFault, ConfigError, UsageError."""
+    standings = _look_at_all(settings)
+    names = [_name_beneath(path, [standing.root for standing in standings]) for path in paths]
+    holders: list[Holder] = []
+    for standing in filter(lambda standing: standing.is_readable, standings):
+        with closing_tree(standing.root) as tree:
+            sizes = {name: size_of(tree, name) for name in names}
+        named: set[str] = set()
+        for record in _newest_first(standing.root):
+            for name in {*names}.intersection(record.paths or ()) - named:
+                named.add(name)
+                holders.append(
+                    Holder(
+                        path=name,
+                        volume=str(standing.root),
+                        batch=record.id,
+                        name=record.name,
+                        instant=record.instant,
+                        bytes=sizes[name],
+                    )
+                )
+        holders += [
+            Holder(path=name, volume=str(standing.root), batch=None, bytes=size_bytes)
+            for name, size_bytes in sizes.items()
+            if size_bytes is not None and name not in named
+        ]
+    there = {holder.path for holder in holders if holder.bytes is not None}
+    order = {name: number for number, name in enumerate(names)}
+    return Whereabouts(
+        holders=sorted(holders, key=lambda holder: order[holder.path]),
+        nowhere=[name for name in dict.fromkeys(names) if name not in there],
+    )
+
+
+def _look_at_all(settings: Settings) -> list[Standing]:
+    """Look at the volumes of ``--to``, and at those that earlier runs have used together with them."""
+    found_places = places(settings)
+    refuse_stores(settings)
+    limit_s = settings.write_timeout
+    labels = Labels(found_places.state)
+    roots = dict.fromkeys((*found_places.directories, *labels.roots))
+    return [look_at(root, labels, limit_s) for root in roots]
+
+
+def refuse_stores(settings: Settings) -> None:
+    """Raise UsageError if a destination is an object store."""
+    stores = [root for root in places(settings).roots if isinstance(root, str)]
+    if stores:
+        raise UsageError(
+            f"cfetch volume works on directories only, and {printable(stores[0])} is an object store; "
+            "leave it out"
+        )
+
+
+def look_at(root: Path, labels: Labels, limit_s: float) -> Standing:
+    """Look at one volume, for at most ``limit_s``."""
+    try:
+        return call_within(limit_s, str(root), lambda: _look(root, labels))
+    except VolumeFault as fault:
+        return Standing(root, None, "missing", str(fault), None)
+    except OSError as error:
+        return Standing(root, None, "missing", str(local_fault(error, f"cannot read {root}")), None)
+
+
+def _look(root: Path, labels: Labels) -> Standing:
+    if not root.is_dir():
+        return Standing(root, None, "missing", "there is no such directory; is it mounted?", None)
+    labels.check(root)
+    usage = os.statvfs(root)
+    free_bytes = usage.f_bavail * usage.f_frsize
+    state = "mounted"
+    place = root / STATE_NAME if (root / STATE_NAME).is_dir() else root
+    if usage.f_flag & os.ST_RDONLY or not os.access(place, os.W_OK):
+        state = "read-only"
+    elif free_bytes <= reserve_bytes(usage.f_blocks * usage.f_frsize):
+        state = "full"
+    return Standing(root, read_label(root), state, None, free_bytes)
+
+
+def _describe(standing: Standing, advance: Advance) -> VolumeRow:
+    batches = files = size_bytes = missing = unread = 0
+    if standing.is_readable:
+        paths: set[str] = set()
+        for record in read_all(standing.root):
+            if isinstance(record, Unread):
+                unread += 1
+                continue
+            batches += 1
+            if record.paths is None:
+                files += record.files
+                size_bytes += record.bytes
+            else:
+                paths.update(record.paths)
+        with closing_tree(standing.root) as tree:
+            for path in paths:
+                held_bytes = size_of(tree, path)
+                missing += held_bytes is None
+                files += held_bytes is not None
+                size_bytes += held_bytes or 0
+                advance(1, held_bytes or 0)
+    return VolumeRow(
+        volume=str(standing.root),
+        label=standing.label,
+        state=standing.state,
+        why=standing.why,
+        batches=batches,
+        files=files,
+        bytes=size_bytes,
+        missing=missing,
+        unread=unread,
+        free_bytes=standing.free_bytes,
+    )
+
+
+def read_all(root: Path) -> Iterator[BatchRecord | Unread]:
+    """Read the records of a volume. Raises LocalFault."""
+    try:
+        yield from read_records(root)
+    except OSError as error:
+        raise local_fault(error, f"cannot read the records of batches on {root}") from None
+
+
+def _newest_first(root: Path) -> list[BatchRecord]:
+    records: Iterable[BatchRecord] = (record for record in read_all(root) if isinstance(record, BatchRecord))
+    return sorted(records, key=lambda record: record.instant, reverse=True)
+
+
+def closing_tree(root: Path) -> "closing[ReadOnlyTree]":
+    """Open a volume for reading, in a ``with``. Raises UsageError."""
+    return closing(ReadOnlyTree(root))
+
+
+def size_of(tree: ReadOnlyTree, path: str) -> int | None:
+    """The size of the regular file at ``path``; None: there is none. Raises LocalFault."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        try:
+            return tree.size_of(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except OSError as error:
+            raise local_fault(error, f"cannot look at {printable(path)} on {tree.root}") from None
+    return None
+
+
+def _name_beneath(path: str, roots: Sequence[Path]) -> str:
+    """The name of a file in its batch: relative to its volume. Raises UsageError."""
+    name = path
+    for root in roots:
+        if Path(path).is_relative_to(root):
+            name = str(Path(path).relative_to(root))
+    try:
+        return safe_path(name)
+    except UnsafePathError as error:
+        raise UsageError(f"{error}; name a file as the manifest does, or by its place on a volume") from None

@@ -1,0 +1,177 @@
+"""``cfetch volume``: what stands on which volume, and batches that move between volumes."""
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cfetch.cli import download as main_job
+from cfetch.cli.options import JsonOption, with_moves, with_volumes
+from cfetch.config.settings import Settings
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from cfetch.app.volume_moves import PreparedMoves
+
+app = typer.Typer(
+    help="List what stands on which volume; empty volumes and make them level.",
+    no_args_is_help=True,
+)
+
+
+@app.command(name="list")
+@with_volumes
+def list_(*, json: JsonOption = False, settings: Settings) -> None:
+    """List each volume: its state, its batches, their files and bytes, its free space.
+
+    The states are mounted, full, read-only and missing. Volumes that earlier runs have used together with
+    those of --to are listed too. The command reads the records of the batches, and looks at each file.
+
+    Examples:
+
+      cfetch volume list --to /data1
+
+      cfetch volume list --to /data1 --json | jq '.volumes[] | select(.state == "missing")'
+    """
+    from cfetch.app.volume_set import list_volumes
+    from cfetch.dashboard.bar import progress_bar
+    from cfetch.report.volume_view import volume_lines
+
+    with progress_bar("looking at files") as advance:
+        volumes = list_volumes(settings, advance)
+    _print(volumes, volume_lines(volumes), json=json)
+
+
+@app.command(no_args_is_help=True)
+@with_volumes
+def where(
+    *,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            help="A file as the manifest names it, or its place on a volume; or several.",
+            metavar="PATH...",
+            show_default=False,
+        ),
+    ],
+    json: JsonOption = False,
+    settings: Settings,
+) -> None:
+    """Say which volume and which batch has a file.
+
+    The exit code is 1 if a file is on no volume that can be read; stderr names it.
+
+    Examples:
+
+      cfetch volume where shards/0017.tar --to /data1
+
+      cfetch volume where shards/0017.tar shards/0018.tar --to /data1 --json | jq -r '.holders[].volume'
+    """
+    from cfetch.app.volume_set import find_files
+    from cfetch.report.volume_view import where_lines
+    from cfetch.secret import printable
+
+    whereabouts = find_files(settings, paths)
+    _print(whereabouts, where_lines(whereabouts), json=json)
+    for path in whereabouts.nowhere:
+        typer.echo(f"cfetch: {printable(path, 5000)} is on no volume", err=True)
+    if whereabouts.nowhere:
+        raise typer.Exit(1)
+
+
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Say which batches would move; move nothing.")]
+
+
+@app.command(no_args_is_help=True)
+@with_moves
+def drain(
+    *,
+    leaving: Annotated[
+        list[str],
+        typer.Option(
+            "--from", help="The volume to empty; repeat it for several.", metavar="DIR", show_default=False
+        ),
+    ],
+    dry_run: DryRun = False,
+    json: JsonOption = False,
+    settings: Settings,
+) -> None:
+    """Move all batches of a volume to the other ones: --from names it, each --to one of the others.
+
+    --placement chooses the volume for each batch, as in a download. A batch is copied, compared, and then
+    removed from the volume; it is whole on one volume at every moment, also if the command is killed. The
+    same command goes on. The exit code is 1 if a batch stays; the output says which, and why.
+
+    Examples:
+
+      cfetch volume drain --from /data1 --to /data2 --to /data3
+
+      cfetch volume drain --from /data1 --to /data2 --dry-run
+    """
+    from cfetch.app.volume_moves import prepare_drain
+
+    with prepare_drain(settings, leaving, pause=time.sleep, note=_note) as prepared:
+        _move(prepared, dry_run=dry_run, json=json)
+
+
+@app.command(no_args_is_help=True)
+@with_moves
+def rebalance(
+    *,
+    within: Annotated[
+        float,
+        typer.Option(
+            help="How far a volume may be off its share, of the mean bytes of all.",
+            min=0.0,
+            max=1.0,
+            metavar="X",
+        ),
+    ] = 0.05,
+    dry_run: DryRun = False,
+    json: JsonOption = False,
+    settings: Settings,
+) -> None:
+    """Move batches until the volumes are level; as few bytes as that needs.
+
+    Volumes of one size are level if their batches have the same bytes; a larger volume has more. What moves
+    beyond the least bytes possible is at most one batch for each volume. Moves are as safe as those of
+    `cfetch volume drain`.
+
+    Examples:
+
+      cfetch volume rebalance --to /data1 --to /data2 --to /data3
+
+      cfetch volume rebalance --to /data1 --to /data2 --within 0.01 --dry-run
+    """
+    from cfetch.app.volume_moves import prepare_rebalance
+
+    with prepare_rebalance(settings, within, pause=time.sleep, note=_note) as prepared:
+        _move(prepared, dry_run=dry_run, json=json)
+
+
+def _move(prepared: "PreparedMoves", *, dry_run: bool, json: bool) -> None:
+    from cfetch.dashboard.bar import progress_bar
+    from cfetch.report.volume_view import move_lines
+
+    if dry_run:
+        moves = prepared.preview()
+    else:
+        with progress_bar("moving", files=prepared.files, size_bytes=prepared.bytes) as advance:
+            moves = prepared.carry_out(advance)
+    _print(moves, move_lines(moves), json=json)
+    if moves.stayed:
+        raise typer.Exit(1)
+
+
+def _note(line: str) -> None:
+    typer.echo(f"cfetch: {line}", err=True)
+
+
+def _print(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:
+    if json:
+        main_job.print_document(document)
+        return
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,327 @@
+"""Batches that move between volumes: nothing is lost, doubled or split, also by kill -9 at any call."""
+
+import asyncio
+import fcntl
+import json
+import os
+import random
+import re
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cfetch.bench.content import Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
+from cfetch.storage.batch_records import read_records
+from cfetch.storage.volume import BatchRecord
+from tests.app.command import cfetch
+from tests.volumes.scene import KIB, MIB, Scene, named, under
+
+KILLED = 137
+CALLS = "openat,write,renameat,unlinkat,mkdirat,syncfs,ftruncate,rmdir,unlink,mkdir,fchmod"
+_CALL = re.compile(r"(\d+) +(\w+)\(")
+
+
+async def filled(folder, files, *, volumes=3, to=1, **how):
+    """A scene of whose volumes the first ``to`` have all files, each named batch with its record."""
+    folder.mkdir(exist_ok=True)
+    async with Origin(files) as origin:
+        scene = Scene(folder, origin.url, files, volumes=volumes, **how)
+        whole, scene.to = scene.to, scene.to[:to]
+        assert (await scene.run()).code == 0
+        scene.to = whole
+    return scene
+
+
+async def volume(verb, *words):
+    """Run the verb as a process of its own."""
+    return await asyncio.to_thread(cfetch, "volume", verb, *words)
+
+
+def to(*roots):
+    return [word for root in roots for word in ("--to", root)]
+
+
+def homes(scene):
+    """The volume of each batch, by its name."""
+    return {
+        record.name: number for number, held in enumerate(scene.volumes()) for record in held.records.values()
+    }
+
+
+def is_well(scene):
+    """All files are there, each batch on one volume with its record, and nothing is left over."""
+    assert (scene.faults(), scene.missing(), scene.debris()) == ([], [], [])
+    assert set(homes(scene)) == {name.partition("/")[0] for name in scene.files}
+    assert list(scene.folder.glob("v*/.cfetch/moves")) == []
+
+
+async def test_drain_moves_all_batches(tmp_path):
+    """The others get whole batches, shared out; times and sources move too; nothing is fetched again."""
+    files = named(6, 3, 40 * KIB)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, hashed=False)
+        v0, v1, v2 = scene.to
+        scene.to = [v0]
+        assert (await scene.run()).code == 0
+        times = {name: (v0 / name).stat().st_mtime_ns for name in files}
+
+        shown = await volume("drain", "--from", v0, *to(v1, v2), "--dry-run")
+        assert (shown.returncode, shown.stdout.count("would go: batch")) == (0, 6)
+        assert len(under(v0)) == 18
+
+        done = await volume("drain", "--from", v0, *to(v1, v2), "--json")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert (len(document["moves"]), document["stayed"], document["recovered"]) == (6, [], [])
+        assert under(v0) == {}
+        assert not list(read_records(v0))
+        scene.to = [v1, v2]
+        scene.folder = tmp_path
+        counts = [len(list(read_records(root))) for root in (v1, v2)]
+        assert counts == [3, 3]
+        for root in (v1, v2):
+            for name in under(root):
+                assert (root / name).stat().st_mtime_ns == times[name]
+            records = [record for record in read_records(root) if isinstance(record, BatchRecord)]
+            assert [record.moves for record in records] == [(str(v0),)] * 3
+        asked = len(origin.requests)
+        assert set((await scene.run()).statuses().values()) == {"skipped"}
+        assert len(origin.requests) == asked
+
+
+async def test_a_batch_that_has_changed_moves_as_one(tmp_path):
+    """The record from before the change goes with the newest, and no file is moved twice."""
+    files = named(1, 3)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        v0, v1 = scene.to
+        scene.to = [v0]
+        await scene.run()
+        origin.files = scene.files | {"b0/more": Synthetic("b0/more", 5000)}
+        scene.files = dict(origin.files)
+        scene.write_manifest()
+        await scene.run()
+        assert len(list(read_records(v0))) == 2
+    done = await volume("drain", "--from", v0, *to(v1))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (under(v0), list(read_records(v0)), set(under(v1))) == ({}, [], set(scene.files))
+    (record,) = read_records(v1)
+    assert isinstance(record, BatchRecord)
+    assert set(record.paths or ()) == set(scene.files)
+
+
+async def test_rebalance_makes_volumes_level(tmp_path):
+    """A new volume gets its share of the bytes, within the bound; a second call moves nothing."""
+    scene = await filled(tmp_path, named(20, 1, 50 * KIB), volumes=2)
+    done = await volume("rebalance", *to(*scene.to), "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["level"]
+    assert len(document["moves"]) in range(9, 11)
+    is_well(scene)
+    again = await volume("rebalance", *to(*scene.to))
+    assert again.stdout.startswith("moved: 0 batches")
+
+
+async def test_an_old_record_says_why_its_batch_stays(tmp_path):
+    """A record without paths and a record of a newer version: named, exit code 1, and nothing is touched."""
+    scene = await filled(tmp_path, named(3, 2), volumes=2)
+    records = sorted((scene.to[0] / ".cfetch/batches").glob("*.json"))
+    old, newer, _ = (json.loads(path.read_bytes()) for path in records)
+    del old["paths"], old["moves"]
+    newer["schema"] = "cfetch.batch/2"
+    records[0].write_text(json.dumps(old))
+    records[1].write_text(json.dumps(newer))
+    done = await volume("drain", "--from", scene.to[0], *to(scene.to[1]))
+    assert done.returncode == 1
+    assert done.stdout.count("stays: ") == 2
+    assert "does not name its files; cfetch download with --existing refetch" in done.stdout
+    assert "a newer version of cfetch has written it" in done.stdout
+    assert (len(under(scene.to[0])), len(under(scene.to[1]))) == (4, 2)
+    listed = json.loads((await volume("list", *to(*scene.to), "--json")).stdout)["volumes"]
+    assert [(row["batches"], row["files"], row["unread"]) for row in listed] == [(1, 2, 1), (1, 2, 0)]
+
+
+async def test_a_file_in_the_way_keeps_the_batch_where_it_is(tmp_path):
+    """A file of the same name at the target is never replaced; the other batches move."""
+    scene = await filled(tmp_path, named(2, 2), volumes=2)
+    (scene.to[1] / "b0").mkdir(parents=True)
+    (scene.to[1] / "b0/1").write_bytes(b"mine")
+    done = await volume("drain", "--from", scene.to[0], *to(scene.to[1]))
+    assert done.returncode == 1
+    assert "has a file b0/1 already" in done.stdout
+    assert (scene.to[1] / "b0/1").read_bytes() == b"mine"
+    assert set(under(scene.to[0])) == {"b0/0", "b0/1"}
+    assert homes(scene) == {"b0": 0, "b1": 1}
+
+
+async def test_a_full_target_takes_nothing(tmp_path, namespaces):
+    """No batch goes where it does not fit, and the reason is named."""
+    scene = await filled(tmp_path, named(2, 1, 3 * MIB), volumes=2)
+    words = ["volume", "drain", "--from", str(scene.to[0]), *map(str, to(scene.to[1]))]
+    script = f"""
+        set -e; mkdir -p v1; mount -t tmpfs -o size=2m tmpfs v1
+        {scene.words()[0]} -m cfetch {" ".join(words)} >out || echo $? >code
+    """
+    code, _, said = await scene.ended(await scene.begun(["unshare", "-Urm", "sh", "-c", script]))
+    assert code == 0, said
+    assert (tmp_path / "code").read_text() == "1\n"
+    assert (tmp_path / "out").read_text().count("has no room") == 2
+    assert len(under(scene.to[0])) == 2
+
+
+async def test_no_move_while_a_run_is_at_work(tmp_path):
+    """Exit code 4 while a download writes there; --wait waits for its end, and then all is moved."""
+    files = named(2, 2, 40 * KIB)
+    faults = {"b1/1": Fault(kind="slow", rate_bps=20_000, first=0)}
+    async with Origin(files, faults) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        v0, v1 = scene.to
+        scene.to = [v0]
+        words = [*scene.words("--no-mitigation"), "--state", str(tmp_path / "state")]
+        child = await scene.begun(words)
+        while child.returncode is None and not list(v0.glob(".cfetch/attempts/*/*/b*")):
+            await asyncio.sleep(0.01)
+        held = await volume("drain", "--from", v0, *to(v1))
+        assert held.returncode == 4
+        assert "another run or move is at work on" in held.stderr
+        waited = await volume("drain", "--from", v0, *to(v1), "--wait")
+        assert (waited.returncode, waited.stdout.count("moved: batch")) == (0, 2), waited.stderr
+        assert (await scene.ended(child))[0] == 0
+        assert set(under(v1)) == set(files)
+
+
+async def test_no_run_while_batches_move(tmp_path):
+    """A download ends with exit code 4 while another process has a volume for itself."""
+    files = named(1, 1)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        scene.to[1].mkdir()
+        descriptor = os.open(scene.to[1], os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            code, _, said = await scene.command()
+            assert code == 4
+            assert f"cfetch volume is moving batches of {scene.to[1]}" in said
+        finally:
+            os.close(descriptor)
+        assert (await scene.command())[0] == 0
+
+
+async def test_list_and_where(tmp_path):
+    """Each volume has a row, also one that is not mounted; each file has its volume and batch, or exit 1."""
+    scene = await filled(tmp_path, named(4, 2), volumes=3, to=3)
+    before = homes(scene)
+    gone = scene.to[before["b3"]]
+    gone.rename(tmp_path / "away")
+    gone.mkdir()
+    here = next(root for root in scene.to if root != gone)
+    shown = await volume("list", *to(*scene.to), "--json")
+    rows = {row["volume"]: row for row in json.loads(shown.stdout)["volumes"]}
+    assert rows[str(gone)]["state"] == "missing"
+    assert rows[str(here)]["state"] == "mounted"
+    assert len(rows[str(here)]["label"]) == 32
+    assert sum(row["files"] for row in rows.values()) == sum(
+        2 for home in before.values() if scene.to[home] != gone
+    )
+
+    name = next(f"{batch}/0" for batch, home in before.items() if scene.to[home] != gone)
+    place = scene.to[before[name.partition("/")[0]]] / name
+    for path in (name, place):
+        where = await volume("where", path, *to(*scene.to), "--json")
+        (holder,) = json.loads(where.stdout)["holders"]
+        assert (where.returncode, holder["path"], holder["volume"]) == (0, name, str(place.parents[1]))
+        assert holder["name"] == name.partition("/")[0]
+    lost = await volume("where", "b3/0", name, *to(*scene.to))
+    assert (lost.returncode, lost.stderr) == (1, "cfetch: b3/0 is on no volume\n")
+    place.unlink()
+    assert (await volume("where", name, *to(*scene.to))).returncode == 1
+    listed = (await volume("list", *to(*scene.to))).stdout
+    assert "1 file of its batches are gone" in listed
+
+
+def points(children, folder, words):
+    """Every call of an undisturbed drain from its first at the target on, as (call, number in its thread)."""
+    trace = folder / "trace"
+    options = ["-o", str(trace), "-y", f"-etrace={CALLS}"]
+    assert children.run(options, words, folder / "said") == 0, (folder / "said").read_text()
+    counts: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[str, int], None] = {}
+    begun = False
+    for line in trace.read_text(errors="replace").splitlines():
+        match = _CALL.match(line)
+        if match is None:
+            continue
+        thread, call = match.groups()
+        counts[thread, call] = counts.get((thread, call), 0) + 1
+        begun = begun or "moves" in line
+        if begun:
+            seen.setdefault((call, counts[thread, call]))
+    return list(seen)
+
+
+def batch_is_whole(scene, batch):
+    """Whether some volume has the batch's record and all its files, with the right bytes."""
+    names = {name for name in scene.files if name.partition("/")[0] == batch}
+    return any(
+        any(record.name == batch for record in held.records.values()) and names <= set(held.files)
+        for held in scene.volumes()
+    )
+
+
+@pytest.mark.parametrize("share", [40, pytest.param(10_000, marks=pytest.mark.slow)])
+async def test_killed_at_any_call(tmp_path, strace, children, share):
+    """Kill -9 as a call begins: each batch is whole somewhere; the next drain ends it, and all is well."""
+    files = named(2, 2, 2 * KIB)
+    model = await filled(tmp_path / "model", files, volumes=2)
+
+    def place(name):
+        folder = tmp_path / name
+        shutil.copytree(tmp_path / "model", folder, symlinks=True)
+        scene = Scene(folder, model.url, files, volumes=2)
+        drain = ["volume", "drain", "--from", str(scene.to[0]), *map(str, to(scene.to[1]))]
+        return scene, drain
+
+    scene, drain = place("warm")
+    assert await asyncio.to_thread(children.run, None, drain, tmp_path / "said") == 0
+    scene, drain = place("traced")
+    every = await asyncio.to_thread(points, children, scene.folder, drain)
+    assert len({call for call, _ in every}) >= 6
+    dice = random.Random(21)
+    dice.shuffle(every)
+    met = 0
+    for number, (call, n) in enumerate(every[:share]):
+        scene, drain = place(f"s{number}")
+        options = [f"-etrace={call}", f"-einject={call}:signal=SIGKILL:when={n}", "-o", "/dev/null"]
+        code = await asyncio.to_thread(children.run, options, drain, scene.folder / "said")
+        assert code in (0, KILLED), (scene.folder / "said").read_text()
+        met += code == KILLED
+        assert all(batch_is_whole(scene, batch) for batch in ("b0", "b1")), (call, n)
+        again = await asyncio.to_thread(children.run, None, drain, scene.folder / "said")
+        assert again == 0, ((call, n), (scene.folder / "said").read_text())
+        is_well(scene)
+        assert set(homes(scene).values()) == {1}, (call, n)
+        assert under(scene.to[0]) == {}
+        shutil.rmtree(scene.folder)
+    assert met >= 0.8 * min(share, len(every))
+
+
+def test_an_undone_move_needs_the_volume_that_has_the_batch(tmp_path):
+    """A draft whose source is not named in the call is left alone, as its files may be the only ones."""
+    from cfetch.storage.moves import recover
+
+    draft = BatchRecord(
+        id="0" * 32, name=None, instant="i", entries=1, files=1, bytes=1, why="", paths=("a",), moves=("/v0",)
+    )
+    state = tmp_path / "v1/.cfetch/moves" / draft.id
+    state.mkdir(parents=True)
+    (state / f"{draft.id}.json").write_bytes(msgspec.json.encode(draft))
+    (tmp_path / "v1/a").write_bytes(b"x")
+    (tmp_path / "v2").mkdir()
+    assert list(recover([tmp_path / "v1", tmp_path / "v2"])) == []
+    assert Path(tmp_path / "v1/a").exists()
+    assert state.exists()

@@ -167,7 +167,9 @@ def prepare_drain(
     everything = replace(settings, to=(*settings.to, *leaving))
     away = frozenset(range(len(settings.to), len(everything.to)))
     with _open_volumes(everything, pause, note) as volumes:
-        groups, stayed = volumes.groups(away)
+        groups, stayed = volumes.groups()
+        emptied = {str(volumes.roots[index]) for index in away}
+        stayed = [batch for batch in stayed if batch.volume in emptied]
         shelves = volumes.shelves(groups)
         relocation = plan_drain(
             [Unit(group.home, group.bytes, group.files) for group in groups],
@@ -190,7 +192,7 @@ def prepare_rebalance(
     if len(settings.to) < 2:
         raise UsageError("one volume is always level; name all volumes, each with --to")
     with _open_volumes(settings, pause, note) as volumes:
-        groups, stayed = volumes.groups(frozenset(range(len(volumes.roots))))
+        groups, stayed = volumes.groups()
         shelves = volumes.shelves(groups)
         bound_bytes = int(within * sum(shelf.bytes for shelf in shelves) / len(shelves))
         relocation = plan_rebalance(
@@ -210,12 +212,11 @@ class _Opened(NamedTuple):
     labels: Labels
     recovered: tuple[RecoveredBatch, ...]
 
-    def groups(self, homes: frozenset[int]) -> tuple[list[_Group], list[StayedBatch]]:
-        """The batches of some volumes that can move, and those that cannot, with reasons."""
+    def groups(self) -> tuple[list[_Group], list[StayedBatch]]:
+        """The batches of all volumes that can move, and those that cannot, with reasons."""
         groups: list[_Group] = []
         stayed: list[StayedBatch] = []
-        for home in sorted(homes):
-            root = self.roots[home]
+        for home, root in enumerate(self.roots):
             records: list[BatchRecord] = []
             for record in read_all(root):
                 if isinstance(record, Unread):

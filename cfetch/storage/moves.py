@@ -75,7 +75,6 @@ def move_batch(
         except CfetchError:
             _undo(target, record, source)
             raise
-        target.flush()
         _empty_source(source, target, record)
     return record
 
@@ -218,6 +217,7 @@ def _undo(target: Directory, record: BatchRecord, source: Directory) -> None:
 
 def _empty_source(source: Directory, target: Directory, record: BatchRecord) -> None:
     """Remove the files and records of a batch that is on the target. Raises LocalFault."""
+    target.flush()  # first: the record there must survive a power cut
     for path in _paths_of(record):
         identity = source.identify(path)
         copy = target.identify(path)

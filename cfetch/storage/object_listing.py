@@ -46,10 +46,10 @@ class ListedPages:
         self._touched: bytearray | None = None
 
     async def begin(self) -> bool:
-        """Read the first page; return whether it has anything. Raises VolumeFault."""
+        """Read the first page; return whether the store may have anything. Raises VolumeFault."""
         self._has_more = True
         await self._read_page()
-        return bool(self._packed)
+        return bool(self._packed) or not self._is_whole
 
     def touch(self, key: str) -> None:
         """Note that this run changes the object, so that the store is asked for it."""
@@ -91,8 +91,8 @@ class ListedPages:
     async def _read_page(self) -> None:
         self._has_more = False  # also if this is cancelled: the page is lost then
         page = await self._next_page()
-        if page is None:
-            self._is_whole = True
+        if not page:
+            self._is_whole = page is None
             return
         objects = []
         for listed in page:

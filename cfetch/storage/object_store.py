@@ -52,6 +52,7 @@ LOGIN_ENV = {  # those that mean the same on all machines: no files, no addresse
     ),
 }
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
+BAD_NAME = "invalid path"  # how obstore's error begins about a key with an empty or relative component
 NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -207,20 +208,28 @@ class ObjectStore:
         return await self._ask(f"list {prefix}", list_names)
 
     def list_pages(self) -> Callable[[], Awaitable[list[Listed] | None]]:
-        """A function that reads the next page of all objects below the prefix; None: there is no more."""
+        """A function that reads the next page of all objects below the prefix; None: there is no more.
+
+        An empty page: it has a name that obstore does not take, and nothing can be read behind it.
+        """
         listing = self._obstore.list(self._store, chunk_size=PAGE_KEYS)
 
         async def read() -> list[Listed] | None:
-            async for page in listing:
-                return [
-                    Listed(
-                        object_["path"],
-                        object_["size"],
-                        object_["e_tag"],
-                        object_["last_modified"].timestamp(),
-                    )
-                    for object_ in page
-                ]
+            try:
+                async for page in listing:
+                    return [
+                        Listed(
+                            object_["path"],
+                            object_["size"],
+                            object_["e_tag"],
+                            object_["last_modified"].timestamp(),
+                        )
+                        for object_ in page
+                    ]
+            except Exception as error:
+                if BAD_NAME not in str(error):
+                    raise
+                return []
             return None
 
         return lambda: self._ask("list its objects", read)

@@ -43,15 +43,17 @@ class OpenUploads:
         self._note("begin", key)
 
     def end(self, key: str) -> None:
-        """Note that an upload is complete or aborted."""
+        """Note that an upload is complete or aborted; if that fails, a later run looks for it in vain."""
         self._open[key] -= 1
-        self._note("end", key)
+        with suppress(LocalFault):
+            self._note("end", key)
 
     def close(self) -> None:
         """Let go of the file; it goes if no upload is open."""
         if self._descriptor is not None:
             if not +self._open:
-                self._path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    self._path.unlink()
             os.close(self._descriptor)
             self._descriptor = None
 

@@ -85,6 +85,7 @@ class ObjectPublisher:
     async def _put_record(self, record: BatchRecord) -> None:
         key = _record_of(record.id)
         await self._bucket.objects.wait_for(key)
+        self._bucket.objects.touch(key)
         try:
             await self._bucket.calls.ask(partial(self._bucket.store.put, key, msgspec.json.encode(record)))
         except VolumeFault:

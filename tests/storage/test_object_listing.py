@@ -19,7 +19,8 @@ from cfetch.storage.object_store import About, Found, Listed, ObjectStore
 from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.volume import Standing
 from tests.engine.drive import entry_of
-from tests.storage.test_object_volume import committed, staged, tidied
+from tests.storage.test_object_store import ODD
+from tests.storage.test_object_volume import committed, record_of, staged, tidied
 
 ABOUT = About("sha256:ab", None, "run-1")
 
@@ -130,6 +131,28 @@ async def test_what_the_run_itself_changes_is_looked_at(bucket, tmp_path):
         assert await volume.verify_existing(entry) is None
 
 
+async def test_names_in_a_listing_are_those_of_the_objects(bucket, tmp_path):
+    """To the letter, and in the order in which they are compared here."""
+    keys = [key for key in ODD if not key.startswith("~")]  # no entry can have that one
+    async with opened(bucket, tmp_path) as volume:
+        for key in keys:
+            assert await committed(volume, [await staged(volume, key, b"1", digest=True)]) is None
+    async with opened(bucket, tmp_path) as volume:
+        for key in keys:
+            assert await volume.verify_existing(entry_of(0, key, b"1", digest=True)) == Standing("sha256")
+        assert heads(bucket) == 0
+
+
+@pytest.mark.parametrize("odd", ["d/", "x//y", "./z", "/lead"])
+async def test_an_object_that_no_entry_can_have_hinders_nothing(bucket, tmp_path, odd):
+    """Marks of directories, and names with empty or relative components."""
+    bucket.put("a", b"123")
+    bucket.server.ask("PUT", f"/{bucket.name}/some/prefix/{odd}", b"")
+    async with opened(bucket, tmp_path) as volume:
+        assert await volume.verify_existing(entry_of(0, "a", b"123")) == Standing("size")
+        assert await volume.verify_existing(entry_of(0, "z9", b"123")) is None
+
+
 async def test_a_batch_is_inspected_by_the_listing(bucket, tmp_path):
     """Sizes are all that counts there."""
     for n in range(20):
@@ -138,6 +161,20 @@ async def test_a_batch_is_inspected_by_the_listing(bucket, tmp_path):
         entries = [entry_of(n, str(n), b"1" if n else b"12") for n in range(21)]
         assert (await volume.inspect_batch("b", entries)).same_size == list(range(1, 20))
         assert heads(bucket) == 0
+
+
+async def test_a_record_that_the_run_itself_puts_or_deletes_is_looked_at(bucket, tmp_path):
+    """The listing was read before."""
+    bucket.put("a", b"1")
+    for was_there in (False, True):
+        async with opened(bucket, tmp_path) as volume:
+            assert (await volume.inspect_batch("b1", [])).is_committed is was_there
+            if was_there:
+                volume.withdraw_batch("b1", [])
+                await tidied(volume)
+            else:
+                assert await committed(volume, [], record_of()) is None
+            assert (await volume.inspect_batch("b1", [])).is_committed is not was_there
 
 
 MD5 = hashlib.md5(b"123").hexdigest()

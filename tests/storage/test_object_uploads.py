@@ -1,6 +1,7 @@
 """Uploads that a killed run has left open in a bucket."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 
+from cfetch.errors import LocalFault
 from cfetch.storage import object_uploads as module
 from cfetch.storage.object_uploads import ENDING, OpenUploads, abort_dead_uploads
 from tests.engine.drive import entry_of
@@ -136,3 +138,21 @@ def test_a_torn_line_is_no_key(tmp_path):
     assert module._read(iter(lines)) == ("s3://b/p", ["a", "b"])
     uploads.close()
     assert noted(tmp_path) == [name]
+
+
+def test_a_full_disk_hinders_the_begin_of_an_upload_not_its_end(tmp_path, monkeypatch):
+    """An upload that is not noted might stay for ever; one that is over is looked for in vain."""
+    uploads = OpenUploads(tmp_path, "s3://b/p")
+    uploads.begin("a")
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{module.__name__}.os.write", refuse)
+        with pytest.raises(LocalFault, match=f"cannot note an upload in {tmp_path}: No space left"):
+            uploads.begin("b")
+        uploads.end("a")
+        uploads.end("b")
+    uploads.close()
+    assert noted(tmp_path) == []

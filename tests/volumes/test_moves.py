@@ -8,14 +8,19 @@ import random
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 import pytest
 
+from cfetch.app import volume_moves
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
+from cfetch.config.settings import Settings
+from cfetch.errors import Held
 from cfetch.storage.batch_records import read_records
+from cfetch.storage.moves import recover
 from cfetch.storage.volume import BatchRecord
 from tests.app.command import cfetch
 from tests.volumes.scene import KIB, MIB, Scene, named, under
@@ -195,6 +200,60 @@ async def test_no_move_while_a_run_is_at_work(tmp_path):
         assert set(under(v1)) == set(files)
 
 
+async def test_no_move_while_a_heartbeat_tells_of_a_run(tmp_path):
+    """A run that another machine's lock does not show is seen by its heartbeat on the timeline."""
+    files = named(1, 2, 40 * KIB)
+    faults = {"b0/1": Fault(kind="slow", rate_bps=20_000, first=0)}
+    async with Origin(files, faults) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        v0, v1 = scene.to
+        scene.to = [v0]
+        child = await scene.begun(scene.words("--no-mitigation"))
+        while child.returncode is None and not list(v0.glob(".cfetch/attempts/*/*/b*")):
+            await asyncio.sleep(0.01)
+        settings = Settings(to=(str(v1),))
+        with (
+            patch.object(volume_moves, "occupy"),
+            pytest.raises(Held, match=r"plan .* is held by"),
+            volume_moves.prepare_drain(settings, [str(v0)], pause=print, note=print),
+        ):
+            pass
+        assert (await scene.ended(child))[0] == 0
+
+
+async def test_the_bytes_that_stand_there_count(tmp_path):
+    """A volume that has batches already gets those of the emptied one after one that has none."""
+    files = named(3, 1, 50 * KIB)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=3)
+        v0, v1, v2 = scene.to
+        scene.files = {name: content for name, content in files.items() if not name.startswith("b0")}
+        scene.write_manifest()
+        scene.to = [v1]
+        await scene.run()
+        scene.files = {"b0/0": files["b0/0"]}
+        scene.write_manifest()
+        scene.to = [v0]
+        await scene.run()
+    assert (await volume("drain", "--from", v0, *to(v1, v2))).returncode == 0
+    assert set(under(v2)) == {"b0/0"}
+
+
+async def test_a_record_names_all_files_of_its_batch(tmp_path):
+    """Also those that were in place before, of a batch that was cut by size."""
+    files = named(1, 4)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2, names=False, hashed=False)
+        options = {"batch_share": 1.0}
+        await scene.run(**options)
+        home = next(root for root in scene.to if under(root))
+        (home / "b0/2").unlink()
+        await scene.run(**options)
+    (record,) = (record for root in scene.to for record in read_records(root))
+    assert isinstance(record, BatchRecord)
+    assert (set(record.paths or ()), record.files) == (set(files), 4)
+
+
 async def test_no_run_while_batches_move(tmp_path):
     """A download ends with exit code 4 while another process has a volume for itself."""
     files = named(1, 1)
@@ -312,8 +371,6 @@ async def test_killed_at_any_call(tmp_path, strace, children, share):
 
 def test_an_undone_move_needs_the_volume_that_has_the_batch(tmp_path):
     """A draft whose source is not named in the call is left alone, as its files may be the only ones."""
-    from cfetch.storage.moves import recover
-
     draft = BatchRecord(
         id="0" * 32, name=None, instant="i", entries=1, files=1, bytes=1, why="", paths=("a",), moves=("/v0",)
     )

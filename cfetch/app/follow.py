@@ -68,6 +68,7 @@ RESYNC = (
 ENCODE = msgspec.msgpack.Encoder().encode
 PENDING_S = 60.0  # pause after which pending changes are tried again
 NONSENSE_S = 600.0  # a feed may contradict itself for so long: servers behind a balancer are being updated
+STALE_ONCE_S = 60.0  # patience of a single run: caches hold an answer for about a minute
 LAG_S = 300.0  # at the end of the feed, an archive may lag behind by this much
 
 T = TypeVar("T")
@@ -316,7 +317,7 @@ class _Follower:
     def _retry_until_reachable(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do ``work``, again and again while the source cannot be reached; with ``once``, raise instead.
 
-        Answers that contradict themselves are asked for again too, as nothing of them is applied: they may
+        With ``once`` only a stale answer is asked for again, for a minute. Answers that contradict themselves are asked for again too, as nothing of them is applied: they may
         come from the middle of a split, or from servers that do not agree yet.
         """
         end_s = math.inf  # of the patience with answers that contradict themselves
@@ -325,12 +326,19 @@ class _Follower:
                 return self._stop.run(work)
             except (SourceError, HostileFeed) as error:
                 now_s = self._clock.monotonic()
-                end_s = min(end_s, now_s + NONSENSE_S) if isinstance(error, HostileFeed) else math.inf
-                if self._options.once or now_s > end_s:
+                patience_s = self._patience_s(error)
+                end_s = min(end_s, now_s + patience_s) if patience_s < math.inf else math.inf
+                if now_s >= end_s:
                     raise
                 self._journal.note_error(str(error), self._clock.wall())
                 self._emit_line(f"feed: {error}; asking again in {self._options.poll_s:g} s")
             self._stop.run(self._wait)
+
+    def _patience_s(self, error: SourceError | HostileFeed) -> float:
+        """For how many seconds the feed is asked again after such an error."""
+        if self._options.once:
+            return STALE_ONCE_S if isinstance(error, StaleAnswer) else 0.0
+        return NONSENSE_S if isinstance(error, HostileFeed) else math.inf
 
     async def _gather(self) -> tuple[list[Change], bool]:
         """Read new changes, as many as fit one step; with ``once``, also tell whether the feed is at its end.

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cfetch.errors import HostileFeed, Interrupted
+from cfetch.errors import HostileFeed, Interrupted, StaleAnswer
+from cfetch.feed.backends.http import HttpSource
 from tests.feed.follow_world import PollClock, open_world
 
 
@@ -59,3 +60,33 @@ def test_changes_before_a_broken_page_are_applied(world, monkeypatch):
 
     with pytest.raises(Interrupted):
         world.follow(once=False, poll_s=PollClock.poll_s, clock=PollClock(polled))
+
+
+def answer_stale(monkeypatch, times):
+    """The feed's list of ranges is an old copy, so many times."""
+    left = iter(range(times))
+    whole = HttpSource.ranges
+
+    async def ranges(source, parent):
+        for _ in left:
+            raise StaleAnswer("the feed has gone back")
+        return await whole(source, parent)
+
+    monkeypatch.setattr(HttpSource, "ranges", ranges)
+
+
+def test_a_single_run_asks_again_after_a_stale_answer(world, monkeypatch):
+    """A cache holds an old copy for a while; the files come when it has a new one."""
+    world.served.write({"a": "1"})
+    answer_stale(monkeypatch, 3)
+    world.follow(once=True, poll_s=5.0, clock=PollClock(lambda _: None))
+    assert world.tree() == {"a": b"1"}
+    assert len([line for line in world.lines if "asking again in 5 s" in line]) == 3
+
+
+def test_a_single_run_gives_a_stale_answer_a_minute(world, monkeypatch):
+    """Then it ends, and says why."""
+    answer_stale(monkeypatch, 10**6)
+    with pytest.raises(StaleAnswer, match="gone back"):
+        world.follow(once=True, poll_s=25.0, clock=PollClock(lambda _: None))
+    assert len([line for line in world.lines if "asking again" in line]) == 3

@@ -317,8 +317,9 @@ class _Follower:
     def _retry_until_reachable(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do ``work``, again and again while the source cannot be reached; with ``once``, raise instead.
 
-        With ``once`` only a stale answer is asked for again, for a minute. Answers that contradict themselves are asked for again too, as nothing of them is applied: they may
-        come from the middle of a split, or from servers that do not agree yet.
+        Answers that contradict themselves are asked for again too, as nothing of them is applied: they may
+        come from the middle of a split, or from servers that do not agree yet. With ``once`` only a stale
+        answer is asked for again.
         """
         end_s = math.inf  # of the patience with answers that contradict themselves
         while True:
@@ -335,7 +336,7 @@ class _Follower:
             self._stop.run(self._wait)
 
     def _patience_s(self, error: SourceError | HostileFeed) -> float:
-        """For how many seconds the feed is asked again after such an error."""
+        """Return the seconds for which the feed is asked again after such an error."""
         if self._options.once:
             return STALE_ONCE_S if isinstance(error, StaleAnswer) else 0.0
         return NONSENSE_S if isinstance(error, HostileFeed) else math.inf

@@ -46,7 +46,7 @@ class Here(NamedTuple):
 class NodesEngine(ShareEngine):
     """Implements ``Engine`` for a plan with one destination, a directory that all nodes see. Used once.
 
-    ``joined``: the epoch of the leader's run; None: this node leads.
+    ``joined``: the job of the run that leads the others; None: this node leads.
     """
 
     def __init__(

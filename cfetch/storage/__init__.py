@@ -19,7 +19,7 @@ Read in this order::
     directory_volume.py   adapts a directory to the port; disk.py carries its steps out, in loop or thread
     descriptors.py  patience.py  occupancy.py    open descriptors; calls that may hang; who is at work here
     object_store.py  object_source.py  object_reader.py   a bucket as a destination, as a source, as a log
-    object_part.py  object_volume.py      adapt a bucket to the port
+    object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
     tree.py  files.py     a directory that is only read; the one way to write a file of cfetch's own
 

@@ -26,7 +26,7 @@ import msgspec
 from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.storage.batch_records import read_record, read_records, record_path
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import STATE_NAME, volume_fault
 from cfetch.storage.volume import BatchRecord
 
@@ -129,6 +129,8 @@ def _open_both(source: Path, target: Path) -> Iterator[tuple[Directory, Director
 
 def _had_before(root: Path, record: BatchRecord) -> bool:
     """Whether the volume at ``root`` still has the record from before the batch's last move."""
+    if record.moves[-1] != str(root):  # the same batch was brought there too, and was never moved from there
+        return False
     earlier = read_record(record_path(root, record.id))
     return isinstance(earlier, BatchRecord) and earlier.moves == record.moves[:-1]
 
@@ -207,28 +209,46 @@ def _compare(target: Directory, name: str, digest: bytes, path: SafePath) -> Non
 
 
 def _undo(target: Directory, record: BatchRecord, source: Directory) -> None:
-    """Remove all that a move without a record has put on the target; the source has every file."""
+    """Remove all that a move without a record has put on the target; the source has every file.
+
+    A copy that is still in the directory of the move has no final name, so a file of that name is another's.
+    """
+    place = target.root / STATE_NAME / MOVES / record.id
     with suppress(CfetchError):
-        for path in _paths_of(record):
-            if source.existing(path) is not None:
-                target.delete(path)
-        shutil.rmtree(target.root / STATE_NAME / MOVES / record.id, ignore_errors=True)
+        for number, path in enumerate(_paths_of(record)):
+            original, copy = source.identify(path), target.identify(path)
+            if copy is not None and _are_equal(original, copy) and not (place / str(number)).exists():
+                target.delete_exactly(path, copy)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _are_equal(one_file: Identity | None, other: Identity | None) -> bool:
+    """Whether two files have the same size and time of change."""
+    return (
+        one_file is not None
+        and other is not None
+        and one_file.size_bytes == other.size_bytes
+        and abs(one_file.changed_ns - other.changed_ns) < _SAME_S * 1e9
+    )
 
 
 def _empty_source(source: Directory, target: Directory, record: BatchRecord) -> None:
-    """Remove the files and records of a batch that is on the target. Raises LocalFault."""
+    """Remove the files and records of a batch that is on the target. Raises LocalFault.
+
+    If the target has lost a file that the source has, the source keeps its record too.
+    """
     target.flush()  # first: the record there must survive a power cut
+    is_complete = True
     for path in _paths_of(record):
         identity = source.identify(path)
         copy = target.identify(path)
-        if (
-            identity is not None
-            and copy is not None
-            and identity.size_bytes == copy.size_bytes
-            and abs(identity.changed_ns - copy.changed_ns) < _SAME_S * 1e9
-        ):
+        if identity is not None and _are_equal(identity, copy):
             source.delete_exactly(path, identity)
+        elif identity is not None and copy is None:
+            is_complete = False
     source.flush()
+    if not is_complete:
+        return
     covered = set(record.paths or ())
     for earlier in tuple(read_records(source.root)):
         if isinstance(earlier, BatchRecord) and earlier.paths is not None and earlier.id != record.id:

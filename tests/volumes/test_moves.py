@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
 
@@ -20,7 +21,8 @@ from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
 from cfetch.errors import Held
 from cfetch.storage.batch_records import read_records
-from cfetch.storage.moves import recover
+from cfetch.storage.directory import Directory
+from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.volume import BatchRecord
 from tests.app.command import cfetch
 from tests.volumes.scene import KIB, MIB, Scene, named, under
@@ -383,3 +385,55 @@ def test_an_undone_move_needs_the_volume_that_has_the_batch(tmp_path):
     assert list(recover([tmp_path / "v1", tmp_path / "v2"])) == []
     assert Path(tmp_path / "v1/a").exists()
     assert state.exists()
+
+
+async def moved(tmp_path):
+    """A batch of two files that was moved to the second volume, and a copy of the first from before."""
+    scene = await filled(tmp_path, named(1, 2), volumes=3)
+    before = tmp_path / "before"
+    shutil.copytree(scene.to[0], before)
+    assert (await volume("drain", "--from", scene.to[0], *to(scene.to[1]))).returncode == 0
+    assert (len(under(scene.to[0])), len(under(scene.to[1]))) == (0, 2)
+    return scene, before
+
+
+async def test_a_volume_that_has_the_same_batch_by_itself_keeps_it(tmp_path):
+    """It was downloaded there too; the move was from another volume."""
+    scene, before = await moved(tmp_path)
+    shutil.copytree(before, scene.to[2])
+    assert list(recover([scene.to[1], scene.to[2]])) == []
+    assert (len(under(scene.to[2])), len(list(read_records(scene.to[2])))) == (2, 1)
+
+
+async def test_a_record_stays_while_the_target_lacks_files(tmp_path):
+    """They were removed there by somebody, and downloaded again to the source."""
+    scene, before = await moved(tmp_path)
+    shutil.rmtree(scene.to[0])
+    shutil.copytree(before, scene.to[0])
+    for path in under(scene.to[1]):
+        (scene.to[1] / path).unlink()
+    list(recover(scene.to[:2]))
+    assert (len(under(scene.to[0])), len(list(read_records(scene.to[0])))) == (2, 1)
+
+
+async def test_a_file_that_somebody_put_on_the_target_stays(tmp_path):
+    """Whatever becomes of the move that was killed before its copy had that name."""
+    scene = await filled(tmp_path, named(1, 1), volumes=2)
+    source, target = scene.to
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with (
+        closing(Directory(source, share=2)) as opened,
+        patch.object(Directory, "publish", die),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        records = [record for record in read_records(source) if isinstance(record, BatchRecord)]
+        move_batch(opened, target, records, lambda *_: None)
+    (name,) = under(source)
+    (target / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source / name, target / name)
+    assert [done.is_done for done in recover(scene.to)] == [False]
+    assert (set(under(source)), set(under(target))) == ({name}, {name})
+    assert not (target / ".cfetch/moves").exists()

@@ -19,6 +19,7 @@ from cfetch.app.volume_set import (
     refuse_stores,
     size_of,
 )
+from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, ConfigError, Held, LocalFault, UsageError
 from cfetch.placement.chooser import Mode
@@ -34,8 +35,10 @@ from cfetch.placement.relocation import (
 from cfetch.report.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
 from cfetch.run.directories import places, timeline
 from cfetch.run.labels import Labels
+from cfetch.secret import printable
 from cfetch.storage.batch_records import Unread, read_record, record_path
 from cfetch.storage.directory import Directory
+from cfetch.storage.files import on_disk
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
 from cfetch.storage.volume import BatchRecord
@@ -164,6 +167,9 @@ def prepare_drain(
         Held: a run is at work there, and is not waited for.
         ConfigError, UsageError, LocalFault: a volume cannot be used.
     """
+    for root in leaving:
+        if not is_object_store(root) and not Path(root).is_dir():
+            raise UsageError(f"from is {printable(root)}, and there is no such directory; is it mounted?")
     everything = replace(settings, to=(*settings.to, *leaving))
     away = frozenset(range(len(settings.to), len(everything.to)))
     with _open_volumes(everything, pause, note) as volumes:
@@ -303,10 +309,11 @@ def _open_volumes(
             stack.callback(directory.close)
             directories.append(directory)
         _occupy_all(directories, settings, pause, note)
-        recovered = tuple(
-            RecoveredBatch(batch=ended.batch, volume=str(ended.root), done=ended.is_done)
-            for ended in recover(roots)
-        )
+        with on_disk(where.state):
+            recovered = tuple(
+                RecoveredBatch(batch=ended.batch, volume=str(ended.root), done=ended.is_done)
+                for ended in recover(roots)
+            )
         standings = tuple(look_at(root, labels, settings.write_timeout) for root in roots)
         yield _Opened(roots, standings, labels, recovered)
 

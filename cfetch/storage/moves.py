@@ -106,7 +106,8 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
 
 def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
     moves = root / STATE_NAME / MOVES
-    for batch in sorted(path.name for path in moves.iterdir()) if moves.is_dir() else ():
+    begun = sorted(path.name for path in moves.iterdir() if path.is_dir()) if moves.is_dir() else []
+    for batch in begun:
         draft = read_record(moves / batch / f"{batch}.json")
         if isinstance(draft, BatchRecord):
             others = (other for other in roots if other != root)

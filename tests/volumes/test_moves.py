@@ -424,12 +424,12 @@ async def test_a_file_that_somebody_put_on_the_target_stays(tmp_path):
     def die(*_):
         raise KeyboardInterrupt
 
+    records = [record for record in read_records(source) if isinstance(record, BatchRecord)]
     with (
         closing(Directory(source, share=2)) as opened,
         patch.object(Directory, "publish", die),
         pytest.raises(KeyboardInterrupt),
     ):
-        records = [record for record in read_records(source) if isinstance(record, BatchRecord)]
         move_batch(opened, target, records, lambda *_: None)
     (name,) = under(source)
     (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -437,3 +437,21 @@ async def test_a_file_that_somebody_put_on_the_target_stays(tmp_path):
     assert [done.is_done for done in recover(scene.to)] == [False]
     assert (set(under(source)), set(under(target))) == ({name}, {name})
     assert not (target / ".cfetch/moves").exists()
+
+
+async def test_a_volume_that_is_not_there_is_not_emptied(tmp_path):
+    """A wrong name is told, and makes no directory."""
+    (tmp_path / "b").mkdir()
+    done = await volume("drain", "--from", tmp_path / "typo", *to(tmp_path / "b"))
+    assert (done.returncode, "no such directory" in done.stderr) == (2, True)
+    assert not (tmp_path / "typo").exists()
+
+
+async def test_a_stray_file_beside_moves_is_left_alone(tmp_path):
+    """It is nothing of cfetch's."""
+    scene = await filled(tmp_path, named(1, 1), volumes=2)
+    stray = scene.to[0] / ".cfetch/moves/stray"
+    stray.parent.mkdir()
+    stray.touch()
+    assert (await volume("drain", "--from", scene.to[0], *to(scene.to[1]))).returncode == 0
+    assert stray.exists()

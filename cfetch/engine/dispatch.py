@@ -139,6 +139,5 @@ class Dispatch:
             if not self._has_mirrors:
                 return own_s if self._hosts.given_up(host, now_s) is None else now_s
             transfer = self._commitment.transfer(waiting, now_s)
-        sources = transfer.sources
-        opens_s = min(self._hosts.opens_s(sources.host_of(n), now_s) for n in sources.usable())
+        opens_s = self._fetcher.opens_s(transfer, now_s)
         return now_s if opens_s > now_s and self._fetcher.given_up(transfer, now_s) is not None else opens_s

@@ -158,6 +158,12 @@ class Fetcher:
             self._hosts.free_place(sources.host, now_s, sources.place_bytes)
             sources.place_bytes = None
 
+    def opens_s(self, transfer: Transfer, now_s: float) -> float:
+        """When the host of one of the sources for the transfer's next try bears one more attempt."""
+        sources, tries_left = transfer.sources, self._limits.max_attempts - transfer.tries.errors
+        eligible = sources.eligible(self._hosts, now_s, tries_left)
+        return min(self._hosts.opens_s(sources.host_of(n), now_s) for n in eligible)
+
     def given_up(self, transfer: Transfer, now_s: float) -> SourceError | None:
         """The error of a transfer whose hosts have all been given up; None if it may wait for one of them."""
         sources = transfer.sources
@@ -179,7 +185,7 @@ class Fetcher:
             jitter=self._jitter(),
             can_refresh=self._links.can_renew(transfer),
             others=sources.has_other(),
-            untried=sources.has_other(untried=True),
+            untried=sources.has_untried(self._hosts, now_s),
             joined=transfer.has_joined(),
         )
         if step.delay_s is None:

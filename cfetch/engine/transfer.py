@@ -71,18 +71,33 @@ class Sources:
         """The sources that have not been left for good."""
         return (number for number, failures in enumerate(self._failures) if failures < LEFT)
 
-    def has_other(self, *, untried: bool = False) -> bool:
-        """Whether there is another source to ask; ``untried``: one that has not failed this entry."""
-        most = 0 if untried else LEFT - 1
-        return any(failures <= most and n != self.number for n, failures in enumerate(self._failures))
+    def has_other(self) -> bool:
+        """Whether there is another source to ask."""
+        return any(number != self.number for number in self.usable())
+
+    def has_untried(self, hosts: Hosts, now_s: float) -> bool:
+        """Whether another source, which has not failed this entry, can be asked now."""
+        return any(n != self.number and hosts.opens_s(self.host_of(n), now_s) <= now_s for n in self._untried())
+
+    def eligible(self, hosts: Hosts, now_s: float, tries_left: int) -> list[int]:
+        """The sources for the next try, which may have to wait for the host of one of them.
+
+        Each source is asked once before the tries are used up: if no more tries are left than there are
+        sources that have not failed, only these are eligible, but for those whose hosts are given up.
+        """
+        untried = [n for n in self._untried() if hosts.given_up(self.host_of(n), now_s) is None]
+        return untried if untried and tries_left <= len(untried) else list(self.usable())
+
+    def _untried(self) -> Iterator[int]:
+        return (number for number, failures in enumerate(self._failures) if not failures)
 
     def best(
-        self, hosts: Hosts, now_s: float, size_bytes: int, *, stays: bool, one_try_left: bool
+        self, hosts: Hosts, now_s: float, size_bytes: int, *, stays: bool, tries_left: int
     ) -> int | None:
-        """The source for the next try, among those whose hosts bear one more; None if there is none.
+        """The eligible source for the next try whose host bears one more; None if there is none.
 
-        ``stays``: with another source the bytes that are there would be lost. ``one_try_left``: the entry's
-        own URL is then asked before any mirror, as a mirror may hold another version.
+        ``stays``: with another source the bytes that are there would be lost. With one try left the entry's
+        own URL is asked before any mirror, as a mirror may hold another version.
         """
 
         def cost(number: int) -> tuple[float, float, int]:
@@ -90,8 +105,9 @@ class Sources:
             failures = self._failures[number] - (LEFT if self._is_owed else 0.5) * at_home
             return (failures, hosts.finish_s(self.host_of(number), size_bytes), number)
 
-        open_now = [n for n in self.usable() if hosts.opens_s(self.host_of(n), now_s) <= now_s]
-        if one_try_left and 0 in open_now and not self._failures[0]:
+        eligible = self.eligible(hosts, now_s, tries_left)
+        open_now = [n for n in eligible if hosts.opens_s(self.host_of(n), now_s) <= now_s]
+        if tries_left <= 1 and 0 in open_now and not self._failures[0]:
             return 0
         return min(open_now, key=cost, default=None)
 
@@ -388,8 +404,8 @@ class Transfer:
         if not self.entry.mirrors:
             return 0 if hosts.opens_s(self.sources.host, now_s) <= now_s else None
         stays = self.part.position > 0 and self.entry.digest is None
-        one_try_left = self.tries.errors >= max_attempts - 1
-        return self.sources.best(hosts, now_s, self.wanted_bytes, stays=stays, one_try_left=one_try_left)
+        tries_left = max_attempts - self.tries.errors
+        return self.sources.best(hosts, now_s, self.wanted_bytes, stays=stays, tries_left=tries_left)
 
     def move(self, source: int) -> None:
         """Ask another source from now on.

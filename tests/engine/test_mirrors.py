@@ -143,7 +143,30 @@ def test_the_own_url_has_a_try_though_mirrors_have_used_them_up(tmp_path, tries)
         tmp_path, scripts, entries, max_attempts=tries, concurrency=2, per_host=1, mitigation=False
     )
     assert outcome.tree == {"0": BODY, "1": BODY}
-    assert [attempt.mirror for attempt in outcome.records["1"].attempts] == ["m1.test"] * tries + [None]
+    assert [attempt.mirror for attempt in outcome.records["1"].attempts] == ["m1.test", None]
+
+
+def test_a_source_that_nobody_has_asked_is_waited_for_before_the_tries_are_used_up(tmp_path):
+    """Its host is busy for a second, and the source that is free fails each time."""
+    scripts = {"b": Reply(body=BODY, rate_bps=len(BODY)), "m1/a": Reply(status=500)}
+    scripts |= {"a": Reply(status=404), "m2/a": Reply(body=BODY)}
+    first = entry_of(0, "b", BODY, host="m2.test")
+    settings = {"concurrency": 2, "per_host": 1, "mitigation": False, "max_attempts": 2}
+    outcome = drive(tmp_path, scripts, [first, mirrored(1, "a", count=2)], **settings)
+    asked_of = [attempt.mirror for attempt in outcome.records["a"].attempts]
+    assert (outcome.tree, asked_of) == ({"b": BODY, "a": BODY}, [None, "m1.test", "m2.test"])
+
+
+def test_no_try_is_thrown_at_a_failing_source_while_the_other_is_busy(tmp_path):
+    """The back-off holds: with eight tries, one at most is spent in a second."""
+    scripts = {"b": Reply(body=BODY, rate_bps=len(BODY)), "a": Reply(status=500), "m1/a": Reply(body=BODY)}
+    first = entry_of(0, "b", BODY, host="m1.test")
+    settings = {"concurrency": 2, "per_host": 1, "mitigation": False, "max_attempts": 8}
+    outcome = drive(tmp_path, scripts, [first, mirrored(1, "a")], **settings)
+    attempts = outcome.records["a"].attempts
+    assert (attempts[-1].mirror, outcome.statuses) == ("m1.test", ["done"] * 2)
+    assert [attempt.mirror for attempt in attempts[:-1]] == [None] * (len(attempts) - 1)
+    assert 1 < len(attempts) <= 4
 
 
 def test_c57_headers_of_the_manifest_do_not_go_to_a_mirror_of_another_origin(tmp_path):

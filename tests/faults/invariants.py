@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from cfetch.engine.segments import MOST_FAILURES
 from cfetch.errors import LocalFault
 from cfetch.wire.judge import MAX_SKIPPED_BYTES
 from cfetch.wire.retry import MAX_REFRESHES
@@ -141,7 +142,7 @@ class Checks:
             self._breach("descriptor", f"run {run.number} left {after - before} descriptors open")
 
     def requests(self, run, requests, elapsed_s):
-        """No storm: failed tries, refreshes and mitigations bound what is asked for one entry."""
+        """No storm: failed tries, refreshes, mitigations and helpers bound what is asked for one entry."""
         settings = self._world.settings
         for path, count in requests.items():
             entry = self._entries[path]
@@ -152,8 +153,9 @@ class Checks:
                 for version in one.versions
             )
             sources = 1 + len(entry.mirrors)
+            helpers = MOST_FAILURES if settings.segments > 1 else 0
             tries = settings.max_attempts * (1 + largest // PROGRESS_BYTES) * sources
-            if count > tries + (MAX_REFRESHES + MITIGATIONS) * sources:
+            if count > tries + (MAX_REFRESHES + MITIGATIONS) * sources + helpers:
                 self._breach("storm", f"run {run.number} asked {count} times for {path} in {elapsed_s:.0f} s")
 
     def rate(self, run, read_bytes, elapsed_s):

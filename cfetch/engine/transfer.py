@@ -77,7 +77,8 @@ class Sources:
 
     def has_untried(self, hosts: Hosts, now_s: float) -> bool:
         """Whether another source, which has not failed this entry, can be asked now."""
-        return any(n != self.number and hosts.opens_s(self.host_of(n), now_s) <= now_s for n in self._untried())
+        others = (self.host_of(number) for number in self._untried() if number != self.number)
+        return any(hosts.opens_s(host, now_s) <= now_s for host in others)
 
     def eligible(self, hosts: Hosts, now_s: float, tries_left: int) -> list[int]:
         """The sources for the next try, which may have to wait for the host of one of them.

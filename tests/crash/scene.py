@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
+from urllib.parse import quote
 
 import msgspec
 
@@ -82,7 +83,7 @@ class Job(NamedTuple):
     def manifest(self, url: str) -> bytes:
         rows = []
         for name, content in self.files.items():
-            row: dict[str, object] = {"url": name, "path": name}
+            row: dict[str, object] = {"url": quote(name), "path": name}
             if self.sized:
                 row["size"] = content.size_bytes
             if name in self.hashed:

@@ -77,7 +77,7 @@ class Sources:
 
     def has_untried(self, hosts: Hosts, now_s: float) -> bool:
         """Whether another source, which has not failed this entry, can be asked now."""
-        others = (self.host_of(number) for number in self._untried() if number != self.number)
+        others = (self.host_of(number) for number in self._list_untried() if number != self.number)
         return any(hosts.opens_s(host, now_s) <= now_s for host in others)
 
     def eligible(self, hosts: Hosts, now_s: float, tries_left: int) -> list[int]:
@@ -86,10 +86,10 @@ class Sources:
         Each source is asked once before the tries are used up: if no more tries are left than there are
         sources that have not failed, only these are eligible, but for those whose hosts are given up.
         """
-        untried = [n for n in self._untried() if hosts.given_up(self.host_of(n), now_s) is None]
+        untried = [n for n in self._list_untried() if hosts.given_up(self.host_of(n), now_s) is None]
         return untried if untried and tries_left <= len(untried) else list(self.usable())
 
-    def _untried(self) -> Iterator[int]:
+    def _list_untried(self) -> Iterator[int]:
         return (number for number, failures in enumerate(self._failures) if not failures)
 
     def best(

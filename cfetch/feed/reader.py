@@ -304,7 +304,7 @@ class Reader:
             return Step(name, way.keys, ())
         self._check_page(way, answer)
         next_lsn = max(answer.next_lsn, token.position.next_lsn)
-        is_still = not answer.changes and next_lsn == token.position.next_lsn
+        is_still = not answer.changes and answer.next_lsn <= way.position.next_lsn
         closed = self._lineage.closed.get(name)
         is_new = token.is_new and not answer.changes and (is_still or bool(closed and next_lsn > closed.last))
         self._still = self._still + 1 if is_still else 0

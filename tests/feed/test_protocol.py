@@ -1,5 +1,6 @@
 """docs/feed-protocol.md against the real server: every request in it is sent, every answer compared."""
 
+import asyncio
 import json
 import random
 import re
@@ -11,9 +12,11 @@ import pytest
 
 from cfetch.clock import SystemClock
 from cfetch.feed.cache import RouteCache
+from cfetch.feed.checkpoint import read_checkpoint, write_checkpoint
 from cfetch.feed.reader import Reader
-from tests.feed.follow_world import Served
+from tests.feed.follow_world import PollClock, Served
 from tests.feed.http_world import HttpWorld, source_of
+from tests.feed.independent_server import IndependentFeed
 
 DOC = (Path(__file__).parents[2] / "docs/feed-protocol.md").read_text()
 EXCHANGES = re.findall(r"```http\n(.*?)```\n\n```json\n(.*?)```", DOC, re.DOTALL)
@@ -64,6 +67,7 @@ def client():
     return names["Reader"]
 
 
+MAX_STEPS = 2000  # a reader that asks for the same page without end fails
 SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 20))]
 
 
@@ -88,7 +92,7 @@ def test_the_reader_of_the_document_reads_what_cfetch_reads(tmp_path, client, se
             if dice.random() < 0.7:
                 found += [(row["path"], row["op"]) for row in reader.read()]
             if dice.random() < 0.5:
-                reader = client(served.url, reader.tokens)
+                reader = client(served.url, reader.tokens, reader.starts)
         found += [(row["path"], row["op"]) for row in reader.read()]
         wanted = served.do(read_all(served.url))
         anew = [(row["path"], row["op"]) for row in client(served.url).read()]
@@ -99,6 +103,63 @@ def test_the_reader_of_the_document_reads_what_cfetch_reads(tmp_path, client, se
         assert [op for name, op in found if name == path] == own
         assert [op for name, op in anew if name == path] == own
     assert len(found) == len(anew) == len(wanted)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_cfetch_reads_an_independent_server_as_the_document_says(tmp_path, client, seed):
+    """Its own reader and the document's read each change once and in order, as it was published."""
+    dice = random.Random(seed)
+    feed = IndependentFeed(dice)
+    checkpoint = tmp_path / "checkpoint.json"
+    published: dict[str, list[tuple[str, int | None]]] = {}
+    seen: list[Any] = []
+    rows: list[Any] = []
+    try:
+        plain = client(feed.url)
+        await read_on(feed.url, checkpoint, seen)
+        for size in range(8):
+            for _ in range(dice.randrange(30)):
+                path = f"f{dice.randrange(40)}"
+                versions = published.setdefault(path, [])
+                is_deleted = bool(versions) and versions[-1][0] == "upsert" and dice.random() < 0.5
+                versions.append(("delete", None) if is_deleted else ("upsert", size))
+                feed.publish(path, versions[-1][1])
+            dice.choice((feed.split, feed.split, feed.merge, lambda: None))()
+            if dice.random() < 0.7:
+                feed.busy = dice.randrange(3)
+                await read_on(feed.url, checkpoint, seen)
+                rows += await asyncio.to_thread(list, plain.read())
+                if dice.random() < 0.3:
+                    feed.forget(0.5)
+                plain = client(feed.url, plain.tokens, plain.starts)
+        await read_on(feed.url, checkpoint, seen)
+        rows += await asyncio.to_thread(list, plain.read())
+        feed.forget(0.3)
+        anew = await read_all(feed.url)
+        by_client = [(row["path"], row["op"]) for row in client(feed.url).read()]
+    finally:
+        feed.close()
+    for path, versions in published.items():
+        assert [version for name, *version in seen if name == path] == [[*version] for version in versions]
+        own = [(row["op"], row.get("size")) for row in rows if row["path"] == path]
+        assert own == versions
+    assert sorted(anew) == sorted(by_client)  # what is kept
+    assert len(anew) == sum(len(each.rows) for each in feed.ranges.values())
+
+
+async def read_on(url, checkpoint, seen):
+    """All that is new since the checkpoint, which is moved on; ``seen`` gets (path, op, size)."""
+    source, clock = source_of(url), PollClock([])
+    known = read_checkpoint(checkpoint) if checkpoint.exists() else None
+    reader = await Reader.open(source, RouteCache(clock), clock, checkpoint=known)
+    for _ in range(MAX_STEPS):
+        if reader.is_at_end:
+            break
+        changes = (await reader.step()).changes
+        seen += [(each.path, each.op, each.entry and each.entry.size_bytes) for each in changes]
+    assert reader.is_at_end
+    write_checkpoint(checkpoint, reader.checkpoint())
+    await source.close()
 
 
 async def read_all(url):

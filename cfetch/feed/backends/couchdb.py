@@ -27,8 +27,13 @@ GONE = frozenset({404})
 _NUMBER = re.compile(r"\d{1,18}")
 
 
+class _Leaf(msgspec.Struct):
+    rev: str = ""
+
+
 class _Change(msgspec.Struct):
     id: str
+    changes: list[_Leaf] = []
     deleted: bool = False
     doc: msgspec.Raw = msgspec.Raw()
 
@@ -115,6 +120,8 @@ class CouchdbUpstream:
         """The files of a document as it is now: it may have changed again since the list.
 
         None: it is not there, though the list does not say that it was deleted; a later change will tell.
+
+        Raises StaleAnswer: its revision is older than the list's, so an old copy of it answers.
         """
         what = f"the document {printable(change.id, 100)} of {self.shown}"
         if change.deleted:
@@ -127,11 +134,15 @@ class CouchdbUpstream:
                 return None
             body = answer.body
         document = read_json(body, _DOCUMENT, what)
+        listed = max((leaf.rev for leaf in change.changes), key=_number_of, default="")
+        if document.rev and _number_of(document.rev) < _number_of(listed):
+            raise StaleAnswer(f"{what} is an old copy: it has revision {document.rev}, and the list {listed}")
         directory = _name_directory(change.id)
         return [Seen(f"{directory}/{name}", row) for name, row in _make_rows(document, url)]
 
 
 def _number_of(sequence: str) -> int:
+    """The leading number of a sequence, or of a revision."""
     match = _NUMBER.match(sequence)
     return int(match[0]) if match else 0
 

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from cfetch.errors import FeedReplaced
 from cfetch.feed.backends.change_log import ChangeLog, News
-from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
-from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
+from cfetch.feed.backends.one_range import check_range, list_range, select_keys, span_range
+from cfetch.feed.ranges import KeyRange, Position, Span
+from cfetch.feed.source import Gone, NotModified, Page, Ranges
 
-RANGE = "0"  # the only one
 MAX_TOLD = 100  # files that are named when left out
 
 
@@ -58,24 +58,20 @@ class ObservedSource:
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
         """List the only range, as ``FeedSource`` says. ``etag`` None: the source is asked for news first."""
-        if etag == self._log.feed:
-            return NotModified()
         if etag is None:
             await self._observe(self._log.last_lsn())
-        return Ranges(
-            FeedId(self._upstream.account, self._log.feed), self._log.feed, (Range(RANGE, ALL_KEYS),)
-        )
+        return list_range(self._upstream.account, self._log.feed, etag)
 
     async def info(self, of: str, via: str) -> Span | Gone:
         """The LSNs of the range, as ``FeedSource`` says."""
-        return Span(1, None) if of == via == RANGE else Gone(Why.RANGE_GONE)
+        return span_range(of, via)
 
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
         """Read a page of the log; at its end, ask the source."""
-        if not position.range == via == RANGE:
-            return Gone(Why.RANGE_GONE)
+        if (gone := check_range(via, position)) is not None:
+            return gone
         next_lsn = max(position.next_lsn, 1)
         last_lsn = self._log.last_lsn()
         if next_lsn > last_lsn + 1:
@@ -85,7 +81,7 @@ class ObservedSource:
         page = self._log.read_page(next_lsn, limit)
         if not page.changes:
             return NotModified()
-        return page._replace(changes=tuple(change for change in page.changes if keys.holds(change.key)))
+        return select_keys(page, keys)
 
     async def close(self) -> None:
         """Close connections and files, as ``FeedSource`` says."""

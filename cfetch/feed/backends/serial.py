@@ -11,9 +11,10 @@ from typing import Any
 from cfetch.clock import Clock
 from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused
 from cfetch.feed.backends.http import read_feed_document
+from cfetch.feed.backends.one_range import check_range, list_range, select_keys, span_range
 from cfetch.feed.protocol import SERIAL_SCHEMA, check_id, check_members, parse_change, parse_lsn
-from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
-from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
+from cfetch.feed.ranges import KeyRange, Position, Span
+from cfetch.feed.source import Gone, NotModified, Page, Ranges
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.secret import SecretUrl
@@ -22,7 +23,6 @@ from cfetch.wire.transport import Transport
 
 MAX_REPLY_BYTES = 16 << 20  # as for other feeds: 10,000 changes of 1,600 bytes
 MAX_LIMIT = 10_000
-RANGE = "0"  # the only one
 UNNAMED = "serial"  # the id of a feed that does not state one
 _EXPECTED = frozenset({404, 410})
 
@@ -44,31 +44,26 @@ class SerialSource:
         """List the live ranges, as ``FeedSource`` says. It asks for one change, to learn the feed's id."""
         await self._fetch_page(0, 1, expired=False)
         assert self._feed is not None
-        if etag == self._feed:
-            return NotModified()
-        return Ranges(FeedId(self._url.origin(), self._feed), self._feed, (Range(RANGE, ALL_KEYS),))
+        return list_range(self._url.origin(), self._feed, etag)
 
     async def info(self, of: str, via: str) -> Span | Gone:
-        """Ask for the LSNs of a range, as ``FeedSource`` says.
-
-        Serials begin at 1, even if there was no such change.
-        """
+        """Ask for the LSNs of a range, as ``FeedSource`` says."""
         await self.ranges(None)  # the feed may have been made anew
-        return Span(1, None) if of == via == RANGE else Gone(Why.RANGE_GONE)
+        return span_range(of, via)
 
     async def read(
         self, via: str, position: Position, keys: KeyRange, limit: int
     ) -> Page | Gone | NotModified:
         """Read a page of a range, as ``FeedSource`` says."""
-        if not position.range == via == RANGE:
-            return Gone(Why.RANGE_GONE)
+        if (gone := check_range(via, position)) is not None:
+            return gone
         if self._feed is None:
             await self.ranges(None)
         since = max(position.next_lsn - 1, 0)
         page = await self._fetch_page(since, min(limit, MAX_LIMIT), expired=position.next_lsn > 0)
         if page.next_lsn == since + 1 and not page.changes:
             return NotModified()
-        return Page(tuple(change for change in page.changes if keys.holds(change.key)), page.next_lsn)
+        return select_keys(page, keys)
 
     async def close(self) -> None:
         """Close connections and files, as ``FeedSource`` says."""

@@ -136,6 +136,23 @@ def test_a_document_that_is_not_there_has_not_gone(database, mirror, url, monkey
     assert mirror.follow().feed.deletes == 1
 
 
+def test_an_old_copy_of_a_document_is_asked_for_again(database, mirror, url, monkeypatch):
+    """Its list of files would be taken for the new one's, and what came since would be missing for good."""
+    database.includes = False
+    mirror.feed += f"?documents={url}/docs"
+    database.put("a", _attachments={"x": attachment("/docs/a/x")})
+    old = database.changes["a"]
+    database.put("a", _attachments={"y": attachment("/docs/a/y")})
+    listed = database.list_changes({"since": "0", "limit": "9"})
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "list_changes", lambda _: listed)
+        patch.setitem(database.changes, "a", old)
+        with pytest.raises(StaleAnswer, match=r"document a of .* old copy: it has revision 2-abc, .* 4-abc"):
+            mirror.follow()
+    mirror.follow()
+    assert mirror.names() == ["a/y"]
+
+
 @pytest.mark.parametrize("body", [b"<html>", b""])
 def test_a_404_of_somebody_else_ends_nothing(database, mirror, body):
     """A proxy says nothing about the database; the follower without --once asks again."""

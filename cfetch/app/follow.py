@@ -37,7 +37,7 @@ from cfetch.events import Listener
 from cfetch.feed.backends.change_log import forget_log
 from cfetch.feed.backends.opening import find_host, open_feed
 from cfetch.feed.cache import RouteCache
-from cfetch.feed.checkpoint import MAX_PENDING, Checkpoint
+from cfetch.feed.checkpoint import MAX_PENDING
 from cfetch.feed.journal import Journal, Step, locate_journal
 from cfetch.feed.link_hosts import LinkHosts
 from cfetch.feed.path_filter import PathFilter
@@ -49,11 +49,20 @@ from cfetch.feed.steps import Round, keep_latest, plan_rounds
 from cfetch.feed.tally import FollowTally
 from cfetch.manifest.entry import SafePath
 from cfetch.records import Summary
-from cfetch.report.follow_text import end_text, idle_text, moved_text, resync_text, step_text
+from cfetch.report.follow_text import (
+    end_text,
+    generation_text,
+    idle_text,
+    moved_text,
+    resync_text,
+    step_text,
+)
 from cfetch.report.telemetry import span_listener
 from cfetch.run.directories import places
 from cfetch.run.signals import listen
+from cfetch.run.stoppable import StoppableRunner
 from cfetch.secret import printable
+from cfetch.storage.generations import Generations
 from cfetch.wire.network import Network, make_network
 
 STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hundred bytes of memory
@@ -82,7 +91,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     read asks for the lineage. ``allow_hosts``: hosts besides the feed's own that its links may name.
 
     ``resync``: forget the position, and compare all files here with the feed first. ``paths``: those of the
-    feed that are taken; the others are left alone.
+    feed that are taken; the others are left alone. ``consistent``: a directory for ``Generations``.
     """
 
     versions: Literal["all", "latest"] = "latest"
@@ -94,6 +103,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_hosts: tuple[str, ...] = ()
     resync: bool = False
     paths: PathFilter = PathFilter()
+    consistent: Path | None = None
 
 
 class Followed(NamedTuple):
@@ -133,6 +143,11 @@ def follow(
         )
     if options.delete and len(where.directories) < len(where.roots):
         raise ConfigError("--delete is for directories; nothing is deleted in an object store")
+    generations = None
+    if options.consistent is not None:
+        if len(where.roots) != 1 or not where.directories:
+            raise ConfigError("--consistent is for one destination, which is a directory")
+        generations = Generations(where.directories[0], options.consistent)
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(locate_journal(where.state, feed, where.roots)))
         runner = stack.enter_context(asyncio.Runner())
@@ -149,7 +164,7 @@ def follow(
         if journal.keep_filter(options.paths):
             emit_line("feed: other paths are taken than before")
         stack.callback(plans.archive)
-        return _Follower(source, journal, plans, options, emit_line, clock, runner).run()
+        return _Follower(source, journal, plans, generations, options, emit_line, clock, runner).run()
 
 
 async def _open_source(
@@ -167,6 +182,7 @@ class _Follower:
         source: FeedSource,
         journal: Journal,
         plans: FeedPlans,
+        generations: Generations | None,
         options: FollowOptions,
         emit_line: Callable[[str], None],
         clock: Clock,
@@ -175,6 +191,7 @@ class _Follower:
         self._source = source
         self._journal = journal
         self._plans = plans
+        self._generations = generations
         self._options = options
         self._emit_line = emit_line
         self._clock = clock
@@ -185,8 +202,7 @@ class _Follower:
         self._began_s = clock.monotonic()
         self._tried_s = self._began_s  # when the pending changes were tried last
         self._is_last_word = False
-        self._kept: Checkpoint | None = None
-        self._stop = _Stop(runner)
+        self._stop = StoppableRunner(runner)
 
     def run(self) -> Followed:
         """Follow the feed to its end, or until an error ends the follower; then sum up."""
@@ -232,11 +248,10 @@ class _Follower:
                 self._tell_step(changes)
                 goes_on = self._apply(self._journal.begin(self._plan_rounds(again, changes), checkpoint))
                 continue
-            if checkpoint != self._kept:  # ranges have split, or pages without changes were passed
-                self._journal.keep(checkpoint)
-                self._kept = checkpoint
+            self._journal.keep(checkpoint)  # ranges may have split, or pages without changes were passed
             if self._reader.is_at_end:
                 self._journal.note_in_step(self._clock.wall())
+                self._publish_generation()
             if is_over and self._plans.shortage:
                 raise LocalFault(self._plans.shortage)
             if is_over:
@@ -245,6 +260,18 @@ class _Follower:
                 self._emit_line(idle_text(self._options.poll_s, len(self._pending)))
                 is_idle = True
             self._stop.run(self._wait)
+
+    def _publish_generation(self) -> None:
+        """Publish the files as a generation, if they are not published yet and none is missing.
+
+        Called when each range has been read to its end since the last change came: at the moment of the first
+        of these reads the source was exactly so.
+        """
+        generations = self._generations
+        if generations is not None and not self._pending:
+            version = self._journal.version()
+            if not generations.has_current(version):
+                self._emit_line(generation_text(generations.publish(version)))
 
     def _tell_step(self, changes: Sequence[Change]) -> None:
         deletes = sum(change.entry is None for change in changes)
@@ -265,7 +292,6 @@ class _Follower:
                 checkpoint = snapshot.checkpoint()
         else:
             checkpoint = self._journal.checkpoint()
-        self._kept = checkpoint
         if checkpoint is not None:
             self._pending = {change.path: change for change in checkpoint.pending}
 
@@ -308,7 +334,6 @@ class _Follower:
         self._plans.compares = False
         checkpoint = self._reader.checkpoint(tuple(self._pending.values()))
         self._journal.end_resync(checkpoint)
-        self._kept = checkpoint
         return True
 
     async def _ask_feed(self) -> None:
@@ -440,7 +465,6 @@ class _Follower:
                 )
             step = self._journal.finish_round(step, self._pending.values())
         self._journal.end(step)
-        self._kept = step.checkpoint
         return True
 
     def _hold_waiting(self, this: Round) -> tuple[Round, list[Change]]:
@@ -460,41 +484,3 @@ class _Follower:
     def _record_deletes(self, deletes: Sequence[Change]) -> None:
         deleted_at = datetime.fromtimestamp(self._clock.wall(), UTC).isoformat(timespec="seconds")
         self._journal.record_deletes(deletes, deleted_at)
-
-
-class _Stop:
-    """Ends a follower's read or wait in good order at a signal; a run of a plan ends itself before that."""
-
-    def __init__(self, runner: asyncio.Runner) -> None:
-        self._runner = runner
-        self._by: Interrupted | None = None
-        self._cancel: Callable[[], object] | None = None
-
-    def end(self, interrupted: Interrupted) -> None:
-        """Take note of a signal, and cancel the work that runs now."""
-        self._by = interrupted
-        if self._cancel is not None:
-            self._cancel()
-
-    def check(self) -> None:
-        """Raise Interrupted if a signal has come."""
-        if self._by is not None:
-            raise self._by
-
-    def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run ``work`` in the follower's event loop. Raises Interrupted if a signal comes."""
-
-        async def cancellable() -> T:
-            loop, task = asyncio.get_running_loop(), asyncio.current_task()
-            assert task is not None
-            self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
-            try:
-                self.check()
-                return await work()
-            except asyncio.CancelledError:
-                self.check()
-                raise
-            finally:
-                self._cancel = None
-
-        return self._runner.run(cancellable())

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -96,6 +97,14 @@ Status = Annotated[
         "error; it may be running.",
     ),
 ]
+Consistent = Annotated[
+    Path | None,
+    typer.Option(
+        help="Whenever the files are as the feed at one moment, publish them as DIR/current: a symlink to a "
+        "directory of hard links, replaced in one step. DIR is on the file system of --to, and not in it.",
+        metavar="DIR",
+    ),
+]
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
@@ -119,6 +128,7 @@ def follow(
     allow_host: AllowHost = None,
     include: Include = None,
     exclude: Exclude = None,
+    consistent: Consistent = None,
     resync: Resync = False,
     verify: Verify = False,
     status: Status = False,
@@ -157,6 +167,7 @@ def follow(
         allow_hosts=tuple(allow_host or ()),
         resync=resync,
         paths=paths,
+        consistent=consistent,
     )
     if resync + verify + status > 1:
         raise ConfigError("--resync, --verify and --status are three commands; give one of them")

@@ -92,6 +92,7 @@ class Journal:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._lock = -1
+        self._kept: Checkpoint | None = None
 
     def __enter__(self) -> Self:
         with on_disk(self.directory):
@@ -121,13 +122,22 @@ class Journal:
 
     def checkpoint(self) -> Checkpoint | None:
         """The checkpoint, before which all changes are applied; None if there is none. Raises FeedError."""
-        return read_checkpoint(self.directory / CHECKPOINT)
+        self._kept = read_checkpoint(self.directory / CHECKPOINT)
+        return self._kept
+
+    def version(self) -> str:
+        """A text of hex digits and dashes, another one after each change here. Raises LocalFault."""
+        with on_disk(self.directory):
+            status = (self.directory / CHECKPOINT).stat()
+        return f"{status.st_mtime_ns:x}-{status.st_ino:x}"
 
     # the step
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, before which all changes are applied."""
-        write_checkpoint(self.directory / CHECKPOINT, checkpoint)
+        """Write a checkpoint, before which all changes are applied; not again if it is the present one."""
+        if checkpoint != self._kept:
+            write_checkpoint(self.directory / CHECKPOINT, checkpoint)
+            self._kept = checkpoint
 
     def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> Step:
         """Write a step down. Nothing of it has been applied yet."""
@@ -189,6 +199,7 @@ class Journal:
                 (self.directory / name).unlink(missing_ok=True)
             self.snapshot.touch(0o600)
             (self.directory / CHECKPOINT).unlink(missing_ok=True)
+        self._kept = None
 
     def is_resyncing(self) -> bool:
         """Whether files are still to be compared with the feed, perhaps since an earlier run."""

@@ -65,6 +65,15 @@ def resync_text(files: int, others: int, *, applies_deletes: bool) -> str:
     return f"feed: has {plural(files, 'file')}, which are compared with those here{lacking}"
 
 
+def generation_text(files: int) -> str:
+    """A generation of the mirror has been published.
+
+    >>> generation_text(1200)
+    'feed: 1,200 files are published as one generation'
+    """
+    return f"feed: {plural(files, 'file')} {'is' if files == 1 else 'are'} published as one generation"
+
+
 def moved_text(files: int) -> str:
     """Files that the source has renamed.
 

@@ -19,6 +19,7 @@
     threads.py          tests before a run that the system permits its threads
     collector.py        makes Python's garbage collector run seldom during a run
     signals.py          the first signal ends a run in good order, the second ends the process
+    stoppable.py        coroutines that a signal cancels, for a follower
 
 ::
 

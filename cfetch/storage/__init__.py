@@ -22,6 +22,7 @@ Read in this order::
     object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
     tree.py  files.py     a directory that is only read; the one way to write a file of cfetch's own
+    generations.py        a tree as it was at one moment, by hard links
 
 ::
 

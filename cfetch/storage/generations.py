@@ -1,0 +1,113 @@
+"""Publishes a tree as it is at one moment, while the tree itself goes on.
+
+A *generation* is a directory of hard links to all files of the tree. It is made whole beside the older ones;
+then the symlink ``current`` is replaced in one step. Files of the tree are only ever replaced by renames, so
+a link keeps its bytes. The generation before stays too, for programs that are still reading it.
+"""
+
+import errno
+import os
+import re
+import shutil
+from pathlib import Path
+
+from cfetch.errors import ConfigError
+from cfetch.secret import printable
+from cfetch.storage.files import STATE_NAME, flush_file_system, on_disk
+from cfetch.storage.tree import ReadOnlyTree
+
+CURRENT = "current"
+_NEXT = ".current.next"
+_GENERATION = re.compile(r"generation-(\d{1,18})-([0-9a-f-]+)")  # no directory of the user has such a name
+
+
+class Generations:
+    """The generations of the tree at ``root``, in ``directory``, which is made if there is none.
+
+    A version is a text of hex digits and dashes that differs whenever the tree may differ.
+    """
+
+    def __init__(self, root: Path, directory: Path) -> None:
+        """Only look. Raises ConfigError: the places do not fit; LocalFault: they cannot be read."""
+        self._root, self._directory = root, directory.absolute()
+        self._shown = printable(str(directory))
+        with on_disk(self._directory):
+            real = Path(os.path.realpath(self._directory))
+            tree = Path(os.path.realpath(root))
+            if real.is_relative_to(tree) or tree.is_relative_to(real):
+                both = f"{self._shown} and {printable(str(root))}"
+                raise ConfigError(f"of {both} one lies in the other; give each a place of its own")
+            link = self._directory / CURRENT
+            if os.path.lexists(link) and not link.is_symlink():
+                raise ConfigError(f"{self._shown} has a {CURRENT} that is no symlink; give another directory")
+
+    def has_current(self, version: str) -> bool:
+        """Whether the present generation is of this version. Raises LocalFault."""
+        with on_disk(self._directory):
+            present = self._read_current()
+            match = _GENERATION.fullmatch(present or "")
+            return bool(match and match[2] == version and (self._directory / match[0]).is_dir())
+
+    def publish(self, version: str) -> int:
+        """Make the tree as it is the present generation; return the number of its files.
+
+        Raises:
+            ConfigError: hard links from the tree to the directory are impossible.
+            LocalFault: a file cannot be linked. The generation before stays the present one.
+        """
+        with on_disk(self._directory):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            present = self._read_current()
+            self._remove_others(present)
+            match = _GENERATION.fullmatch(present or "")
+            name = f"generation-{int(match[1]) + 1 if match else 1}-{version}"
+            files = self._link_files(self._directory / name)
+            self._flush()
+            following = self._directory / _NEXT
+            following.unlink(missing_ok=True)
+            following.symlink_to(name, target_is_directory=True)
+            following.replace(self._directory / CURRENT)
+            self._flush()
+        return files
+
+    def _flush(self) -> None:
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            flush_file_system(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _link_files(self, generation: Path) -> int:
+        files, made = 0, {""}
+        generation.mkdir()
+        with ReadOnlyTree(self._root) as tree:
+            for path, status, _ in tree.regular_files(leave_out=(STATE_NAME,)):
+                if status is None:
+                    continue
+                parent = path.rpartition("/")[0]
+                if parent not in made:
+                    (generation / parent).mkdir(parents=True, exist_ok=True)
+                    made.add(parent)
+                try:
+                    os.link(self._root / path, generation / path, follow_symlinks=False)
+                except OSError as error:
+                    if error.errno not in (errno.EXDEV, errno.EOPNOTSUPP, errno.EPERM):
+                        raise
+                    raise ConfigError(
+                        f"{self._shown} can have no hard links to files of {printable(str(self._root))}: "
+                        f"{error.strerror}; give a directory on the same file system"
+                    ) from None
+                files += 1
+        return files
+
+    def _read_current(self) -> str | None:
+        try:
+            return os.readlink(self._directory / CURRENT)  # noqa: PTH115 - the text as it is
+        except FileNotFoundError:
+            return None
+
+    def _remove_others(self, present: str | None) -> None:
+        """Remove all generations but the present one: older ones, and those that dead followers had begun."""
+        for entry in list(self._directory.iterdir()):
+            if entry.name != present and _GENERATION.fullmatch(entry.name):
+                shutil.rmtree(entry)

@@ -140,6 +140,7 @@ class Bucket:
         records: Path | None,
     ) -> None:
         self.store = store
+        self._alone = alone
         self.calls = StoreCalls(monotonic)
         self.records = ObjectRecords(None if records is None else records / records_name(store.url))
         self.uploads = OpenUploads(records, store.url)
@@ -160,16 +161,20 @@ class Bucket:
     async def find(self, entry: Entry) -> Found | None:
         """The object under the entry's name: by the listing if that is enough, else the store is asked.
 
+        That an object was missing in the listing counts only if no other process brings it meanwhile.
+
         Raises VolumeFault.
         """
         key = entry.path
         if await self.listing.reaches(key):
             listed = self.listing.find(key)
-            if listed is None:
+            if listed is None and self._alone:
                 return None
-            known = judge_listed(entry, listed, self.records.find(key, listed.size_bytes, listed.etag))
-            if known is not None:
-                return known
+            if listed is not None:
+                record = self.records.find(key, listed.size_bytes, listed.etag)
+                known = judge_listed(entry, listed, record)
+                if known is not None:
+                    return known
         object_ = await self.calls.ask(partial(self.store.look, key))
         if object_ is not None and object_.about is not None:
             self.records.note(key, object_.size_bytes, object_.etag, object_.about)

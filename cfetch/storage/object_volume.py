@@ -158,6 +158,7 @@ class ObjectStoreVolume:
         self._objects = self.bucket.objects
         self._publisher = ObjectPublisher(self.bucket)
         self._begun: set[str] = set()  # ids of batches that have a mark
+        self._alone = alone
         self._was_empty = False
 
     async def open(self) -> None:
@@ -167,14 +168,14 @@ class ObjectStoreVolume:
         """
         await self.bucket.abort_dead_uploads()
         self._begun = set(await self._calls.ask(partial(self._store.names, BEGUN)))
-        self._was_empty = not await self.bucket.listing.begin()
+        self._was_empty = not await self.bucket.listing.begin() and self._alone
 
     def new_part(self, entry: Entry) -> ObjectPart:
         """Make a part. Its upload begins with the first whole piece."""
         return ObjectPart(self.bucket, entry)
 
     def has_nothing_of(self, entry: Entry) -> bool:
-        """Whether the prefix was empty; if not, the store has to be asked."""
+        """Whether the prefix was empty and is this process's alone; if not, the store has to be asked."""
         return self._was_empty and not _obstacle(self._store, entry)
 
     async def verify_existing(self, entry: Entry) -> Standing | None:

@@ -25,9 +25,9 @@ CHUNK = 200_000  # as a socket gives them: no divisor of a piece
 
 
 @asynccontextmanager
-async def lane_to(url, *, run_id="run-1", confirm=lambda: None, timeout_s=30.0, is_only=False):
+async def lane_to(url, *, run_id="run-1", confirm=lambda: None, timeout_s=30.0, is_only=False, alone=True):
     store = ObjectStore(url, timeout_s=timeout_s, is_only=is_only)
-    volume = ObjectStoreVolume(store, run_id=run_id, confirm=confirm, monotonic=time.monotonic)
+    volume = ObjectStoreVolume(store, run_id=run_id, confirm=confirm, monotonic=time.monotonic, alone=alone)
     committing = asyncio.create_task(volume.run())
     try:
         yield volume
@@ -414,6 +414,22 @@ async def test_a_later_run_comes_back_to_what_was_begun(bucket):
     async with lane_to(bucket.url, run_id="run-3") as third:
         await third.open()
         assert [(await third.inspect_batch(one, [])).is_begun for one in ("b1", "b2")] == [True, False]
+
+
+async def test_a_copy_of_a_task_sees_the_objects_that_another_copy_has_put_since(bucket):
+    """It has listed the prefix before; without this it would fetch them once more."""
+    entries = [entry_of(n, name, b"12", digest=True) for n, name in enumerate(("a", "b"))]
+    for is_empty in (True, False):
+        async with (
+            lane_to(bucket.url, run_id=f"task-1-{is_empty}", alone=False) as first,
+            lane_to(bucket.url, run_id=f"task-2-{is_empty}", alone=False) as second,
+        ):
+            await second.open()
+            entry = entries[0 if is_empty else 1]
+            assert not second.has_nothing_of(entry)
+            assert await second.verify_existing(entry) is None
+            assert await committed(first, [await staged(first, entry.path, b"12", digest=True)]) is None
+            assert await second.verify_existing(entry) == Standing("sha256")
 
 
 async def test_what_is_there_of_a_batch(bucket):

@@ -15,7 +15,8 @@ MAX_COMPONENT_BYTES = 255  # NAME_MAX of ext4, xfs, btrfs, apfs
 MAX_PATH_BYTES = 4000  # PATH_MAX is 4096 with the NUL; the rest is for the destination's own path
 
 
-_PLAIN_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_COMPONENT_BYTES - 1}}}\Z")
+_PLAIN_PART = rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_COMPONENT_BYTES - 1}}}+"
+_PLAIN_PATH = re.compile(rf"(?:{_PLAIN_PART}/){{0,14}}+{_PLAIN_PART}\Z")  # fifteen parts are always short enough
 
 
 class UnsafePathError(ValueError):
@@ -29,7 +30,7 @@ def safe_path(text: str) -> SafePath:
         UnsafePathError: the path is absolute, has an empty, ``.`` or ``..`` component, a backslash, a drive,
             a tilde, control or invisible characters or over-long names, or is in cfetch's state directory.
     """
-    if _PLAIN_NAME.match(text):  # fast path
+    if _PLAIN_PATH.match(text):  # as nearly always
         return SafePath(text)
     if not text:
         raise UnsafePathError("the path is empty")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.manifest import UnsafePathError, collision_key, safe_path
+from cfetch.manifest import UnsafePathError, collision_key, entry, safe_path
 
 TRICKY = st.text(
     alphabet=st.sampled_from("ab./\\~:%C\0\n\x1b\x9b\u202e\u2066\u200b\ufeffé\ud800 "), max_size=12
@@ -86,3 +86,33 @@ def test_collision_key_folds(text):
 def test_collision_key_keeps_apart():
     """Names that differ in more than case and form have different keys."""
     assert len({collision_key(name) for name in ("a", "A", "b", "é", "É", "e\u0301", "e", "a/b", "ab")}) == 6
+
+
+@pytest.mark.parametrize("text", ["/".join(["a" * 255] * 15), "a/" * 14 + "b", "a.b/_c-d/9"])
+def test_a_path_that_is_plain_needs_no_closer_look(text):
+    """The longest plain path and shorter ones: what the pattern takes, the rules take."""
+    assert entry._PLAIN_PATH.match(text)
+    assert entry._find_fault(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a/",
+        "/a",
+        "a//b",
+        "./a",
+        "a/../b",
+        ".cfetch/a",
+        "~a",
+        "c:a",
+        "a\\b",
+        "a\n",
+        "\u00e9",
+        "a" * 256,
+        "a/" * 15 + "b",
+    ],
+)
+def test_all_other_paths_get_it(text):
+    assert not entry._PLAIN_PATH.match(text)

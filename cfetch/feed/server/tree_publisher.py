@@ -143,6 +143,7 @@ class _Walk:
             self._sweep()
 
     def _walk_files(self) -> Iterator[Seen]:
+        note_file = self._publisher.source_root.note_file
         for path, status, why in self._tree.regular_files(leave_out=(STATE_NAME, STATE_DIRECTORY)):
             if status is None:
                 self._leave_out(path, why)
@@ -152,7 +153,7 @@ class _Walk:
             except UnsafePathError as error:
                 self._leave_out(path, f"no feed can name it: {error}")
                 continue
-            self._publisher.source_root.note_file(path, status.st_dev, self._tree)
+            note_file(path, status.st_dev, self._tree)
             yield Seen(path, *_version_of(status))
 
     def _leave_out(self, path: str, why: str) -> None:

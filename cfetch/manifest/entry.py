@@ -16,7 +16,7 @@ MAX_PATH_BYTES = 4000  # PATH_MAX is 4096 with the NUL; the rest is for the dest
 
 
 _PLAIN_PART = rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_COMPONENT_BYTES - 1}}}+"
-_PLAIN_PATH = re.compile(rf"(?:{_PLAIN_PART}/){{0,14}}+{_PLAIN_PART}\Z")  # fifteen parts are always short enough
+_PLAIN_PATH = re.compile(rf"(?:{_PLAIN_PART}/){{0,14}}+{_PLAIN_PART}\Z")  # fifteen parts are never too long
 
 
 class UnsafePathError(ValueError):

@@ -1,5 +1,6 @@
 """``cfetch verify``: hash trees again and compare them with their manifest, file by file and both ways.
 
+A tree is a directory, or the objects below a prefix of a store (``cfetch/storage/object_tree.py``).
 This only reads: it creates nothing, and follows no symlink. Several threads hash, as hashing and reading both
 release the GIL. Each difference is reported when it is found, so that memory does not grow with their number.
 """
@@ -22,7 +23,8 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import STANDARD
 from cfetch.run.open_manifest import expand_manifests, freeze_manifest, is_elsewhere
-from cfetch.storage.tree import ReadOnlyTree, Stopped
+from cfetch.secret import printable
+from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
 from cfetch.wire.network import DIRECT, Network
 
 NOWHERE = "https://nowhere.invalid/"  # base URL of a list in a file: only the paths of its URLs matter here
@@ -68,7 +70,7 @@ class Verification:
     def __init__(
         self,
         plan: Plan,
-        trees: Sequence[ReadOnlyTree],
+        trees: Sequence[Tree],
         *,
         quick: bool,
         ignored: Sequence[frozenset[str]],
@@ -241,7 +243,7 @@ def _show_path(path: str) -> str:
 @contextmanager
 def open_verification(
     manifest: str,
-    to: Sequence[Path],
+    to: Sequence[Path | str],
     *,
     more: Sequence[str] = (),
     quick: bool = False,
@@ -253,15 +255,16 @@ def open_verification(
 ) -> Iterator[Verification]:
     """Compare the trees at ``to`` with ``manifest`` and ``more`` manifests: paths, URLs, or ``-``.
 
-    Each file must be in one of the trees; a file in several trees is a duplicate, not a difference. A
-    manifest that lies in a tree does not count as excess. ``quick`` compares only sizes. ``progress`` gets
-    the number of entries that have been read, and ``emit_line`` notes about the manifest.
+    ``to`` has directories, and URLs of prefixes of object stores as text. Each file must be in one of the
+    trees; a file in several trees is a duplicate, not a difference. A manifest that lies in a tree does not
+    count as excess. ``quick`` compares only sizes. ``progress`` gets the number of entries that have been
+    read, and ``emit_line`` notes.
 
     Raises:
-        UsageError: the manifest has faults, or there is no such directory.
+        UsageError: the manifest has faults, there is no such directory, or a store cannot be listed.
     """
     with ExitStack() as stack:
-        trees = [stack.enter_context(ReadOnlyTree(root)) for root in to]
+        directories = {root: stack.enter_context(ReadOnlyTree(root)) for root in to if isinstance(root, Path)}
         plan = stack.enter_context(
             freeze_manifest(
                 manifest,
@@ -275,8 +278,21 @@ def open_verification(
             )
         )
         manifests = expand_manifests([manifest, *more]).manifests
-        ignored = [frozenset(_find_paths_within(manifests, root)) for root in to]
+        ignored = [
+            frozenset(_find_paths_within(manifests, root) if isinstance(root, Path) else ()) for root in to
+        ]
+        trees = [
+            directories[root] if isinstance(root, Path) else _list_store(root, plan, emit_line) for root in to
+        ]
         yield Verification(plan, trees, quick=quick, ignored=ignored)
+
+
+def _list_store(url: str, plan: Plan, emit_line: Callable[[str], None] | None) -> Tree:
+    from cfetch.storage.object_tree import ObjectTree
+
+    if emit_line is not None:
+        emit_line(f"listing the objects below {printable(url)}")
+    return ObjectTree(url, plan.find, len(plan))
 
 
 def _find_paths_within(manifests: Iterable[str], root: Path) -> Iterator[str]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import JsonOption, ManifestsArgument, with_reading
-from cfetch.errors import ConfigError, UsageError
-from cfetch.secret import SecretUrl, encode_json, printable
+from cfetch.errors import ConfigError
+from cfetch.secret import encode_json, printable
 
 if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification
@@ -25,8 +25,8 @@ def verify(
         list[str] | None,
         typer.Option(
             "--to",
-            help="The directory to verify; repeat it if the files were shared out (default: .).",
-            metavar="DIR",
+            help="The directory or store to verify; repeat it if the files were shared out (default: .).",
+            metavar="DIR|URL",
             show_default=False,
         ),
     ] = None,
@@ -34,13 +34,16 @@ def verify(
     json: JsonOption = False,
     settings: "Settings",
 ) -> None:
-    """Hash the files of a directory and compare them with the manifest. Nothing is written.
+    """Hash files and compare them with the manifest. Nothing is written.
 
     The command names each file that is missing, has another size or hash, is no regular file, cannot be read,
     or is not in the manifest. The exit code is 0 if there is no such file, and 1 otherwise.
 
     If there are several directories, each file must be in one of them. A file that is in two of them is
     named, but it does not count as wrong.
+
+    All objects of a store (s3://, gs://, az://) are read, to hash them. With --quick no object is read: their
+    sizes come from the store's listing.
 
     Examples:
 
@@ -50,17 +53,18 @@ def verify(
 
       cfetch verify manifest.json --to /data1 --to /data2
 
+      cfetch verify manifest.json --to s3://bucket/prefix --quick
+
       cfetch verify manifest.json --to data/ --json | jq .found
     """
     from cfetch.app.verify import open_verification
     from cfetch.dashboard.open import reading_lines
     from cfetch.run.header_hosts import make_list_network
 
-    directories = _directories(to or ["."])
     progress = reading_lines(manifests[0].partition("?")[0])
     with open_verification(
         manifests[0],
-        directories,
+        _find_roots(to or ["."]),
         more=manifests[1:],
         quick=quick,
         options=settings.reading,
@@ -82,7 +86,7 @@ def print_verification(comparison: "Verification", *, json: bool) -> None:
         (_print_json if json else _print_lines)(comparison, comparison.differences(advance))
 
 
-def _directories(to: list[str]) -> list[Path]:
+def _find_roots(to: list[str]) -> tuple[str | Path, ...]:
     from cfetch.config.settings import KINDS
     from cfetch.run.directories import roots
 
@@ -90,14 +94,7 @@ def _directories(to: list[str]) -> list[Path]:
         KINDS["to"].check(tuple(to))
     except ValueError as error:
         raise ConfigError(f"to {error}") from None
-    volumes = roots(to)
-    stores = [root for root in volumes if isinstance(root, str)]
-    if stores:
-        raise UsageError(
-            f"verify reads directories only, and {SecretUrl(stores[0])} is an object store; run the download "
-            "again instead: it looks at what stands there, and fetches what is not right"
-        )
-    return [root for root in volumes if isinstance(root, Path)]
+    return roots(to)
 
 
 def _print_json(comparison: "Verification", differences: Iterator["Difference"]) -> None:

@@ -21,8 +21,8 @@ Read in this order::
     object_store.py  object_source.py  object_reader.py   a bucket as a destination, as a source, as a log
     object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
-    tree.py  files.py     a directory that is only read; the one way to write a file of cfetch's own
-    generations.py        a tree as it was at one moment, by hard links
+    tree.py  object_tree.py    a directory, and the objects of a store, that are only read
+    files.py  generations.py    writes cfetch's own files; a tree as it was at one moment
 
 ::
 

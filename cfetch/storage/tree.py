@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.digests import new_hash
@@ -34,12 +34,37 @@ class Found(NamedTuple):
     is_file: bool
 
 
+class Tree(Protocol):
+    """Files that are compared with a manifest: those of a directory, or the objects below a prefix."""
+
+    @property
+    def root(self) -> Path | str:
+        """The directory, or the URL of the prefix."""
+
+    def size_of(self, path: str) -> int | None:
+        """The size of a file in bytes, as ``ReadOnlyTree.size_of``."""
+
+    def hash_of(
+        self,
+        path: str,
+        algorithm: str,
+        read: Callable[[int], None],
+        *,
+        start_byte: int = 0,
+        most_bytes: int | None = None,
+    ) -> tuple[str, int]:
+        """The hash of a file and the number of bytes, as ``ReadOnlyTree.hash_of``."""
+
+    def walk(self) -> Iterator[Found]:
+        """Yield all files, as ``ReadOnlyTree.walk``."""
+
+
 class ReadOnlyTree:
     """A tree that is only read. Close it, or use it in a ``with``."""
 
     def __init__(self, root: Path) -> None:
         """Open the directory. Raises UsageError: there is no such directory, or it cannot be opened."""
-        self.root = root
+        self.root: Path | str = root
         try:
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         except OSError as error:

@@ -1,0 +1,109 @@
+"""Reads the objects below a prefix of a store as a tree, for ``cfetch verify``; it changes nothing.
+
+Sizes come from the store's listing, a thousand in each request. A hash needs the bytes of the object: they
+come in ranges of one version, several objects at a time, each range within a time-out.
+"""
+
+import errno
+import re
+from array import array
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from cfetch.manifest.digests import new_hash
+from cfetch.manifest.object_urls import Listing, split_object_url
+from cfetch.secret import printable
+from cfetch.storage.files import STATE_NAME
+from cfetch.storage.object_source import explain_fault, list_objects
+from cfetch.storage.object_store import find_status, open_store
+from cfetch.storage.tree import Found
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+
+RANGE_BYTES = 8 << 20  # a slow way to the store brings it within the time-out; its latency counts little
+RANGE_TIMEOUT_S = 120.0
+CHANGED = {"412", "PreconditionFailed"}
+NOT_THERE = -1
+
+
+class ObjectTree:
+    """The objects below ``url``. ``find`` gives the number of an entry by its path; there are ``entries``.
+
+    It implements ``tree.Tree``; the sizes of entries take 8 bytes each. Any thread may use it.
+    """
+
+    def __init__(self, url: str, find: Callable[[str], int | None], entries: int) -> None:
+        """List the store once. Raises UsageError: it cannot be listed, or obstore is not installed."""
+        self.root = printable(url)
+        self._url = url
+        self._find = find
+        parts = split_object_url(url)
+        assert parts is not None
+        prefix = f"{parts.key}/" if parts.key else ""
+        self._listing = Listing(parts.store, prefix, re.compile(r".+", re.DOTALL))
+        self._sizes = array("q", [NOT_THERE]) * entries
+        for path, size_bytes in self._list():
+            number = find(path)
+            if number is not None:
+                self._sizes[number] = size_bytes
+        self._store = open_store(url, timeout_s=RANGE_TIMEOUT_S)
+
+    def size_of(self, path: str) -> int:
+        """The size in bytes of the object at ``path``. Raises FileNotFoundError: there is none."""
+        number = self._find(path)
+        if number is None or self._sizes[number] == NOT_THERE:
+            raise FileNotFoundError
+        return self._sizes[number]
+
+    def hash_of(
+        self,
+        path: str,
+        algorithm: str,
+        read: Callable[[int], None],
+        *,
+        start_byte: int = 0,
+        most_bytes: int | None = None,
+    ) -> tuple[str, int]:
+        """Read an object and hash it, as ``ReadOnlyTree.hash_of``. Raises OSError: it cannot be read."""
+        end = self.size_of(path) if most_bytes is None else start_byte + most_bytes
+        running, position, version = new_hash(algorithm, end - start_byte), start_byte, None
+        while position < end:
+            data, version = self._read(path, position, min(end, position + RANGE_BYTES), version)
+            if not data:
+                break
+            running.update(data)
+            position += len(data)
+            read(len(data))
+        return running.hexdigest(), position - start_byte
+
+    def _read(self, path: str, start: int, end: int, version: str | None) -> tuple[bytes, str | None]:
+        """The bytes of a range, and the version of the object that they are of."""
+        import obstore
+
+        options: GetOptions = {"range": (start, end)}
+        if version is not None:
+            options["if_match"] = version
+        try:
+            reply = obstore.get(self._store, path, options=options)
+            return bytes(reply.bytes()), reply.meta["e_tag"]
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
+            if find_status(str(error)) & CHANGED:
+                raise OSError(errno.EBUSY, "another program has replaced it while it was read") from None
+            why = explain_fault(self._url, error, "send its bytes")
+            raise OSError(errno.EIO, str(why)) from None
+
+    def walk(self) -> Iterator[Found]:
+        """Yield all objects in the listing's order; cfetch's own are left out. Raises UsageError."""
+        for path, _ in self._list():
+            yield Found(path, is_file=True)
+
+    def _list(self) -> Iterator[tuple[str, int]]:
+        for row, _ in list_objects(self._listing):
+            path, size_bytes = row["path"], row["size"]
+            assert isinstance(path, str)
+            assert isinstance(size_bytes, int)
+            if not path.startswith(f"{STATE_NAME}/"):
+                yield path, size_bytes

@@ -2,23 +2,22 @@
 
 Measured with 20,000 files of 16 KiB (``benchmarks/processes_cost.py``): a file costs one process 320 µs of
 processor time; with several processes it costs the child that brings it 355 and the parent 26, and a child
-needs 0.45 s before its first file. By these figures two processes with a core each are 1.5 times as fast with
-20,000 files, and begin to pay at some 3,500; if the cores have other work, such as the server's, they only
-cost more. More than two were not measured; with thirteen, their parent would be busy all the time (355 / 26).
-A run of large files, or from a distant server, does not wait for a processor.
+needs 0.45 s before its first file. By these figures two processes begin to pay at some 3,500 files. On two
+cores that also do the server's work, two processes take three quarters of one's time for 20,000 files. More
+than two were not measured; with thirteen, their parent would be busy all the time (355 / 26). A run of large
+files, or from a distant server, does not wait for a processor.
 """
 
 from typing import NamedTuple
 
 from cfetch.config.settings import Settings
 
-LEAST_FILES = 20_000  # for each process: its start is then a tenth of its work
+LEAST_FILES = 10_000  # for each process: its start is then a sixth of its work
 MOST_FILES = 1_000_000  # a cut into shares needs time and memory for each entry: docs/scale.md
 LEAST_AT_ONCE = 4  # downloads for each process: attempts are judged by others, and idle workers help
 SMALL_BYTES = 1 << 20  # on average; with larger files the bytes are the work, and one process suffices
-CORES_PER_PROCESS = (
-    2  # the other core is for the kernel's network, hashes, flushes, and all other programs that run here
-)
+CORES_PER_PROCESS = 2  # the other core is for the kernel's network, hashes, flushes, and other programs
+PAYING_ANYWAY = 2  # processes: they pay even if each has only one core, and the server runs there too
 
 
 class Work(NamedTuple):
@@ -39,4 +38,5 @@ def _count_paying(work: Work, settings: Settings, cores: int) -> int:
     is_small = work.known_bytes <= SMALL_BYTES * work.files
     if is_bounded or not is_small or work.files > MOST_FILES:
         return 1
-    return min(cores // CORES_PER_PROCESS, work.files // LEAST_FILES, settings.concurrency // LEAST_AT_ONCE)
+    cores_bear = max(cores // CORES_PER_PROCESS, min(cores, PAYING_ANYWAY))
+    return min(cores_bear, work.files // LEAST_FILES, settings.concurrency // LEAST_AT_ONCE)

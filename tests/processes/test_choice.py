@@ -17,7 +17,8 @@ MANY = Work(10 * LEAST_FILES, 0)
     [
         (MANY, {}, 8, 4),
         (MANY, {}, 4, 2),
-        (MANY, {}, 2, 1),
+        (MANY, {}, 3, 2),
+        (MANY, {}, 2, 2),
         (MANY, {}, 1, 1),
         (MANY, {}, 1000, 4),
         (MANY, {"concurrency": 64}, 1000, 10),
@@ -42,7 +43,7 @@ MANY = Work(10 * LEAST_FILES, 0)
     ],
 )
 def test_as_many_as_pay_unless_a_number_is_given(work, options, machine, processes):
-    """Half of the cores, with enough small files each; a given number counts as far as limits permit."""
+    """Half of the cores, at least two if there are two; a given number counts as far as limits permit."""
     assert choose_processes(work, Settings(**options), cores=machine) == processes
 
 

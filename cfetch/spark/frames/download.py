@@ -55,15 +55,17 @@ def download(
     action evaluates the result.
 
     A row is fetched once, however often the result is used: each task leaves a receipt of its rows in
-    ``to/.cfetch/frames``, takes a lock before it begins, and finds the files in place. What is not
-    guaranteed: if ``df`` gives other rows when it is evaluated again, these are other files; and a failed row
-    may be asked for again if its partition has other rows then. A new call tries failed rows again. With
-    ``content`` and without ``to`` each evaluation fetches anew: use ``.persist()``.
+    ``to/.cfetch/frames``, takes a lock before it begins, and finds the files in place. With an object store
+    the objects themselves answer, and their rows are ``skipped`` then. What is not guaranteed: if ``df``
+    gives other rows when it is evaluated again, these are other files; and a failed row may be asked for
+    again if its partition has other rows then, or at an object store. A new call tries failed rows again.
+    With ``content`` and without ``to`` each evaluation fetches anew: use ``.persist()``.
 
     Args:
         df: Its partitions are the tasks: ``df.repartition(n)`` makes more of them.
         url: The column of URLs.
-        to: A directory that the driver and all executors see under the same name.
+        to: A directory that the driver and all executors see under the same name; or the URL of an object
+            store (``s3://bucket/prefix``, ``gs://``, ``az://``), to which the driver's login goes along.
         path: The column of paths below ``to``; they must differ. Default: hashes of the URLs.
         size: The column of sizes in bytes.
         sha256: The column of hashes.
@@ -112,7 +114,10 @@ def _choose_options(
     to: str | os.PathLike[str] | None, settings: Settings | None, *, content: bool, content_limit: str
 ) -> Options:
     if to is None and not content:
-        raise ConfigError("to is missing: a directory that all executors see, or content=True for the bytes")
+        raise ConfigError(
+            "to is missing: a directory that all executors see, or an object store, or content=True for the "
+            "bytes"
+        )
     chosen, standard = settings or Settings(), Settings()
     for name in sorted(NOT_HERE - {"bad_rows"}):
         if getattr(chosen, name) != getattr(standard, name):
@@ -121,9 +126,21 @@ def _choose_options(
         raise ConfigError(f"name_by {chosen.name_by} is not for a data frame; state a column of paths")
     if chosen.base_url is not None:
         check_base_url(chosen.base_url)
-    place = SCRATCH if to is None else os.fspath(to)
+    place = SCRATCH if to is None else os.fspath(to).rstrip("/") or "/"
     limit = parse_content_limit(content_limit)
-    return make_options(replace(chosen, to=(place,)), content_bytes=limit if content else None)
+    options = make_options(
+        replace(chosen, to=(place,)), content_bytes=limit if content else None, takes_store=True
+    )
+    if options.is_store and content:
+        raise ConfigError(
+            "content=True is not for an object store; leave `to` out, or read the objects afterwards: "
+            "spark.read.format('binaryFile')"
+        )
+    if options.is_store and chosen.state:
+        raise ConfigError(
+            "setting state means nothing here, as an object store keeps no receipts; leave it out"
+        )
+    return options
 
 
 def _prepare(spark: "SparkSession", options: Options, columns: dict[str, str], *, is_scratch: bool) -> Work:
@@ -133,9 +150,10 @@ def _prepare(spark: "SparkSession", options: Options, columns: dict[str, str], *
     settings = options.settings
     is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
     slots = count_slots(spark) if is_limited else 1
-    makes = is_remote() and not is_scratch  # the server's machines may have other disks than this one
+    has_receipts = not is_scratch and not options.is_store
+    makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
     work = _make_work(options, columns, slots=slots, is_scratch=is_scratch, makes=makes)
-    if not makes and not is_scratch:
+    if has_receipts and not makes:
         open_row_directory(options, work.identity, work.spec)
         sweep_frames(Path(work.spec.receipts).parents[1], options.root)
     return work
@@ -145,6 +163,7 @@ def _make_work(
     options: Options, columns: dict[str, str], *, slots: int, is_scratch: bool, makes: bool
 ) -> Work:
     identity = uuid.uuid4().hex  # a new call tries failed rows again
-    directory = name_frame_directory(options, FRAMES, identity)
+    is_kept = not options.is_store
+    directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
     spec = make_run_spec(options, directory, "a data frame", slots=slots)
     return Work(options, identity, spec, columns, is_scratch, makes)

@@ -15,6 +15,7 @@ from cfetch.config.settings import KINDS, Settings
 from cfetch.config.units import parse_size
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
+from cfetch.storage.object_store import pick_login
 from cfetch.wire.network import NETWORK_ENV
 
 CONTENT_LIMIT = (
@@ -54,6 +55,11 @@ class Options(NamedTuple):
         """The directory to which the files go."""
         return Path(self.settings.to[0])
 
+    @property
+    def is_store(self) -> bool:
+        """Whether the files become objects of a store instead."""
+        return is_object_store(self.settings.to[0])
+
 
 def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     """Read options. ``own``: further names that the source knows. ``needed`` and ``to`` must be there.
@@ -92,18 +98,31 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
 
 
 def make_options(
-    settings: Settings, *, own: Mapping[str, str] = MappingProxyType({}), content_bytes: int | None
+    settings: Settings,
+    *,
+    own: Mapping[str, str] = MappingProxyType({}),
+    content_bytes: int | None,
+    takes_store: bool = False,
 ) -> Options:
-    """Make options of settings. Raises ConfigError: a task of a frame cannot follow them."""
-    if len(settings.to) > 1 or is_object_store(settings.to[0]) or not settings.to[0].startswith("/"):
-        raise ConfigError("option to must be one directory that all executors see, as an absolute path")
+    """Make options of settings. ``takes_store``: the files may become objects of a store.
+
+    Raises ConfigError: a task of a frame cannot follow them.
+    """
+    to = settings.to[0]
+    is_place = to.startswith("/") or (takes_store and is_object_store(to))
+    if len(settings.to) > 1 or not is_place:
+        store = ", or the URL of an object store" if takes_store else ""
+        raise ConfigError(
+            f"option to must be one directory that all executors see, as an absolute path{store}"
+        )
     if (settings.header or settings.bearer_env) and not settings.header_host:
         raise ConfigError("option header or bearer_env is given; say in header_host which hosts may have it")
     wanted = {*NETWORK_ENV, settings.bearer_env}
     return Options(
         own=dict(own),
         settings=replace(settings, statement_host=None),  # tasks have no token for it
-        env={name: value for name, value in os.environ.items() if name in wanted},
+        env={name: value for name, value in os.environ.items() if name in wanted}
+        | pick_login(to, os.environ),
         content_bytes=content_bytes,
     )
 

@@ -1,7 +1,8 @@
 """Rows with URLs, brought on an executor in pieces; each row is returned with its results.
 
-A piece is a share. If its files stay, ``once.py`` brings it once: its receipt answers when Spark evaluates
-the same rows again. If only contents are wanted, the files go to a directory of the task's own.
+A piece is a share. If its files stay in a directory, ``once.py`` brings it once: its receipt answers when
+Spark evaluates the same rows again. If they become objects of a store, the store answers by the objects that
+are in place. If only contents are wanted, the files go to a directory of the task's own.
 """
 
 import os
@@ -15,9 +16,9 @@ import msgspec
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.hub.receipts import Receipt, read_receipt, share_receipt_name
-from cfetch.manifest.entry import Digest
+from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import FileRecord
-from cfetch.shares.place import place_at
+from cfetch.shares.place import Place, place_at, place_in_store
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.spark.frames.frame import FRAMES, open_frame_directory
 from cfetch.spark.frames.once import EPOCH, find_or_bring
@@ -119,6 +120,9 @@ def bring_rows(work: Work, table: "pa.Table", *, task: int) -> "Iterator[pa.Reco
     settings = work.options.settings
     document = make_document(settings.reading, settings.base_url)
     rows = read_url_rows(table, work.columns, document)
+    if work.options.is_store:
+        yield from join_results(work, table, rows, _bring_to_store(work, rows, task), None)
+        return
     if not work.is_scratch:
         yield from join_results(work, table, rows, _bring_shared(work, rows), Path(work.spec.place.root))
         return
@@ -151,16 +155,28 @@ def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[Re
     wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
     with tempfile.TemporaryDirectory(prefix="cfetch-", dir=_find_scratch()) as name:
         root = Path(name)
-        receipts = root / STATE_NAME / "receipts"
         place = place_at(root, work.spec.instant, EPOCH)
-        spec = msgspec.structs.replace(work.spec, place=place, receipts=str(receipts))
-        for directory in (receipts, Path(place.fence)):
-            with on_disk(directory):
-                make_private(directory)
-        bring_share(spec, Share(wanted, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))
-        receipt = read_receipt(receipts / share_receipt_name(EPOCH, 0))
-        assert receipt is not None
-        yield receipt, root
+        yield _bring_alone(work.spec, wanted, task, place, root / STATE_NAME / "receipts"), root
+
+
+def _bring_to_store(work: Work, rows: UrlRows, task: int) -> Receipt:
+    """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
+    with tempfile.TemporaryDirectory(prefix="cfetch-", dir=_find_scratch()) as name:
+        own = Path(name)
+        place = place_in_store(work.options.settings.to[0], own, work.spec.instant, EPOCH)
+        return _bring_alone(work.spec, rows.entries, task, place, own / "receipts")
+
+
+def _bring_alone(spec: RunSpec, entries: list[Entry], task: int, place: Place, receipts: Path) -> Receipt:
+    """Bring entries with a fence and receipts that no other task sees."""
+    spec = msgspec.structs.replace(spec, place=place, receipts=str(receipts))
+    for directory in (receipts, Path(place.fence)):
+        with on_disk(directory):
+            make_private(directory)
+    bring_share(spec, Share(entries, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))
+    receipt = read_receipt(receipts / share_receipt_name(EPOCH, 0))
+    assert receipt is not None
+    return receipt
 
 
 def _find_scratch() -> str | None:
@@ -170,12 +186,15 @@ def _find_scratch() -> str | None:
 
 
 def join_results(
-    work: Work, table: "pa.Table", rows: UrlRows, receipt: Receipt, root: Path
+    work: Work, table: "pa.Table", rows: UrlRows, receipt: Receipt, root: Path | None
 ) -> "Iterator[pa.RecordBatch]":
-    """The rows of ``table`` with their results, in batches of at most about ``CONTENT_BYTES``."""
+    """The rows of ``table`` with their results, in batches of at most about ``CONTENT_BYTES``.
+
+    ``root``: the directory of the files; None: they are objects of a store.
+    """
     records = {record.path: record for record in receipt.records}
     digests: dict[str, Digest | None] = {entry.path: entry.digest for entry in rows.entries}
-    volume = Directory(root)
+    volume = None if root is None else Directory(root)
     try:
         begin, results, held_bytes = 0, [], 0
         for index, path in enumerate(rows.paths):
@@ -195,10 +214,11 @@ def join_results(
         if results:
             yield _make_batch(table.slice(begin), results, work)
     finally:
-        volume.close()
+        if volume is not None:
+            volume.close()
 
 
-def _describe(record: FileRecord | None, volume: Directory, executor: str) -> dict[str, Any]:
+def _describe(record: FileRecord | None, volume: Directory | None, executor: str) -> dict[str, Any]:
     if record is None:  # the frame states that it is too large
         return {}
     return {
@@ -210,10 +230,13 @@ def _describe(record: FileRecord | None, volume: Directory, executor: str) -> di
     }
 
 
-def _add_content(result: dict[str, Any], record: FileRecord | None, volume: Directory, work: Work) -> int:
+def _add_content(
+    result: dict[str, Any], record: FileRecord | None, volume: Directory | None, work: Work
+) -> int:
     """Add the content of a row; returns its bytes. Without a directory, a file without content is none."""
     limit = work.options.content_bytes
     assert limit is not None
+    assert volume is not None
     content = result["content"] = read_content(volume, record, limit)
     if work.is_scratch and content is None and result["error"] is None:
         result |= {

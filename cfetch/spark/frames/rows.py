@@ -90,10 +90,12 @@ def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
     }
 
 
-def find_size(volume: Directory, record: FileRecord) -> int | None:
-    """The size of a file in place."""
+def find_size(volume: Directory | None, record: FileRecord) -> int | None:
+    """The size of a file in place; None for the ``volume``: an object of a store, of stated size if any."""
     if record.status == "done":
         return record.bytes
+    if volume is None:
+        return record.size_bytes
     try:
         return volume.existing(SafePath(record.path))
     except Blocked:  # something else has taken its place since the check

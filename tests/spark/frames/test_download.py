@@ -5,6 +5,7 @@ import inspect
 import os
 import re
 import tarfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from cfetch.spark.frames.download import _choose_options, _make_work
 from cfetch.spark.frames.pieces import bring_rows, cut_pieces, open_row_directory
 from cfetch.spark.frames.url_rows import SAME_PATH
 from tests.spark.serving import asked, serving
+from tests.storage.s3_server import bucket, moto_server
 
 pa = pytest.importorskip("pyarrow")
+__all__ = ["bucket", "moto_server"]
 
 PAGE = Path(__file__).parents[3] / "docs/spark-download.md"
 FILES = {f"d/{n}.bin": b"%d " % n * 100 for n in range(12)}
@@ -131,6 +134,52 @@ def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
     shown = sorted(path.name for path in (tmp_path / "data/shards").iterdir())
     assert shown == [".cfetch", "00000.parquet", "00000.tar", "_SUCCESS"]
     assert list((tmp_path / "data/shards/.cfetch/shards").iterdir()) == []
+
+
+def test_an_object_store(spark, origin, bucket):
+    """The rows become objects; a second action and a new call find them in place and ask for nothing."""
+    bad = {"url": origin.url + "gone.bin", "path": "gone.bin"}
+    bare = {"url": origin.url + "d/3.bin", "path": "bare.bin"}  # neither size nor hash
+    frame = spark.createDataFrame([*rows_of(origin), bad, bare], SCHEMA).repartition(2)
+    found = download(frame, to=f"{bucket.url}/", path="path", size="size", sha256="digest")
+    assert not origin.requests
+    results = {row["path"]: row for row in found.toArrow().to_pylist()}
+    assert asked(origin) == dict.fromkeys([*FILES, "gone.bin"], 1) | {"d/3.bin": 2}
+    objects = FILES | {"bare.bin": FILES["d/3.bin"]}
+    keys = bucket.keys()
+    assert {key: bucket.get(key) for key in keys} == objects
+    assert Counter(row["status"] for row in results.values()) == {"done": len(objects), "failed": 1}
+    assert {path: row["bytes"] for path, row in results.items() if path != "gone.bin"} == {
+        path: len(content) for path, content in objects.items()
+    }
+    assert results["d/7.bin"]["hash"] == f"sha256:{hashlib.sha256(FILES['d/7.bin']).hexdigest()}"
+    origin.requests.clear()
+    bucket.put("d/7.bin", b"x" * len(FILES["d/7.bin"]))  # of the right size, but other bytes
+    again = {row["path"]: row for row in found.toArrow().to_pylist()}
+    assert asked(origin) == {"gone.bin": 1, "d/7.bin": 1}
+    assert Counter(row["status"] for row in again.values()) == {"skipped": len(FILES), "done": 1, "failed": 1}
+    assert again["d/5.bin"]["hash"] == results["d/5.bin"]["hash"]
+    assert (again["bare.bin"]["bytes"], again["d/5.bin"]["bytes"]) == (None, len(FILES["d/5.bin"]))
+    assert bucket.get("d/7.bin") == FILES["d/7.bin"]
+    assert bucket.uploads() == []
+
+
+def test_the_settings_of_an_object_store():
+    """The driver's login travels; contents and a state are refused, and so is a relative path."""
+
+    def choose(to="s3://b/x", *, content=False, **settings):
+        return _choose_options(to, Settings(**settings), content=content, content_limit="1MiB")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_REGION", "eu-north-1")
+        assert choose().env["AWS_REGION"] == "eu-north-1"
+        assert "AWS_REGION" not in choose("/data").env
+    with pytest.raises(ConfigError, match="binaryFile"):
+        choose(content=True)
+    with pytest.raises(ConfigError, match="setting state means nothing"):
+        choose(state="/shared")
+    with pytest.raises(ConfigError, match="or the URL of an object store"):
+        choose("data")
 
 
 def test_rows_in_another_order_are_the_same_piece(origin, tmp_path):
@@ -250,9 +299,8 @@ def test_pieces_end_at_rows_and_at_bytes(monkeypatch):
 @pytest.mark.parametrize(
     ("to", "settings", "told"),
     [
-        (None, {}, "to is missing: a directory that all executors see, or content=True"),
+        (None, {}, "to is missing: a directory that all executors see, or an object store, or content=True"),
         ("here", {}, "absolute path"),
-        ("s3://bucket/x", {}, "one directory"),
         ("/x", {"quiet": True}, "setting quiet means nothing to a data frame"),
         ("/x", {"name_by": "row"}, "name_by row is not for a data frame"),
         ("/x", {"bearer_env": "T"}, "say in header_host which hosts may have it"),

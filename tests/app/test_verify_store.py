@@ -8,9 +8,6 @@ import pytest
 from cfetch.app.verify import open_verification
 from cfetch.storage import object_tree
 from tests.app.command import cfetch
-from tests.storage.s3_server import bucket, moto_server
-
-__all__ = ["bucket", "moto_server"]
 
 CONTENT = {
     "a.bin": b"alpha",

@@ -25,6 +25,7 @@ PAGE = (PROJECT / "docs/spark-download.md").read_text()
 TEN_LINES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
 JARS = sorted(Path(pyspark.__file__).parent.glob("jars/delta-*.jar"))
 TIMEOUT_S = 240.0
+MOST_EXTRA_PERCENT = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,26 @@ def test_ten_lines_by_spark_submit_outlive_an_executor(cluster, origin, tmp_path
     wait_until(lambda: in_place(tmp_path / "files") > len(FILES) // 3, program)
     (executor,) = cluster.executors("127.0.0.3")
     os.kill(executor, signal.SIGKILL)
-    check(program, origin, tmp_path, most_extra=2.0)
+    check(program, origin, tmp_path, most_extra=MOST_EXTRA_PERCENT)
+
+
+def test_rows_become_objects_and_an_executor_is_killed(cluster, origin, tmp_path, bucket):
+    """Workers and driver share no directory for it; the store says what is in place."""
+    script = script_of(tmp_path)
+    script.write_text(script.read_text().replace(f'"{tmp_path}/files"', f'"{bucket.url}"'))
+    program = submit(cluster, script)
+    wait_until(lambda: sum(asked(origin).values()) > len(FILES) // 3, program)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    out, said = program.communicate(timeout=TIMEOUT_S)
+    assert program.returncode == 0, said
+    rows = pq.read_table(tmp_path / "results").to_pylist()
+    assert Counter(row["path"] for row in rows) == Counter(list(FILES))
+    assert {row["status"] for row in rows} <= {"done", "skipped"}, out
+    assert [name for name, data in whole(FILES).items() if bucket.get(name) != data] == []
+    extra = 100 * (sum(asked(origin).values()) - len(FILES)) / len(FILES)
+    print(f"{extra:.2f} % more requests than files")
+    assert extra <= MOST_EXTRA_PERCENT
 
 
 @pytest.mark.skipif(not JARS, reason="Delta's jars are not in pyspark's folder jars/: copy them there")

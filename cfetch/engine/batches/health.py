@@ -29,7 +29,8 @@ class Health:
     """Reports the volumes' speed and room to the placer; calls ``gone`` for one that refuses or is silent.
 
     A volume is silent after ``patience_s``. ``landed`` gives the bytes that have come for a volume so far,
-    ``here`` its stagings. ``running`` counts the entries under way by volume.
+    ``here`` its stagings. ``running`` counts the entries under way by volume. ``work`` is set when a speed
+    becomes known, as a further batch may be begun then.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Health:
         landed: Callable[[int], int],
         here: Callable[[int], Sequence[Staging]],
         gone: Callable[[int, LocalFault], None],
+        work: asyncio.Event,
     ) -> None:
         self._volumes = volumes
         self._placer = placer
@@ -50,6 +52,7 @@ class Health:
         self._landed = landed
         self._here = here
         self._gone = gone
+        self._work = work
         self._opened = asyncio.Event()
         self.running = [0] * len(volumes)
         self._busy_s = [0.0] * len(volumes)  # for how long anything was running
@@ -170,6 +173,8 @@ class Health:
             self._placer.note_speed(index, size_bytes, writing_s)
             return
         first = self._first[index] = _Taken(first.bytes + size_bytes, first.writing_s + writing_s)
+        if first.bytes and not self._placer.view(index).speed_bps:
+            self._work.set()
         self._placer.note_speed(index, first.bytes, first.writing_s, weight=1.0)
 
     def hurry(self) -> None:

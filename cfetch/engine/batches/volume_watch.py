@@ -61,6 +61,7 @@ class VolumeWatch:
             landed=landed,
             here=stagings.here,
             gone=self.leave_all,
+            work=work,
         )
 
     def can_move(self, fault: LocalFault) -> bool:

@@ -51,7 +51,14 @@ def health_of(*volumes, placer=None):
     told: Any = placer or Placer()
     clock = RunClock(VirtualClock())
     return Health(
-        made, told, clock, patience_s=60.0, landed=lambda _: 0, here=lambda _: [], gone=lambda *_: None
+        made,
+        told,
+        clock,
+        patience_s=60.0,
+        landed=lambda _: 0,
+        here=lambda _: [],
+        gone=lambda *_: None,
+        work=asyncio.Event(),
     )
 
 
@@ -126,6 +133,7 @@ def test_an_event_loop_that_stood_still_blames_no_volume():
             landed=lambda _: 0,
             here=lambda _: [],
             gone=lambda *_: None,
+            work=asyncio.Event(),
         )
         watching = asyncio.create_task(health.watch())
         await asyncio.sleep(1.05)

@@ -19,10 +19,8 @@ from cfetch.spark.frames.download import _choose_options, _make_work
 from cfetch.spark.frames.pieces import bring_rows, cut_pieces, open_row_directory
 from cfetch.spark.frames.url_rows import SAME_PATH
 from tests.spark.serving import asked, serving
-from tests.storage.s3_server import bucket, moto_server
 
 pa = pytest.importorskip("pyarrow")
-__all__ = ["bucket", "moto_server"]
 
 PAGE = Path(__file__).parents[3] / "docs/spark-download.md"
 FILES = {f"d/{n}.bin": b"%d " % n * 100 for n in range(12)}

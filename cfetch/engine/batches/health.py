@@ -20,9 +20,12 @@ HURRY_S = 5.0
 ROOM_S = 2.0  # between looks at free space
 
 
-class _Taken(NamedTuple):
-    bytes: int
-    writing_s: float
+class _First(NamedTuple):
+    """The first second of a volume's writing, by which its first speed is measured; when anything began."""
+
+    bytes: int = 0
+    writing_s: float = 0.0
+    since_s: float | None = None
 
 
 class Health:
@@ -57,8 +60,7 @@ class Health:
         self.running = [0] * len(volumes)
         self._busy_s = [0.0] * len(volumes)  # for how long anything was running
         self._busy_since_s = [0.0] * len(volumes)
-        self._first_s: list[float | None] = [None] * len(volumes)  # when anything began
-        self._first = [_Taken(0, 0.0) for _ in volumes]
+        self._first = [_First() for _ in volumes]
         self._ask_now = [asyncio.Event() for _ in volumes]
         self.free_bytes: list[int | None] = [None] * len(volumes)
 
@@ -66,7 +68,8 @@ class Health:
         """An entry is under way to volume ``index``."""
         if not self.running[index]:
             self._busy_since_s[index] = self._clock.now()
-            self._first_s[index] = self._first_s[index] or self._busy_since_s[index]
+            if self._first[index].since_s is None:
+                self._first[index] = self._first[index]._replace(since_s=self._busy_since_s[index])
         self.running[index] += 1
 
     def note_end(self, index: int) -> None:
@@ -83,7 +86,7 @@ class Health:
         """Whether its speed is still unknown because it is new, or behind with writing what has come."""
         if self._placer.view(index).speed_bps:
             return False
-        since_s = self._first_s[index]
+        since_s = self._first[index].since_s
         waited_s = 0.0 if since_s is None else self._clock.now() - since_s
         return waited_s < FIRST_S or self._volumes[index].is_behind
 
@@ -172,7 +175,8 @@ class Health:
         if first.writing_s >= FIRST_S:
             self._placer.note_speed(index, size_bytes, writing_s)
             return
-        first = self._first[index] = _Taken(first.bytes + size_bytes, first.writing_s + writing_s)
+        first = first._replace(bytes=first.bytes + size_bytes, writing_s=first.writing_s + writing_s)
+        self._first[index] = first
         if first.bytes and not self._placer.view(index).speed_bps:
             self._work.set()
         self._placer.note_speed(index, first.bytes, first.writing_s, weight=1.0)

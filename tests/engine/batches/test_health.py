@@ -38,15 +38,20 @@ class Placer:
 
     def __init__(self):
         self.rooms = {}
+        self.speeds_bps = []
 
     def view(self, index):
-        return SimpleNamespace(speed_bps=None, load_bytes=0)
+        return SimpleNamespace(speed_bps=self.speeds_bps and self.speeds_bps[-1], load_bytes=0)
+
+    def note_speed(self, index, size_bytes, seconds, *, weight):
+        if size_bytes:
+            self.speeds_bps.append(size_bytes / seconds)
 
     def set_room(self, index, size_bytes):
         self.rooms[index] = size_bytes
 
 
-def health_of(*volumes, placer=None):
+def health_of(*volumes, placer=None, work=None):
     made: Any = volumes
     told: Any = placer or Placer()
     clock = RunClock(VirtualClock())
@@ -58,7 +63,7 @@ def health_of(*volumes, placer=None):
         landed=lambda _: 0,
         here=lambda _: [],
         gone=lambda *_: None,
-        work=asyncio.Event(),
+        work=work or asyncio.Event(),
     )
 
 
@@ -94,6 +99,27 @@ def test_how_long_a_volume_is_new():
         return seen
 
     assert run_virtual(main()) == [[True, True], [True, True], [False, True]]
+
+
+def test_a_speed_that_becomes_known_is_work():
+    """A further batch may be begun then, and nothing else would tell before the next round."""
+
+    async def main():
+        volume, placer, work = Volume(), Placer(), asyncio.Event()
+        health = health_of(volume, placer=placer, work=work)
+        watching = asyncio.create_task(health.watch())
+        await health.wait_until_open()
+        health.note_start(0)
+        seen = []
+        for written_bytes in (0, MIB):
+            volume.written_bytes = written_bytes
+            await asyncio.sleep(0.25)
+            seen.append((work.is_set(), [*placer.speeds_bps]))
+        watching.cancel()
+        await asyncio.wait([watching])
+        return seen
+
+    assert run_virtual(main()) == [(False, []), (True, [pytest.approx(MIB / 0.3)])]
 
 
 class StandingStill(VirtualClock):

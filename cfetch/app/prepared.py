@@ -266,7 +266,11 @@ class Prepared:
                 try:
                     own.enter_context(
                         self._volumes.stage_parts(
-                            execution.staging, execution.instant, self._state, self.plan.digest
+                            execution.staging,
+                            execution.instant,
+                            execution.epoch,
+                            self._state,
+                            self.plan.digest,
                         )
                     )
                 except Held as held:

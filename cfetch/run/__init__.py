@@ -2,7 +2,7 @@
 
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          opens the destinations, and makes them into volumes for the engine
-    labels.py           the labels by which a run knows its volumes again
+    labels.py  store_marks.py    labels by which volumes are known again; a run's mark at a store
     open_manifest.py  server_names.py    opens a manifest by its name; asks servers for the files' names
     known_names.py      the names that servers have stated in earlier runs
     listings.py         what a prefix or a pattern means: objects of a store, files of a repository

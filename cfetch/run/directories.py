@@ -104,12 +104,16 @@ def _is_same(here: PurePath, there: PurePath) -> bool:
         return False
 
 
+def make_heartbeats(settings: Settings) -> Heartbeats:
+    """How a run shows that it is alive."""
+    return Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
+
+
 def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
     """Return the arguments for ``open_table`` and ``open_existing``. Raises ConfigError."""
     destinations = places(settings)
-    heartbeats = Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
     on_volumes = [root / STATE_NAME for root in destinations.directories]
-    return destinations.state, on_volumes or [destinations.state], heartbeats
+    return destinations.state, on_volumes or [destinations.state], make_heartbeats(settings)
 
 
 def is_shared(settings: Settings) -> bool:

@@ -25,14 +25,17 @@ from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.files import place_of
+from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner, is_alive, this_owner
 
 if TYPE_CHECKING:
+    from cfetch.run.store_marks import StoreMarks
     from cfetch.storage.object_store import ObjectStore
 
 
 T = TypeVar("T")
 OBJECTS = "objects"  # below the state directory: records of objects, a file for each store
+STANDARD_BEATS = Heartbeats()
 BLOCK = 512  # entries that are looked up together
 
 
@@ -53,8 +56,9 @@ class Volumes:
         state: Path,
         write_timeout_s: float,
         mounted: bool = False,
+        heartbeats: Heartbeats = STANDARD_BEATS,
     ) -> None:
-        """``state`` knows the labels of several directories.
+        """``state`` knows the labels of several directories; ``heartbeats``: of this run's marks at stores.
 
         ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
         destinations must be the volumes that they were, and a single one gets a label too.
@@ -67,6 +71,8 @@ class Volumes:
         self.refused: list[tuple[str, LocalFault]] = []
         self._timeout_s = write_timeout_s
         self._labels = self._ask(place_of(state), lambda: Labels(state))
+        self._heartbeats = heartbeats
+        self._store_marks: list[StoreMarks] | None = None
         self._order: list[Directory | ObjectStore] = []
         try:
             for root in roots:
@@ -179,17 +185,27 @@ class Volumes:
         return None
 
     def refuse_same_plan(self, plan: str) -> None:
-        """Raise Held if a process of this machine brings the same plan to one of them, with another state.
+        """Raise Held if another run brings the same plan to one of them, with another state.
 
-        Also if batches of one of them are being moved.
+        To a directory that is a process of this machine. Also if batches of one of them are being moved.
         """
         for volume in self.local:
             self._ask(volume.root, partial(share, volume))
             self._ask(volume.root, partial(_refuse_same_plan, volume.root / STATE_NAME / ATTEMPTS, plan))
+        for marks in self._marks(plan) if self.stores else ():
+            marks.refuse_same_plan()
+
+    def _marks(self, plan: str) -> "list[StoreMarks]":
+        """The runs' marks at the stores, with the memory of this run's earlier looks."""
+        if self._store_marks is None:
+            from cfetch.run.store_marks import StoreMarks
+
+            self._store_marks = [StoreMarks(url, plan, self._heartbeats) for url in self.stores]
+        return self._store_marks
 
     @contextmanager
-    def stage_parts(self, staging: str, instant: str, state: Path, plan: str) -> Iterator[None]:
-        """Have parts written to ``staging`` below each state directory.
+    def stage_parts(self, staging: str, instant: str, epoch: int, state: Path, plan: str) -> Iterator[None]:
+        """Have parts written to ``staging`` below each state directory, and this run's mark at each store.
 
         Parts in another state directory than the run's are marked with the digest of the ``plan``, so that a
         run that tidies up there leaves them alone, and a run of the same plan with another state is refused.
@@ -198,8 +214,7 @@ class Volumes:
 
         Raises:
             LocalFault: the only volume takes no parts.
-            Held: a process of this machine brings the same plan to one of them, with another state; or moves
-                batches.
+            Held: another run brings the same plan to one of them, as ``refuse_same_plan`` says.
         """
         with ExitStack() as stack:
             for volume in self.local:
@@ -218,6 +233,8 @@ class Volumes:
                     if len(self._order) == 1:
                         raise
                     self.refused.append((str(volume.root), fault))
+            for marks in self._marks(plan) if self.stores else ():
+                stack.enter_context(marks.stay(instant, epoch))
             yield
 
     def volumes(

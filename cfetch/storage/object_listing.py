@@ -18,7 +18,7 @@ import msgspec
 
 from cfetch.errors import VolumeFault
 from cfetch.manifest.entry import Entry
-from cfetch.storage.object_store import About, Found, Listed
+from cfetch.storage.object_store import RUNS, About, Found, Listed
 
 LOOKS_A_PAGE = 8
 MOST_PAGES = 1000  # a million objects in some 40 MB
@@ -48,7 +48,8 @@ class ListedPages:
     async def begin(self) -> bool:
         """Read the first page; return whether the store may have anything. Raises VolumeFault."""
         self._has_more = True
-        await self._read_page()
+        while self._has_more and not self._packed:
+            await self._read_page()
         return bool(self._packed) or not self._is_whole
 
     def touch(self, key: str) -> None:
@@ -96,6 +97,8 @@ class ListedPages:
             return
         objects = []
         for listed in page:
+            if listed.key.startswith(f"{RUNS}/"):
+                continue  # the marks of runs, this one's own among them
             if listed.key > self._last:
                 objects.append(listed)
                 self._last = listed.key

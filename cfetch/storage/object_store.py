@@ -20,6 +20,7 @@ from cfetch.errors import CfetchError, UsageError, VolumeFault
 from cfetch.manifest.digests import missing_library
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
+from cfetch.storage.files import STATE_NAME
 
 if TYPE_CHECKING:
     from obstore import AsyncWritableFile
@@ -32,6 +33,7 @@ PIECES_UNDER_WAY = 2  # of one upload: the next piece is read while one is sent,
 ATTRIBUTE = "cfetch"  # Azure takes no name with a hyphen, and some proxies drop one with an underscore
 ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
 PAGE_KEYS = 1000  # as many as a store puts on a page of a listing
+RUNS = f"{STATE_NAME}/runs"  # the marks of runs, which are no files of anybody's
 MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
 LONGEST_END_S = 10.0  # at a run's end, the wait until uploads are ended; a store's own rule ends the rest
 MAX_RETRIES = 4  # some 8 s: enough for a store that asks to slow down, and short for a dead one
@@ -77,6 +79,13 @@ class Found(NamedTuple):
     about: About | None
     changed_s: float = 0.0
     etag: str | None = None
+
+
+class Small(NamedTuple):
+    """A small object as it was read, put at ``changed_s``."""
+
+    data: bytes
+    changed_s: float
 
 
 class Listed(NamedTuple):
@@ -244,6 +253,17 @@ class ObjectStore:
             f"put {printable(key)}",
             lambda: self._obstore.put_async(self._store, key, data, use_multipart=False),
         )
+
+    async def read(self, key: str) -> Small | None:
+        """Read a small object; None if there is none."""
+
+        async def get() -> Small:
+            reply = await self._obstore.get_async(self._store, key)
+            return Small(bytes(await reply.bytes_async()), reply.meta["last_modified"].timestamp())
+
+        with suppress(FileNotFoundError):
+            return await self._ask(f"read {printable(key)}", get, may_lack=True)
+        return None
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, which need not exist."""

@@ -56,6 +56,29 @@ async def stopped(child, to):
         await asyncio.sleep(0.1)
 
 
+async def test_a_store_in_other_hands(tmp_path, bucket):
+    """Runs with states of their own see each other at the store: exit 4; a killed one is no hindrance."""
+
+    def download(state):
+        data = manifest_of(origin, FILES, query=SIGNED + "1")
+        return begun("download", "-", "--to", bucket.url, "--state", tmp_path / state, stdin=data)
+
+    async with Origin(FILES, CRAWL) as origin:
+        first = await download("a")
+        while len(origin.requests) < len(FILES):
+            assert first.returncode is None
+            await asyncio.sleep(0.02)
+        second = await ended(await download("b"))
+        assert second.code == 4
+        assert f"another run is at it: process {first.pid} on {socket.gethostname()}" in second.err
+        first.kill()
+        await first.wait()
+        origin.script.faults = {}
+        assert (await ended(await download("c"))).code == 0
+    assert {name: bucket.get(name) for name in FILES} == whole(FILES)
+    assert [key for key in bucket.keys() if key.startswith(".cfetch/")] == []  # noqa: SIM118 - no mapping
+
+
 async def test_a_plan_in_other_hands(tmp_path):
     """Exit 4: host, pid and age of the beat are named, and nothing changes; --all runs the others."""
     async with Origin(FILES | OTHER, CRAWL) as origin:

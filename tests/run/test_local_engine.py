@@ -17,7 +17,7 @@ class TestLocalEngine(EngineContract):
         state = scene.to / ".cfetch"
         with (
             closing(Volumes([scene.to], state=scene.to, write_timeout_s=30.0)) as volumes,
-            volumes.stage_parts(scene.staging, scene.guard.instant, state, "digest"),
+            volumes.stage_parts(scene.staging, scene.guard.instant, 1, state, "digest"),
         ):
             yield LocalEngine(
                 scene.plan,

@@ -50,7 +50,8 @@ class ObjectRecords:
         with suppress(sqlite3.Error, *NOT_DECODED):
             query = "SELECT about FROM objects WHERE key = ? AND size = ? AND etag = ?"
             row = self._database.execute(query, (key, size_bytes, etag)).fetchone()
-            return None if row is None else msgspec.json.decode(row[0], type=About)
+            if row is not None and isinstance(row[0], bytes):  # SQLite keeps any type in any column
+                return msgspec.json.decode(row[0], type=About)
         return None
 
     def note(self, key: str, size_bytes: int, etag: str | None, about: About) -> None:

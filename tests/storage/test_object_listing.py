@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import sqlite3
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from time import monotonic
 
 import pytest
@@ -275,20 +275,28 @@ async def test_the_number_of_pages_is_bounded(monkeypatch):
 def test_records_are_of_one_size_and_one_strong_etag(tmp_path):
     """Anything else is another object; an empty one, whose ETag may be a directory's mark, has no record."""
     path = tmp_path / "objects" / records_name("s3://b/p")
-    for size_bytes, etag in ((3, '"e"'), (3, None), (3, 'W/"e"'), (0, '"e"')):
+    noted = {"a": (3, '"e"'), "none": (3, None), "weak": (3, 'W/"e"'), "empty": (0, '"e"')}
+    for key, (size_bytes, etag) in noted.items():
         records = ObjectRecords(path)
-        records.note("a", size_bytes, etag, ABOUT)
+        records.note(key, size_bytes, etag, ABOUT)
         records.close()
     records = ObjectRecords(path)
-    asked = [
-        ("a", 3, '"e"'),
-        ("a", 3, '"f"'),
-        ("a", 4, '"e"'),
-        ("b", 3, '"e"'),
-        ("a", 3, 'W/"e"'),
-        ("a", 0, '"e"'),
-    ]
-    assert [records.find(*key) for key in asked] in ([ABOUT, *[None] * 5], [None] * 6)
+    assert records.find("a", 3, '"e"') == ABOUT
+    others = [("a", 3, '"f"'), ("a", 4, '"e"'), ("b", 3, '"e"'), ("a", 3, 'W/"e"'), ("a", 0, '"e"')]
+    for key, size_bytes, etag in [*others, *((key, *noted[key]) for key in ("none", "weak", "empty"))]:
+        assert records.find(key, size_bytes, etag) is None
+    records.close()
+
+
+@pytest.mark.parametrize("about", [None, 7, "text", b"no JSON"])
+def test_a_record_of_another_type_is_none(tmp_path, about):
+    """SQLite keeps any type in any column, and somebody else may have written the file."""
+    path = tmp_path / "objects" / records_name("s3://b/p")
+    ObjectRecords(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("INSERT INTO objects VALUES ('a', 3, ?, ?)", ('"e"', about))
+    records = ObjectRecords(path)
+    assert records.find("a", 3, '"e"') is None
     records.close()
 
 

@@ -122,7 +122,7 @@ class ShareNumber(InputPartition):
 class FilesReader(DataSourceReader):
     """Reads one frame; it goes to the executors, with the secrets that a task needs.
 
-    It takes no filters of queries: Spark 4.3 applies those of one query to the others of the same frame too,
+    It takes no filters of queries: Spark 4.1 to 4.3 applies those of one query to others of the same frame,
     and to both sides of a union.
     """
 

@@ -202,7 +202,7 @@ def test_only_some_files_are_asked_for(frame, origin, once_each, tmp_path):
 
 
 def test_conditions_of_one_query_take_no_rows_from_others(frame, spark, origin, tmp_path):
-    """PySpark 4.3 gives the filters that a reader takes to all queries of a frame: so ours takes none."""
+    """PySpark 4.1 to 4.3 gives the filters that a reader takes to all queries: so ours takes none."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
         found = frame(manifest(tmp_path / "m.json", origin, FILES))

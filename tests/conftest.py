@@ -36,6 +36,7 @@ TOGETHER = {  # what shares a server that takes seconds to start
 
 APART = (  # none uses that session, and the process that has it has most to do
     "tests/spark/frames/test_shards.py",
+    "tests/spark/frames/test_sql.py::test_the_event_log_has_no_signature",
     "tests/spark/tables/test_chunks.py",
     "tests/spark/tables/test_store.py",
     "tests/spark/test_scale.py",

@@ -43,8 +43,9 @@ def register(spark: "SparkSession") -> None:
     """Make the formats of docs/data-source.md and docs/spark-download.md known to a session.
 
     Raises:
-        UsageError: PySpark is missing or too old.
+        UsageError: PySpark is missing or too old, or the Python that Spark starts has no cfetch.
     """
+    from cfetch.spark.preflight import check_planning_python
     from cfetch.spark.session import spark_session
 
     with spark_session(None, spark) as session:
@@ -56,3 +57,4 @@ def register(spark: "SparkSession") -> None:
         slots = count_slots(session)  # no source can ask a session for them
         for source in (FilesSource, FeedSource, WebdatasetSink, ParquetSink):
             session.dataSource.register(type(source.__name__, (source,), {"slots": slots}))
+        check_planning_python(session)

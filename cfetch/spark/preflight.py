@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from cfetch import __version__
-from cfetch.errors import CfetchError, LocalFault
+from cfetch.errors import CfetchError, LocalFault, UsageError
 from cfetch.report.format import size
 from cfetch.secret import printable
 from cfetch.spark.job import (
@@ -191,6 +191,23 @@ def explain_python(said: str) -> str | None:
     if match := _NO_MODULE.search(said):
         return f"the Python{where} lacks the library {match[1] or match[2]}; {_REMEDY}"
     return None
+
+
+def check_planning_python(spark: "SparkSession") -> None:
+    """Check that Spark can start a Python with cfetch here: it plans the reads of data sources.
+
+    Raises UsageError.
+    """
+    from pyspark.sql.utils import is_remote
+
+    if not is_remote() and spark.sparkContext.pythonExec == sys.executable:
+        return
+    try:
+        spark.read.format("cfetch").load()
+    except Exception as error:  # noqa: BLE001 - without options it always fails; py4j has a tree of its own
+        if cause := explain_python(str(error)):
+            here = f"on one machine that is {sys.executable}, set before the session is made"
+            raise UsageError(f"{cause}; {here}") from None
 
 
 def check_executors(

@@ -2,7 +2,8 @@
 
 No run owns a frame, as no process lives as long as a data frame; so it is not on the timeline. Its directory
 in the state is named by the manifest's contents and the destination: all frames of one manifest over one
-directory are one. A share in it has a lock while it is brought, and a receipt after that (``once``).
+directory are one. A share in it has a lock while it is brought, and a receipt after that (``once``). A file
+that was frozen before, and has the same bytes, is not frozen again.
 A file is published by a rename of a whole and verified part, so another writer to the same directory at that
 time, be it another frame or ``cfetch download``, leaves whole files too.
 """
@@ -18,6 +19,8 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch import __version__
+from cfetch.errors import LocalFault
+from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
 from cfetch.run.directories import places
@@ -25,7 +28,7 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
 from cfetch.shares.place import place_at
-from cfetch.shares.task import RunSpec
+from cfetch.shares.task import RunSpec, Share
 from cfetch.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.spark.frames.options import Options
 from cfetch.spark.share_files import ShareFiles, write_shares
@@ -35,16 +38,31 @@ from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import make_network
 
 FRAMES = "frames"
+_FROZEN = "frozen.json"
+_SHARES = "shares"
 KEEP_S = 30 * 86_400.0  # frames that were not loaded for a month are removed, as they hold links
 SINCE_1970 = 0.0  # the times of receipts count from 1970, as frames have no beginning
 
 
 class Frame(NamedTuple):
-    """A loaded frame as its tasks need it; a partition is the number of a share."""
+    """A loaded frame as its tasks need it; a partition is the number of a share.
+
+    ``only``: a pattern for the paths of files that are wanted; None: all are.
+    """
 
     spec: RunSpec
     shares: ShareFiles
     content_bytes: int | None
+    only: str | None = None
+
+    def read_share(self, number: int) -> Share:
+        """The share of that number. Raises LocalFault: it cannot be read; the next load writes it anew."""
+        try:
+            return self.shares.read_share(number)
+        except LocalFault:
+            with suppress(OSError):
+                Path(self.shares.directory).with_name(_FROZEN).unlink()
+            raise
 
 
 class _CutBy(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +73,19 @@ class _CutBy(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
 
 
+class _Frozen(msgspec.Struct, frozen=True, kw_only=True):
+    """The shares of a frame, and the plan's digest and headers (``cfetch.frozen/1``).
+
+    ``source``: what the manifest was read from, see ``_identify_source``; None: it may change unseen.
+    """
+
+    schema: str = "cfetch.frozen/1"
+    source: str | None
+    digest: str
+    headers: Headers
+    shares: ShareFiles
+
+
 def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
     """Freeze ``manifest``, or find it frozen; entries that failed before are tried again.
 
@@ -62,22 +93,74 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         UsageError: the manifest cannot be read, or has faults.
         LocalFault: the destination or the state cannot be written.
     """
+    source = _identify_source(manifest, options)
+    frozen = _find_frozen(source, places(options.settings).state / FRAMES)
+    if frozen is None:
+        frozen = _freeze(manifest, source, options, slots)
+    directory = _open_directory(options, frozen.digest)
+    spec = make_run_spec(options, directory, manifest, slots=slots)
+    with on_disk(directory):
+        os.utime(directory)
+        make_private(Path(spec.receipts))
+    with hold_lock(directory / "lock"):
+        forget_failures(Path(spec.receipts))
+    sweep_frames(directory.parent, options.root)
+    spec = msgspec.structs.replace(spec, headers=frozen.headers)
+    return Frame(spec, frozen.shares, options.content_bytes, options.own.get("only"))
+
+
+def _identify_source(manifest: str, options: Options) -> str | None:
+    """A digest of the manifest's bytes and of all that decides how they are read; None: it is no file."""
+    if not os.path.isfile(manifest):
+        return None
+    settings = options.settings
+    how = (
+        __version__,
+        manifest,
+        str(options.root),
+        settings.base_url,
+        settings.reading,
+        os.environ.get("HF_ENDPOINT"),
+    )
+    with on_disk(Path(manifest)), Path(manifest).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update(repr(how).encode())
+    return digest.hexdigest()
+
+
+def _find_frozen(source: str | None, frames: Path) -> _Frozen | None:
+    """The shares that were written from the same source, if no other source has replaced them since."""
+    for path in frames.glob(f"*/{_FROZEN}") if source is not None else ():
+        with suppress(OSError, *NOT_DECODED):
+            frozen = msgspec.json.decode(path.read_bytes(), type=_Frozen)
+            if frozen.source == source and frozen.shares.directory == str(path.with_name(_SHARES)):
+                return frozen
+    return None
+
+
+def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> _Frozen:
+    """Write the shares anew, as links may be signed anew. Readers see the old files or the new ones."""
     settings = options.settings
     network = make_network(settings.network, options.env)
     with freeze_manifest(
         manifest, base_url=settings.base_url, options=settings.reading, network=network
     ) as plan:
-        directory = open_frame_directory(options, FRAMES, f"{__version__} {plan.digest}")
-        spec = make_run_spec(options, directory, manifest, slots=slots)
-        spec = msgspec.structs.replace(spec, headers=plan.headers)
-        with on_disk(directory):
-            os.utime(directory)
-            make_private(Path(spec.receipts))
-        sweep_frames(directory.parent, options.root)
+        directory = _open_directory(options, plan.digest)
         with hold_lock(directory / "lock"):
+            path = directory / _FROZEN
+            with on_disk(path):
+                path.unlink(missing_ok=True)
             shares = _write_shares(plan, directory, settings.concurrency, slots)
-            forget_failures(Path(spec.receipts))
-        return Frame(spec, shares, options.content_bytes)
+            is_same = source == _identify_source(manifest, options)  # nobody has written to it meanwhile
+            frozen = _Frozen(
+                source=source if is_same else None, digest=plan.digest, headers=plan.headers, shares=shares
+            )
+            replace_file(path, msgspec.json.encode(frozen))
+        return frozen
+
+
+def _open_directory(options: Options, digest: str) -> Path:
+    return open_frame_directory(options, FRAMES, f"{__version__} {digest}")
 
 
 def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
@@ -124,7 +207,6 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
 
 
 def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> ShareFiles:
-    """Write the shares anew, as links may be signed anew. Readers see the old files or the new ones."""
     path = directory / "cut.json"
     by = _CutBy(slots=slots, concurrency=concurrency)
     with on_disk(path), suppress(FileNotFoundError, *NOT_DECODED):
@@ -132,7 +214,7 @@ def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> 
     cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=by.concurrency), slots=by.slots)
     sharers = count_sharers(cut, plan.host_of, slots=slots)
     replace_file(path, msgspec.json.encode(by))
-    return write_shares(directory / "shares", plan, range(len(plan)), cut, sharers)
+    return write_shares(directory / _SHARES, plan, range(len(plan)), cut, sharers)
 
 
 def sweep_frames(frames: Path, root: Path) -> None:

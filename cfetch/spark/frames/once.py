@@ -3,6 +3,7 @@
 The first task that asks takes the lock of the share, brings it as a task of a job does, and leaves the same
 receipt; the others wait for the lock and find the receipt. The kernel releases the lock of a dead task. A
 receipt answers for as long as its files stand; an entry that failed stays failed until ``forget_failures``.
+A task may ask for some entries of a share only: then the receipt grows by those that it lacks.
 """
 
 import fcntl
@@ -30,14 +31,14 @@ _AGAIN = "again-"  # the same, and these files have to be tried again
 def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
     """The record of each entry, in the order of their ids; see ``find_or_bring``."""
     receipt = find_or_bring(spec, share, TaskCopy(number, task, 0))
-    return sorted(receipt.records, key=lambda record: record.id)
+    return sorted(_select_wanted(receipt, share), key=lambda record: record.id)
 
 
 def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
     """The receipt of the share, with a record of each entry; brings the entries that no receipt has.
 
-    ``copy.share``: the share's number in ``spec.receipts``; ``copy.task``: a unique number within
-    ``spec.instant``.
+    It may also have records of other entries of the share. ``copy.share``: the share's number in
+    ``spec.receipts``; ``copy.task``: a unique number within ``spec.instant``.
 
     Raises:
         LocalFault: this executor cannot do the work.
@@ -57,17 +58,28 @@ def _find_receipt(spec: RunSpec, share: Share, number: int) -> Receipt | None:
     receipt = read_receipt(receipts / share_receipt_name(EPOCH, number))
     if receipt is None or (receipts / f"{_AGAIN}{number:06d}").exists():
         return None
-    brought = [record for record in receipt.records if record.is_in_place]
-    is_whole = len(receipt.records) == len(share.entries)
-    return receipt if is_whole and len(_select_in_place(receipt, spec)) == len(brought) else None
+    wanted = _select_wanted(receipt, share)
+    brought = [record for record in wanted if record.is_in_place]
+    is_whole = len(wanted) == len(share.entries)
+    return receipt if is_whole and len(_select_in_place(wanted, spec)) == len(brought) else None
+
+
+def _select_wanted(receipt: Receipt, share: Share) -> list[FileRecord]:
+    wanted = {entry.id for entry in share.entries}
+    return [record for record in receipt.records if record.id in wanted]
 
 
 def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
     number = copy.share
     path = Path(spec.receipts, share_receipt_name(EPOCH, number))
     before = read_receipt(path)
-    good = [] if before is None else _select_in_place(before, spec)
-    known = {record.id for record in good}
+    again = path.with_name(f"{_AGAIN}{number:06d}")
+    is_again = again.exists()
+    records = [] if before is None else before.records
+    kept = _select_in_place(records, spec)
+    if not is_again:  # also those that this task has not asked for
+        kept += [record for record in records if not record.is_in_place]
+    known = {record.id for record in kept}
     left = [entry for entry in share.entries if entry.id not in known]
     directory = Path(spec.place.fence)
     with on_disk(directory):
@@ -79,21 +91,22 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
     receipt = read_receipt(path)
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
-    if good:
-        events = [EntryFinished(t_s=record.end_s, record=record) for record in good]
+    if kept:
+        events = [EntryFinished(t_s=record.end_s, record=record) for record in kept]
         receipt = msgspec.structs.replace(receipt, events=[*receipt.events, *events])
         replace_file(path, msgspec.json.encode(receipt))
     with on_disk(path):
         if outcome.failed:
             path.with_name(f"{_FAILED}{number:06d}").touch(0o600)
-        path.with_name(f"{_AGAIN}{number:06d}").unlink(missing_ok=True)
+        if is_again:  # else a ``load`` may have left it meanwhile
+            again.unlink(missing_ok=True)
     return receipt
 
 
-def _select_in_place(receipt: Receipt, spec: RunSpec) -> list[FileRecord]:
+def _select_in_place(records: list[FileRecord], spec: RunSpec) -> list[FileRecord]:
     volume = Directory(Path(spec.place.root))
     try:
-        return [record for record in receipt.records if is_in_place(volume, record)]
+        return [record for record in records if is_in_place(volume, record)]
     finally:
         volume.close()
 

@@ -1,18 +1,22 @@
 """``spark.read.format("cfetch")``: a manifest as a data frame, with a row for each file.
 
 ``load`` freezes the manifest, on the driver. A partition is a share of it; reading a partition brings the
-share, unless that was done before, and then returns a row for each of its files.
+share, or those of its files that ``only`` selects, unless that was done before, and then returns a row for
+each of them.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from cfetch.errors import ConfigError
+from cfetch.run.open_manifest import is_url
 from cfetch.spark.frames.frame import Frame, load_frame
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import read_options
@@ -38,24 +42,50 @@ class FilesSource(DataSource):
 
         Raises UsageError, LocalFault.
         """
-        options = read_options(_name_manifest(self.options), needed="manifest")
-        self._frame = load_frame(options.own["manifest"], options, slots=self.slots)
-        return COLUMNS if options.content_bytes is None else f"{COLUMNS}, {CONTENT}"
+        if "provider" not in self.options:
+            return self._load(self.options)
+        options = _read_table_options(self.options)
+        # Spark gives a table's options to nobody but this function, and keeps the comment of a column.
+        kept = urlencode(options, safe="/:", quote_via=quote)
+        return self._load(options).replace("id long", f"id long COMMENT '{kept}'", 1)
 
     def reader(self, schema: StructType) -> "FilesReader":
         """Make a reader, for each action, of the frame that ``schema`` has kept.
 
         For a table of SQL, Spark has kept the columns since the table was made, and does not ask for them.
         """
-        if self._frame is None and _list_names(self.schema()) != schema.fieldNames():
-            raise ConfigError("the columns are the data source's own; leave .schema(...) out")
+        if self._frame is None:
+            kept = schema.fields[0].metadata.get("comment", "") if schema.fields else ""
+            columns = self._load(dict(parse_qsl(kept, keep_blank_values=True)) | dict(self.options))
+            if _list_names(columns) != schema.fieldNames():
+                raise ConfigError("the columns are the data source's own; leave .schema(...) out")
         assert self._frame is not None
         return FilesReader(self._frame)
+
+    def _load(self, given: Mapping[str, str]) -> str:
+        options = read_options(_name_manifest(given), "only", needed="manifest")
+        self._frame = load_frame(options.own["manifest"], options, slots=self.slots)
+        return COLUMNS if options.content_bytes is None else f"{COLUMNS}, {CONTENT}"
 
 
 def _list_names(columns: str) -> list[str]:
     """The names of columns. Spark's own reader of such a text needs a session, which there is not here."""
     return [column.split()[0] for column in re.sub("<.*?>", "", columns).split(", ")]
+
+
+def _read_table_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """The options of a table among its properties. Raises ConfigError: one of them may hold a secret."""
+    start = "option."
+    options = {key.removeprefix(start): value for key, value in properties.items() if key.startswith(start)}
+    if properties.get("path"):
+        options["path"] = properties["path"]
+    if "header" in options or any(map(_holds_secrets, options.values())):
+        raise ConfigError(
+            "an option of CREATE TABLE is a header, or a URL with a query or a login, and Spark has written "
+            "them all to its event log; get a new one, and make a temporary view with manifest_url or "
+            "bearer_env"
+        )
+    return options
 
 
 def _name_manifest(options: Mapping[str, str]) -> dict[str, str]:
@@ -64,9 +94,25 @@ def _name_manifest(options: Mapping[str, str]) -> dict[str, str]:
     if len(given) > 1:
         raise ConfigError(f"options {' and '.join(given)} name the manifest twice; give one of them")
     others = {key: value for key, value in options.items() if key not in given}
-    for value in given.values():
+    for name, value in given.items():
+        if name != "manifest_url" and _holds_secrets(value):
+            raise ConfigError(
+                f"option {name} is a URL with a query or a login, and Spark writes this option of SQL to its "
+                "event log; get a new link, and call it manifest_url, which Spark redacts"
+            )
         others["manifest"] = value
     return others
+
+
+def _holds_secrets(text: str) -> bool:
+    """Whether it is a URL with a part that ``SecretUrl`` never shows."""
+    if not is_url(text):
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return True
+    return bool(parts.query) or "@" in parts.netloc
 
 
 class ShareNumber(InputPartition):
@@ -74,7 +120,11 @@ class ShareNumber(InputPartition):
 
 
 class FilesReader(DataSourceReader):
-    """Reads one frame; it goes to the executors, with the secrets that a task needs."""
+    """Reads one frame; it goes to the executors, with the secrets that a task needs.
+
+    It takes no filters of queries: Spark 4.1 to 4.3 applies those of one query to others of the same frame,
+    and to both sides of a union.
+    """
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
@@ -94,7 +144,12 @@ class FilesReader(DataSourceReader):
         frame, number = self._frame, partition.value
         if number is None:  # Spark passes this if there are no partitions
             return
-        share = frame.shares.read_share(number)
+        share = frame.read_share(number)
+        if frame.only is not None:
+            wanted = [entry for entry in share.entries if fnmatchcase(entry.path, frame.only)]
+            share = share._replace(entries=wanted)
+        if not share.entries:
+            return
         records = bring_share_once(frame.spec, share, number, task=number)
         digests = {entry.id: entry.digest for entry in share.entries}
         rows = (FileRow(record.id, digests.get(record.id), record) for record in records)

@@ -1,6 +1,7 @@
 """A manifest as a data frame: real sessions, a real server that counts, and what is on disk in between."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from cfetch.bench.faults import Fault
 from cfetch.errors import ConfigError, LocalFault, ManifestError
+from cfetch.run.open_manifest import freeze_manifest
 from cfetch.spark import register
+from cfetch.spark.frames import frame as module
 from cfetch.spark.frames.frame import load_frame
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import NOT_HERE, read_options
@@ -183,6 +186,44 @@ def test_what_failed_is_tried_by_the_next_load(frame, origin, once_each, tmp_pat
     assert (tmp_path / "to" / "late.bin").read_bytes() == b"here"
 
 
+def test_only_some_files_are_asked_for(frame, origin, once_each, tmp_path):
+    """By a pattern of their paths. Frames of one manifest share a receipt, which grows by what it lacks."""
+    path = unproved(tmp_path / "m.json", origin, *FILES, "gone.bin")
+    ones, gone, whole = frame(path, only="d/1*"), frame(path, only="gone.*"), frame(path)
+    assert frame(path, only="nothing").count() == 0
+    once_each()
+    assert [row.status for row in gone.collect()] == ["failed"]
+    assert ones.where("status = 'done'").count() == 11
+    assert [row.status for row in gone.collect()] == ["failed"]
+    once_each(*(name for name in FILES if name.startswith("d/1")), "gone.bin")
+    assert ones.join(whole, "id").count() == 11
+    assert whole.count() == len(FILES) + 1
+    once_each(*FILES, "gone.bin")
+
+
+def test_conditions_of_one_query_take_no_rows_from_others(frame, spark, origin, tmp_path):
+    """PySpark 4.1 to 4.3 gives the filters that a reader takes to all queries: so ours takes none."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        found = frame(manifest(tmp_path / "m.json", origin, FILES))
+        one, two = found.where("path = 'd/1.bin'"), found.where("path = 'd/2.bin'")
+        assert (one.count(), one.union(two).count(), found.count()) == (1, 2, len(FILES))
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_the_next_load_tries_a_failed_file_when_it_is_asked_for(frame, origin, tmp_path):
+    """A frame that does not ask for it leaves that to the others."""
+    path = unproved(tmp_path / "m.json", origin, *FILES, "gone.bin")
+    frame(path).count()
+    one, whole = frame(path, only="d/1.bin"), frame(path)
+    origin.requests.clear()
+    assert [row.status for row in one.collect()] == ["done"]
+    assert asked(origin) == {}
+    assert whole.where("status = 'failed'").count() == whole.where("status = 'failed'").count() == 1
+    assert asked(origin) == {"gone.bin": 1}
+
+
 def test_a_file_that_is_gone_is_brought_again(frame, origin, once_each, tmp_path):
     """A receipt vouches only for what stands."""
     found = frame(unproved(tmp_path / "m.json", origin, *FILES))
@@ -302,6 +343,41 @@ def test_links_that_were_signed_anew_are_the_same_frame(tmp_path):
     assert loaded[0] == loaded[1]
     share = loaded[1].shares.read_share(0)
     assert [entry.url.reveal() for entry in share.entries] == [link]
+
+
+def test_a_manifest_is_frozen_once(tmp_path, monkeypatch):
+    """As long as its bytes, and the options by which it is read, stay the same; and as nothing is damaged."""
+    frozen = []
+
+    def count_and_freeze(*words, **options):
+        frozen.append(words)
+        return freeze_manifest(*words, **options)
+
+    monkeypatch.setattr(module, "freeze_manifest", count_and_freeze)
+
+    def load(signature="1", **more):
+        link = f"https://b.s3.amazonaws.com/a?AWSAccessKeyId=k&Expires=1&Signature={signature}"
+        path = tmp_path / "m.json"
+        path.write_text(json.dumps({"version": 1, "headers": {"X-A": "b"}, "files": [{"url": link}]}))
+        found = load_frame(str(path), options_of(path, tmp_path / "to", **more), slots=2)
+        (entry,) = found.read_share(0).entries
+        return found, entry.url.reveal()[-1], entry.path
+
+    first, _, _ = load()
+    assert load()[0] == first
+    assert len(frozen) == 1
+    assert load("2") == (first, "2", "a")  # in the place of the old link
+    assert load() == (first, "1", "a")
+    assert load(name_by="hash")[2] != "a"
+    assert len(frozen) == 4
+    broken, _, _ = load()
+    assert len(frozen) == 4
+    for path in Path(broken.shares.directory).iterdir():
+        path.write_bytes(b"torn")
+    with pytest.raises(LocalFault, match="cannot be read as it was written"):
+        broken.read_share(0)
+    assert load()[1:] == ("1", "a")
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "to").rglob("frozen.json")} == {0o600}
 
 
 def test_links_are_private(tmp_path):

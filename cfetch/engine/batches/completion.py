@@ -88,7 +88,11 @@ class Completion:
             self._volumes[staging.volume_index].publish(
                 parts, partial(self._end_commit, staging, parts), record
             )
+        elif staging.lacks_record:
+            record = staging.record(self._instant)
+            self._volumes[staging.volume_index].publish((), partial(self._end_record, staging), record)
         else:
+            self._watch.remove_others(staging)
             self._close(staging)
 
     def cancel_rest(self) -> None:
@@ -138,6 +142,16 @@ class Completion:
         self._close(staging)
         if error is not None and not isinstance(error, Blocked):
             self._switch.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
+
+    def _end_record(self, staging: Staging, error: CfetchError | None) -> None:
+        """End a batch that was whole without a record. If it can have none, its files are in place anyway."""
+        if staging.is_over:
+            if error is None:
+                self._volumes[staging.volume_index].withdraw_batch(staging.batch.id, ())
+            return
+        if error is None:
+            self._watch.remove_others(staging)
+        self._close(staging)
 
     def _close(self, staging: Staging, *, come_back: bool = False) -> None:
         self._stagings.close(staging, come_back=come_back)

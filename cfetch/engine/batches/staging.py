@@ -11,14 +11,17 @@ from cfetch.storage.volume import BatchRecord
 class Batch:
     """A batch, on whichever volume it is; ``number`` counts in this run, ``id`` is made of the entries.
 
-    ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume,
-    entries in whose place something else stands. ``settled`` entries need nothing more: they are in place,
-    and ``paths`` names them, or have failed; ``failed`` counts these. ``joined_bytes``: the bytes of
-    ``missing_bytes`` that come in pieces, which are copied to make their files, so they need their room a
-    second time.
+    As it was found when it arrived: ``standing``: entries that were in place, and on which volume.
+    ``blocked``: by volume, entries in whose place something else stands. ``begun``: the volume that had its
+    mark; ``recorded``: those that had its record.
+
+    ``settled`` entries need nothing more: they are in place, and ``paths`` names them, or have failed;
+    ``failed`` counts these. ``joined_bytes``: the bytes of ``missing_bytes`` that come in pieces, which are
+    copied to make their files, so they need their room a second time.
     """
 
     __slots__ = (
+        "begun",
         "blocked",
         "bytes",
         "copies",
@@ -32,6 +35,7 @@ class Batch:
         "name",
         "number",
         "paths",
+        "recorded",
         "settled",
         "standing",
     )
@@ -50,11 +54,13 @@ class Batch:
         self.entries = entries
         self.bytes = size_bytes
         self.home: int | None = None
+        self.begun: int | None = None
         self.missing_bytes = 0
         self.joined_bytes = 0
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []
+        self.recorded: set[int] = set()
         self.settled: set[int] = set()
         self.paths: dict[int, SafePath] = {}
         self.failed = 0
@@ -97,12 +103,36 @@ class Staging:
         """The bytes of the files that are whole and verified."""
         return sum(transfer.part.position for transfer in self.staged)
 
+    @property
+    def lacks_record(self) -> bool:
+        """Whether the batch has its files here and no record: its run was killed just before that."""
+        batch, here = self.batch, self.volume_index
+        has_files = bool(self.skipped) if batch.name is not None else batch.begun == here in batch.standing.values()
+        return has_files and here not in batch.recorded
+
+    @property
+    def _homes(self) -> set[int]:
+        """The volumes on which its files were when it arrived, and this one."""
+        return {self.volume_index, *self.batch.standing.values()}
+
+    @property
+    def recorded_elsewhere(self) -> set[int]:
+        """The other volumes that had the batch's record when it arrived, if all of it is here now."""
+        is_here = self.batch.name is not None or (len(self._homes) == 1 and not self.batch.failed)
+        return self.batch.recorded - {self.volume_index} if is_here else set()
+
     def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
-        """Volume and path of files under its names on other volumes: older versions, or duplicates."""
+        """Volume and path of files under its names on other volumes: older versions, or duplicates.
+
+        A file that was in place here may be on another volume too; it is none of ours without the record.
+        """
+        recorded = self.recorded_elsewhere
         for transfer in self.staged:
-            for index in self.batch.copies.get(transfer.index, ()):
-                if index != self.volume_index:
-                    yield index, transfer.entry.path
+            others = self.batch.copies.get(transfer.index, ())
+            yield from ((index, transfer.entry.path) for index in others if index != self.volume_index)
+        in_place = {transfer.index: transfer.entry.path for transfer in self.skipped} | self.batch.paths
+        for entry, path in in_place.items():
+            yield from ((index, path) for index in self.batch.copies.get(entry, ()) if index in recorded)
 
     def record(self, instant: str) -> BatchRecord:
         """Make the record that is written beside its files."""
@@ -116,7 +146,7 @@ class Staging:
             instant=instant,
             entries=len(batch.entries),
             files=len(self.staged) + len(self.skipped) + len(standing),
-            bytes=self.staged_bytes,
+            bytes=self.staged_bytes + sum(transfer.entry.size_bytes or 0 for transfer in self.skipped),
             why=self.why,
             paths=tuple(sorted(set(paths))),
         )

@@ -112,7 +112,7 @@ class Generations:
         )
 
     def _read_current(self) -> str | None:
-        """The name of the present generation; None: there is none. Raises ConfigError: it is another's link."""
+        """The name of the present generation; None: there is none. Raises ConfigError: it is no such link."""
         try:
             present = os.readlink(self._directory / CURRENT)  # noqa: PTH115 - the text as it is
         except FileNotFoundError:

@@ -113,7 +113,7 @@ def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
     for batch in begun:
         draft = read_record(moves / batch / f"{batch}.json")
         if isinstance(draft, BatchRecord) and record_path(root, batch).exists():
-            shutil.rmtree(moves / batch)  # a run has brought the batch here since: the files are that record's
+            shutil.rmtree(moves / batch)  # a run has brought the batch here since: its files stay
         elif isinstance(draft, BatchRecord):
             others = (other for other in roots if other != root)
             home = next((other for other in others if record_path(other, batch).exists()), None)

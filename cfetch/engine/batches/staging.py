@@ -107,7 +107,10 @@ class Staging:
     def lacks_record(self) -> bool:
         """Whether the batch has its files here and no record: its run was killed just before that."""
         batch, here = self.batch, self.volume_index
-        has_files = bool(self.skipped) if batch.name is not None else batch.begun == here in batch.standing.values()
+        if batch.name is not None:
+            has_files = bool(self.skipped)
+        else:
+            has_files = batch.begun == here and here in batch.standing.values()
         return has_files and here not in batch.recorded
 
     @property

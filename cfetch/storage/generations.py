@@ -39,9 +39,6 @@ class Generations:
             if real.is_relative_to(tree) or tree.is_relative_to(real):
                 both = f"{self._shown} and {printable(str(root))}"
                 raise ConfigError(f"of {both} one lies in the other; give each a place of its own")
-            link = self._directory / CURRENT
-            if os.path.lexists(link) and not link.is_symlink():
-                raise ConfigError(f"{self._shown} has a {CURRENT} that is no symlink; give another directory")
             self._read_current()
             if _device_of(self._directory) != _device_of(root.absolute()):
                 raise self._make_device_error("it is on another file system")
@@ -117,6 +114,12 @@ class Generations:
             present = os.readlink(self._directory / CURRENT)  # noqa: PTH115 - the text as it is
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise ConfigError(
+                f"{self._shown} has a {CURRENT} that is no symlink; give another directory"
+            ) from None
         if not _GENERATION.fullmatch(present):
             raise ConfigError(
                 f"{self._shown} has a {CURRENT} that leads to {printable(present)}, which is no generation; "

@@ -126,6 +126,10 @@ def test_a_symlink_of_somebody_else_stays(tree, tmp_path):
         Generations(tree, tmp_path / "out")
     (tmp_path / "out/current").unlink()
     generations = Generations(tree, tmp_path / "out")
+    (tmp_path / "out/current").touch()
+    with pytest.raises(ConfigError, match="no symlink"):
+        generations.publish("1-1")
+    (tmp_path / "out/current").unlink()
     (tmp_path / "out/current").symlink_to("releases/8")
     with pytest.raises(ConfigError, match="leads to releases/8"):
         generations.publish("1-1")

@@ -113,7 +113,7 @@ class Arrivals:
         volume since.
         """
         indexes = batch.entries
-        batch.begun = next(
+        begun = next(
             (volume_index for volume_index, holding in enumerate(holdings) if holding.is_begun), None
         )
         batch.recorded = {
@@ -123,7 +123,7 @@ class Arrivals:
         def count(volume_index: int) -> int:
             return len(holdings[volume_index].same_size)
 
-        batch.home = max(sorted(batch.recorded), key=count, default=batch.begun)
+        batch.home = max(sorted(batch.recorded), key=count, default=begun)
         most = max(range(len(holdings)), key=count)
         if batch.home is None and batch.name is not None and count(most):
             batch.home = most

@@ -56,7 +56,6 @@ class Completion:
         error: CfetchError | None = None,
     ) -> None:
         """End an entry about which nothing more is to be done, wherever its batch goes."""
-        staging.batch.settled.add(transfer.index)
         if status == "skipped":
             staging.batch.paths[transfer.index] = transfer.entry.path
         self._stagings.finish(transfer, status, kept_bytes=kept_bytes, error=error)
@@ -111,8 +110,8 @@ class Completion:
     def _hold_back(self, staging: Staging) -> None:
         batch = staging.batch
         error = HeldBack(
-            f"held back, as {batch.failed} of the {len(batch.entries)} files of batch {batch.name} failed; "
-            "run the same command again to go on"
+            f"held back, as {len(batch.failed)} of the {len(batch.entries)} files of batch {batch.name} "
+            "failed; run the same command again to go on"
         )
         for transfer in staging.staged:
             self._stagings.finish(

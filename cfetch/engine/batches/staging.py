@@ -12,16 +12,15 @@ class Batch:
     """A batch, on whichever volume it is; ``number`` counts in this run, ``id`` is made of the entries.
 
     As it was found when it arrived: ``standing``: entries that were in place, and on which volume.
-    ``blocked``: by volume, entries in whose place something else stands. ``begun``: the volume that had its
-    mark; ``recorded``: those that had its record.
+    ``blocked``: by volume, entries in whose place something else stands. ``recorded``: the volumes that had
+    its record; ``home``: one of these, or that which had its mark; of a named batch also that with its files.
 
-    ``settled`` entries need nothing more: they are in place, and ``paths`` names them, or have failed;
-    ``failed`` counts these. ``joined_bytes``: the bytes of ``missing_bytes`` that come in pieces, which are
-    copied to make their files, so they need their room a second time.
+    ``paths`` names entries that are in place and need nothing more; ``failed`` are those that have failed.
+    ``joined_bytes``: the bytes of ``missing_bytes`` that come in pieces, which are copied to make their
+    files, so they need their room a second time.
     """
 
     __slots__ = (
-        "begun",
         "blocked",
         "bytes",
         "copies",
@@ -36,7 +35,6 @@ class Batch:
         "number",
         "paths",
         "recorded",
-        "settled",
         "standing",
     )
 
@@ -54,17 +52,19 @@ class Batch:
         self.entries = entries
         self.bytes = size_bytes
         self.home: int | None = None
-        self.begun: int | None = None
         self.missing_bytes = 0
         self.joined_bytes = 0
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []
         self.recorded: set[int] = set()
-        self.settled: set[int] = set()
         self.paths: dict[int, SafePath] = {}
-        self.failed = 0
+        self.failed: set[int] = set()
         self.moves = 0  # moves away from volumes that had begun with it
+
+    def is_settled(self, index: int) -> bool:
+        """Whether nothing more is to be done about an entry: it is in place, or has failed."""
+        return index in self.paths or index in self.failed
 
     @property
     def shown(self) -> str:
@@ -92,7 +92,7 @@ class Staging:
         self.volume_index = volume_index
         self.why = why
         self.unhanded = len(batch.entries)
-        self.left = len(batch.entries) - len(batch.settled)
+        self.left = len(batch.entries) - len(batch.paths) - len(batch.failed)
         self.transfers: set[Transfer] = set()  # transfers in the hands of workers
         self.staged: list[Transfer] = []  # whole and verified
         self.skipped: list[Transfer] = []  # of a named batch: in place here before
@@ -110,7 +110,7 @@ class Staging:
         if batch.name is not None:
             has_files = bool(self.skipped)
         else:
-            has_files = batch.begun == here and here in batch.standing.values()
+            has_files = batch.home == here and here in batch.standing.values()
         return has_files and here not in batch.recorded
 
     @property
@@ -140,9 +140,9 @@ class Staging:
     def record(self, instant: str) -> BatchRecord:
         """Make the record that is written beside its files."""
         batch = self.batch
-        standing = [index for index in batch.settled if batch.standing.get(index) == self.volume_index]
+        standing = [index for index in batch.paths if batch.standing.get(index) == self.volume_index]
         paths = [transfer.entry.path for transfer in (*self.staged, *self.skipped)]
-        paths += [batch.paths[index] for index in standing if index in batch.paths]
+        paths += [batch.paths[index] for index in standing]
         return BatchRecord(
             id=batch.id,
             name=batch.name,

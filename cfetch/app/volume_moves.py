@@ -303,8 +303,10 @@ def _open_volumes(
         for standing in standings:
             if standing.state == "missing" and (standing.root.exists() or standing.root in labels.roots):
                 raise LocalFault(f"{standing.root}: {standing.why}")
+        # a volume that is read-only stays as it is: the others go on without it
+        writable = [standing.root for standing in standings if standing.state != "read-only"]
         directories = []
-        for root in roots:
+        for root in writable:
             directory = Directory(root, share=len(roots))
             stack.callback(directory.close)
             directories.append(directory)
@@ -312,7 +314,7 @@ def _open_volumes(
         with on_disk(where.state):
             recovered = tuple(
                 RecoveredBatch(batch=ended.batch, volume=str(ended.root), done=ended.is_done)
-                for ended in recover(roots)
+                for ended in recover(writable)
             )
         standings = tuple(look_at(root, labels, settings.write_timeout) for root in roots)
         yield _Opened(roots, standings, labels, recovered)

@@ -2,13 +2,15 @@
 
 A *generation* is a directory of hard links to all files of the tree. It is made whole beside the older ones;
 then the symlink ``current`` is replaced in one step. Files of the tree are only ever replaced by renames, so
-a link keeps its bytes. The generation before stays too, for programs that are still reading it.
+a link keeps its bytes. The generation before stays too, for programs that are still reading it, until the
+next one is the present one.
 """
 
 import errno
 import os
 import re
 import shutil
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from cfetch.errors import ConfigError
@@ -37,9 +39,9 @@ class Generations:
             if real.is_relative_to(tree) or tree.is_relative_to(real):
                 both = f"{self._shown} and {printable(str(root))}"
                 raise ConfigError(f"of {both} one lies in the other; give each a place of its own")
-            link = self._directory / CURRENT
-            if os.path.lexists(link) and not link.is_symlink():
-                raise ConfigError(f"{self._shown} has a {CURRENT} that is no symlink; give another directory")
+            self._read_current()
+            if _device_of(self._directory) != _device_of(root.absolute()):
+                raise self._make_device_error("it is on another file system")
 
     def has_current(self, version: str) -> bool:
         """Whether the present generation is of this version. Raises LocalFault."""
@@ -58,9 +60,10 @@ class Generations:
         with on_disk(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
             present = self._read_current()
-            self._remove_others(present)
-            match = _GENERATION.fullmatch(present or "")
-            name = f"generation-{int(match[1]) + 1 if match else 1}-{version}"
+            if present is not None:
+                self._remove_all_but({present, _find_previous(self._list_generations(), present)})
+            number = max(map(_number_of, (present or "", *self._list_generations()))) + 1
+            name = f"generation-{number}-{version}"
             files = self._link_files(self._directory / name)
             self._flush()
             following = self._directory / _NEXT
@@ -68,6 +71,8 @@ class Generations:
             following.symlink_to(name, target_is_directory=True)
             following.replace(self._directory / CURRENT)
             self._flush()
+            if present is not None:  # else somebody has removed it, and it is unknown which one is being read
+                self._remove_all_but({present, name})
         return files
 
     def _flush(self) -> None:
@@ -93,21 +98,58 @@ class Generations:
                 except OSError as error:
                     if error.errno not in (errno.EXDEV, errno.EOPNOTSUPP, errno.EPERM):
                         raise
-                    raise ConfigError(
-                        f"{self._shown} can have no hard links to files of {printable(str(self._root))}: "
-                        f"{error.strerror}; give a directory on the same file system"
-                    ) from None
+                    raise self._make_device_error(error.strerror or "they are refused") from None
                 files += 1
         return files
 
+    def _make_device_error(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"{self._shown} can have no hard links to files of {printable(str(self._root))}: {why}; give a "
+            "directory on the same file system"
+        )
+
     def _read_current(self) -> str | None:
+        """The name of the present generation; None: there is none. Raises ConfigError: it is no such link."""
         try:
-            return os.readlink(self._directory / CURRENT)  # noqa: PTH115 - the text as it is
+            present = os.readlink(self._directory / CURRENT)  # noqa: PTH115 - the text as it is
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise ConfigError(
+                f"{self._shown} has a {CURRENT} that is no symlink; give another directory"
+            ) from None
+        if not _GENERATION.fullmatch(present):
+            raise ConfigError(
+                f"{self._shown} has a {CURRENT} that leads to {printable(present)}, which is no generation; "
+                "give another directory"
+            )
+        return present
 
-    def _remove_others(self, present: str | None) -> None:
-        """Remove all generations but the present one: older ones, and those that dead followers had begun."""
-        for entry in list(self._directory.iterdir()):
-            if entry.name != present and _GENERATION.fullmatch(entry.name):
-                shutil.rmtree(entry)
+    def _list_generations(self) -> list[str]:
+        return [name for name in os.listdir(self._directory) if _GENERATION.fullmatch(name)]  # noqa: PTH208
+
+    def _remove_all_but(self, kept: Collection[str | None]) -> None:
+        """Remove older generations, and those that dead followers had begun."""
+        for name in self._list_generations():
+            if name not in kept:
+                shutil.rmtree(self._directory / name)
+
+
+def _device_of(path: Path) -> int:
+    """The file system of a path, or of the directory in which it will be made."""
+    while not path.exists():
+        path = path.parent
+    return path.stat().st_dev
+
+
+def _number_of(generation: str) -> int:
+    match = _GENERATION.fullmatch(generation)
+    return int(match[1]) if match else 0
+
+
+def _find_previous(generations: Iterable[str], present: str) -> str | None:
+    """The generation before the present one: programs read it until the next one is there."""
+    older = [name for name in generations if _number_of(name) < _number_of(present)]
+    return max(older, key=_number_of, default=None)

@@ -100,8 +100,11 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
                 for other in roots:
                     if other != root and _had_before(other, record):
                         with _open_both(other, root) as (source, target):
-                            _empty_source(source, target, record)
-                        yield Recovered(record.id, root, is_done=True)
+                            is_whole = all(target.identify(path) for path in _paths_of(record))
+                            if is_whole:  # else a run has brought the batch to the source since
+                                _empty_source(source, target, record)
+                        if is_whole:
+                            yield Recovered(record.id, root, is_done=True)
 
 
 def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
@@ -109,7 +112,9 @@ def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
     begun = sorted(path.name for path in moves.iterdir() if path.is_dir()) if moves.is_dir() else []
     for batch in begun:
         draft = read_record(moves / batch / f"{batch}.json")
-        if isinstance(draft, BatchRecord):
+        if isinstance(draft, BatchRecord) and record_path(root, batch).exists():
+            shutil.rmtree(moves / batch)  # a run has brought the batch here since: its files stay
+        elif isinstance(draft, BatchRecord):
             others = (other for other in roots if other != root)
             home = next((other for other in others if record_path(other, batch).exists()), None)
             if home is not None:  # else the volume that has the batch was not named in this call
@@ -212,13 +217,16 @@ def _compare(target: Directory, name: str, digest: bytes, path: SafePath) -> Non
 def _undo(target: Directory, record: BatchRecord, source: Directory) -> None:
     """Remove all that a move without a record has put on the target; the source has every file.
 
-    A copy that is still in the directory of the move has no final name, so a file of that name is another's.
+    Copies get their final names in order, when all are made. So from the first one that is still in the
+    directory of the move on, a file of that name is another's.
     """
     place = target.root / STATE_NAME / MOVES / record.id
     with suppress(CfetchError):
         for number, path in enumerate(_paths_of(record)):
+            if (place / str(number)).exists():
+                break
             original, copy = source.identify(path), target.identify(path)
-            if copy is not None and _are_equal(original, copy) and not (place / str(number)).exists():
+            if copy is not None and _are_equal(original, copy):
                 target.delete_exactly(path, copy)
         shutil.rmtree(place, ignore_errors=True)
 

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -119,7 +120,7 @@ def _read(lines: Iterator[bytes]) -> tuple[str, list[str]]:
 
 
 def _abort(url: str, keys: list[str], env: Mapping[str, str]) -> int:
-    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    bucket, _, prefix = unquote(url.removeprefix("s3://")).partition("/")  # as obstore reads a URL
     client = _connect(env)
     aborted = 0
     for key in keys:

@@ -80,6 +80,20 @@ async def test_the_next_run_aborts_what_a_killed_one_has_left(bucket, killed, tm
     assert (bucket.uploads(), bucket.get("d/0"), noted(tmp_path)) == (["d/00"], BIG, [])
 
 
+@pytest.mark.parametrize("prefix", ["a%20b", "a b", "\u00fc"])
+def test_a_prefix_is_read_as_the_store_reads_it(bucket, tmp_path, prefix):
+    """In a URL, ``%20`` is a space."""
+    bucket.url = f"s3://{bucket.name}/{prefix}"
+    child = subprocess.Popen([sys.executable, "-c", CHILD, bucket.url, tmp_path], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"sent\n"
+    child.kill()
+    child.communicate()
+    assert len(bucket.uploads()) == 2
+    assert abort_dead_uploads(tmp_path, os.environ) == 2
+    assert (noted(tmp_path), bucket.uploads()) == ([], [])
+
+
 def test_uploads_that_cannot_be_aborted_now_stay_noted(bucket, killed, tmp_path, monkeypatch):
     """Without the library, of another store, or while the store does not answer."""
     kill(killed)

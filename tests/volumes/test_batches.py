@@ -139,3 +139,34 @@ async def test_a_record_counts_more_than_a_mark(tmp_path):
         again, asked = await served_again(scene, origin)
     assert (again.code, asked) == (0, ["b2/1"])
     assert (scene.faults(), scene.missing(), scene.debris()) == ([], [], [])
+
+
+async def test_a_batch_that_lacks_only_its_record_gets_it(tmp_path):
+    """Its run was killed between the last name and the record: nothing is fetched, and it is committed."""
+    files = named(3, 2)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        await scene.run()
+        (before,) = (one for held in scene.volumes() for one in held.records.values() if one.name == "b1")
+        (path,) = tmp_path.glob(f"v*/.cfetch/batches/{before.id}.json")
+        path.unlink()
+        again, asked = await served_again(scene, origin)
+    assert (again.code, asked, scene.faults()) == (0, [], [])
+    (after,) = (one for held in scene.volumes() for one in held.records.values() if one.name == "b1")
+    assert (after.paths, after.bytes, after.files) == (before.paths, before.bytes, before.files)
+
+
+async def test_a_batch_that_two_volumes_have_stays_on_one(tmp_path):
+    """It was brought to each of them alone, or one of them did not answer: then it is on one volume again."""
+    files = named(2, 2)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2)
+        both = scene.to
+        for root in both:
+            scene.to = [root]
+            assert (await scene.run()).code == 0
+        scene.to = both
+        assert len(scene.faults()) == len(files) + 1
+        again, asked = await served_again(scene, origin)
+    assert (again.code, asked) == (0, [])
+    assert (scene.faults(), scene.missing(), scene.debris()) == ([], [], [])

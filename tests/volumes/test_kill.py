@@ -20,6 +20,9 @@ async def all_is_well_after(scene):
     assert (found.code, scene.faults(), scene.missing(), scene.debris()) == (0, [], [], [])
     again = await scene.run()
     assert set(again.statuses().values()) == {"skipped"}
+    records = [one for volume in scene.volumes() for one in volume.records.values()]
+    recorded = {path for one in records for path in one.paths or ()}
+    assert recorded == set(scene.files)
     return found
 
 

@@ -181,6 +181,24 @@ async def test_a_full_target_takes_nothing(tmp_path, namespaces):
     assert len(under(scene.to[0])) == 2
 
 
+async def test_a_read_only_volume_hinders_no_other(tmp_path, namespaces):
+    """No batch goes to it or leaves it; the rest of a drain is done."""
+    scene = await filled(tmp_path, named(3, 1), volumes=3)
+    verb = f"{scene.words()[0]} -m cfetch volume"
+    script = f"""
+        set -e; mkdir -p v1 v2; mount -t tmpfs -o size=2m tmpfs v1; mount -o remount,ro v1
+        {verb} drain --from v0 --to v1 --to v2 >out || echo $? >code
+        mount --bind v2 v2; mount -o remount,bind,ro v2
+        {verb} drain --from v2 --to v0 >>out || echo $? >code2
+    """
+    code, _, said = await scene.ended(await scene.begun(["unshare", "-Urm", "sh", "-c", script]))
+    assert code == 0, said
+    assert not (tmp_path / "code").exists(), said
+    assert homes(scene) == {"b0": 2, "b1": 2, "b2": 2}
+    assert (tmp_path / "code2").read_text() == "1\n"
+    assert (tmp_path / "out").read_text().count("Read-only file system") == 3
+
+
 async def test_no_move_while_a_run_is_at_work(tmp_path):
     """Exit code 4 while a download writes there; --wait waits for its end, and then all is moved."""
     files = named(2, 2, 40 * KIB)

@@ -107,18 +107,25 @@ class Arrivals:
     def _note(batch: Batch, holdings: Sequence[Holding]) -> None:
         """Choose the batch's home: the volume where it is committed, or else where it was being staged.
 
-        A named batch without either goes to the volume that has most of its files. The record comes first,
-        as a volume that failed keeps the mark of a batch that has gone to another volume since.
+        If several have its record, the one with most of its files is chosen: a move that was killed may have
+        begun to empty the other. A named batch without either goes to the volume that has most of its files.
+        The record comes first, as a volume that failed keeps the mark of a batch that has gone to another
+        volume since.
         """
         indexes = batch.entries
         begun = next(
             (volume_index for volume_index, holding in enumerate(holdings) if holding.is_begun), None
         )
-        batch.home = next(
-            (volume_index for volume_index, holding in enumerate(holdings) if holding.is_committed), begun
-        )
-        most = max(range(len(holdings)), key=lambda volume_index: len(holdings[volume_index].same_size))
-        if batch.home is None and batch.name is not None and holdings[most].same_size:
+        batch.recorded = {
+            volume_index for volume_index, holding in enumerate(holdings) if holding.is_committed
+        }
+
+        def count(volume_index: int) -> int:
+            return len(holdings[volume_index].same_size)
+
+        batch.home = max(sorted(batch.recorded), key=count, default=begun)
+        most = max(range(len(holdings)), key=count)
+        if batch.home is None and batch.name is not None and count(most):
             batch.home = most
         for volume_index, holding in sorted(enumerate(holdings), key=lambda pair: pair[0] != batch.home):
             if (

@@ -153,7 +153,7 @@ class Batched:
         staging.unhanded -= 1
         if staging.unhanded < self._rounds.places[staging.volume_index]:
             self._work.set()
-        if index in staging.batch.settled:
+        if staging.batch.is_settled(index):
             return None
         transfer = self._stagings.transfer(index, staging, now_s)
         self.take(transfer)
@@ -234,7 +234,7 @@ class Batched:
         if staging.is_over:
             self._stagings.drop(transfer)
             return
-        staging.batch.failed += 1
+        staging.batch.failed.add(transfer.index)
         kept_bytes = transfer.part.keep_leftover()
         self._completion.settle(staging, transfer, "failed", kept_bytes=kept_bytes, error=error)
 

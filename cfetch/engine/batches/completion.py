@@ -56,7 +56,6 @@ class Completion:
         error: CfetchError | None = None,
     ) -> None:
         """End an entry about which nothing more is to be done, wherever its batch goes."""
-        staging.batch.settled.add(transfer.index)
         if status == "skipped":
             staging.batch.paths[transfer.index] = transfer.entry.path
         self._stagings.finish(transfer, status, kept_bytes=kept_bytes, error=error)
@@ -88,7 +87,11 @@ class Completion:
             self._volumes[staging.volume_index].publish(
                 parts, partial(self._end_commit, staging, parts), record
             )
+        elif staging.lacks_record:
+            record = staging.record(self._instant)
+            self._volumes[staging.volume_index].publish((), partial(self._end_record, staging), record)
         else:
+            self._watch.remove_others(staging)
             self._close(staging)
 
     def cancel_rest(self) -> None:
@@ -107,8 +110,8 @@ class Completion:
     def _hold_back(self, staging: Staging) -> None:
         batch = staging.batch
         error = HeldBack(
-            f"held back, as {batch.failed} of the {len(batch.entries)} files of batch {batch.name} failed; "
-            "run the same command again to go on"
+            f"held back, as {len(batch.failed)} of the {len(batch.entries)} files of batch {batch.name} "
+            "failed; run the same command again to go on"
         )
         for transfer in staging.staged:
             self._stagings.finish(
@@ -138,6 +141,16 @@ class Completion:
         self._close(staging)
         if error is not None and not isinstance(error, Blocked):
             self._switch.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
+
+    def _end_record(self, staging: Staging, error: CfetchError | None) -> None:
+        """End a batch that was whole without a record. If it can have none, its files are in place anyway."""
+        if staging.is_over:
+            if error is None:
+                self._volumes[staging.volume_index].withdraw_batch(staging.batch.id, ())
+            return
+        if error is None:
+            self._watch.remove_others(staging)
+        self._close(staging)
 
     def _close(self, staging: Staging, *, come_back: bool = False) -> None:
         self._stagings.close(staging, come_back=come_back)

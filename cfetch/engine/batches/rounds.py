@@ -158,7 +158,7 @@ class Rounds:
         fault = given_up(batch, reason, said, self._names)
         now_s, nowhere = self._clock.now(), Staging(batch, 0, "")
         for index in batch.entries:
-            if index not in batch.settled:
+            if not batch.is_settled(index):
                 transfer = self._stagings.transfer(index, nowhere, now_s)
                 self._stagings.finish(transfer, "failed", error=fault)
         self._stagings.forget(batch)

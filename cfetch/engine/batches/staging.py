@@ -11,11 +11,13 @@ from cfetch.storage.volume import BatchRecord
 class Batch:
     """A batch, on whichever volume it is; ``number`` counts in this run, ``id`` is made of the entries.
 
-    ``standing``: entries that were in place when it arrived, and on which volume. ``blocked``: by volume,
-    entries in whose place something else stands. ``settled`` entries need nothing more: they are in place,
-    and ``paths`` names them, or have failed; ``failed`` counts these. ``joined_bytes``: the bytes of
-    ``missing_bytes`` that come in pieces, which are copied to make their files, so they need their room a
-    second time.
+    As it was found when it arrived: ``standing``: entries that were in place, and on which volume.
+    ``blocked``: by volume, entries in whose place something else stands. ``recorded``: the volumes that had
+    its record; ``home``: one of these, or that which had its mark; of a named batch also that with its files.
+
+    ``paths`` names entries that are in place and need nothing more; ``failed`` are those that have failed.
+    ``joined_bytes``: the bytes of ``missing_bytes`` that come in pieces, which are copied to make their
+    files, so they need their room a second time.
     """
 
     __slots__ = (
@@ -32,7 +34,7 @@ class Batch:
         "name",
         "number",
         "paths",
-        "settled",
+        "recorded",
         "standing",
     )
 
@@ -55,10 +57,14 @@ class Batch:
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []
-        self.settled: set[int] = set()
+        self.recorded: set[int] = set()
         self.paths: dict[int, SafePath] = {}
-        self.failed = 0
+        self.failed: set[int] = set()
         self.moves = 0  # moves away from volumes that had begun with it
+
+    def is_settled(self, index: int) -> bool:
+        """Whether nothing more is to be done about an entry: it is in place, or has failed."""
+        return index in self.paths or index in self.failed
 
     @property
     def shown(self) -> str:
@@ -86,7 +92,7 @@ class Staging:
         self.volume_index = volume_index
         self.why = why
         self.unhanded = len(batch.entries)
-        self.left = len(batch.entries) - len(batch.settled)
+        self.left = len(batch.entries) - len(batch.paths) - len(batch.failed)
         self.transfers: set[Transfer] = set()  # transfers in the hands of workers
         self.staged: list[Transfer] = []  # whole and verified
         self.skipped: list[Transfer] = []  # of a named batch: in place here before
@@ -97,26 +103,53 @@ class Staging:
         """The bytes of the files that are whole and verified."""
         return sum(transfer.part.position for transfer in self.staged)
 
+    @property
+    def lacks_record(self) -> bool:
+        """Whether the batch has its files here and no record: its run was killed just before that."""
+        batch, here = self.batch, self.volume_index
+        if batch.name is not None:
+            has_files = bool(self.skipped)
+        else:
+            has_files = batch.home == here and here in batch.standing.values()
+        return has_files and here not in batch.recorded
+
+    @property
+    def _homes(self) -> set[int]:
+        """The volumes on which its files were when it arrived, and this one."""
+        return {self.volume_index, *self.batch.standing.values()}
+
+    @property
+    def recorded_elsewhere(self) -> set[int]:
+        """The other volumes that had the batch's record when it arrived, if all of it is here now."""
+        is_here = self.batch.name is not None or (len(self._homes) == 1 and not self.batch.failed)
+        return self.batch.recorded - {self.volume_index} if is_here else set()
+
     def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
-        """Volume and path of files under its names on other volumes: older versions, or duplicates."""
+        """Volume and path of files under its names on other volumes: older versions, or duplicates.
+
+        A file that was in place here may be on another volume too; it is none of ours without the record.
+        """
+        recorded = self.recorded_elsewhere
         for transfer in self.staged:
-            for index in self.batch.copies.get(transfer.index, ()):
-                if index != self.volume_index:
-                    yield index, transfer.entry.path
+            others = self.batch.copies.get(transfer.index, ())
+            yield from ((index, transfer.entry.path) for index in others if index != self.volume_index)
+        in_place = {transfer.index: transfer.entry.path for transfer in self.skipped} | self.batch.paths
+        for entry, path in in_place.items():
+            yield from ((index, path) for index in self.batch.copies.get(entry, ()) if index in recorded)
 
     def record(self, instant: str) -> BatchRecord:
         """Make the record that is written beside its files."""
         batch = self.batch
-        standing = [index for index in batch.settled if batch.standing.get(index) == self.volume_index]
+        standing = [index for index in batch.paths if batch.standing.get(index) == self.volume_index]
         paths = [transfer.entry.path for transfer in (*self.staged, *self.skipped)]
-        paths += [batch.paths[index] for index in standing if index in batch.paths]
+        paths += [batch.paths[index] for index in standing]
         return BatchRecord(
             id=batch.id,
             name=batch.name,
             instant=instant,
             entries=len(batch.entries),
             files=len(self.staged) + len(self.skipped) + len(standing),
-            bytes=self.staged_bytes,
+            bytes=self.staged_bytes + sum(transfer.entry.size_bytes or 0 for transfer in self.skipped),
             why=self.why,
             paths=tuple(sorted(set(paths))),
         )

@@ -140,6 +140,6 @@ class Stagings:
         batch, index = staging.batch, transfer.index
         return self._volumes[
             batch.standing.get(index, staging.volume_index)
-            if index in batch.settled
+            if batch.is_settled(index)
             else staging.volume_index
         ]

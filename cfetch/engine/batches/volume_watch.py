@@ -73,6 +73,12 @@ class VolumeWatch:
         self._done_bytes[staging.volume_index] += staging.staged_bytes
         self._done_batches[staging.volume_index] += 1
         self._note_use(staging.volume_index)
+        self.remove_others(staging)
+
+    def remove_others(self, staging: Staging) -> None:
+        """Remove what other volumes have of a batch that is whole here: first the record, then the files."""
+        for volume_index in staging.recorded_elsewhere:
+            self._volumes[volume_index].withdraw_batch(staging.batch.id, ())
         for volume_index, path in staging.copies_elsewhere():
             self._volumes[volume_index].remove_older(path)
 

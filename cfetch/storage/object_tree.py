@@ -9,6 +9,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from cfetch.manifest.digests import new_hash
 from cfetch.manifest.object_urls import Listing, split_object_url
@@ -38,7 +39,7 @@ class ObjectTree:
         self.root = printable(url)
         self._url = url
         self._find = find
-        parts = split_object_url(url)
+        parts = split_object_url(unquote(url))  # as obstore reads the URL of a destination
         assert parts is not None
         prefix = f"{parts.key}/" if parts.key else ""
         self._listing = Listing(parts.store, prefix, re.compile(r".+", re.DOTALL))

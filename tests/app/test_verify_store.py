@@ -105,6 +105,15 @@ def test_an_object_that_has_gone_since_the_listing(manifest, bucket):
         assert [(each.kind, each.path) for each in differences] == [("missing", "a.bin")]
 
 
+def test_a_prefix_that_is_percent_encoded(tmp_path, bucket):
+    """A destination's URL is read so when objects are put."""
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({"files": [{"url": "https://h.example/a", "path": "a", "size": 1}]}))
+    assert bucket.server.ask("PUT", f"/{bucket.name}/x%20y/a", b"a")[0] == 200
+    differences, comparison = compared(str(path), f"s3://{bucket.name}/x%20y")
+    assert (differences, comparison.good) == ([], {"size": 1})
+
+
 def test_a_directory_and_a_store_together(manifest, bucket, tmp_path):
     """Each file has to be on one of them; the difference names its volume."""
     (tmp_path / "tree").mkdir()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import Blocked, LocalFault
+from cfetch.errors import LocalFault
 from cfetch.events import (
     EntryFinished,
     FallbackTriggered,
@@ -94,19 +94,20 @@ def read_receipt(path: Path) -> Receipt | None:
         return None
 
 
-def is_in_place(volume: Directory, record: FileRecord) -> bool:
+def is_in_place(volume: Directory, record: FileRecord, *, written_ns: int | None = None) -> bool:
     """True if the file of a record stands at the destination, with the size that it had.
+
+    ``written_ns``: when the receipt was written: a file that has changed since then does not count.
 
     Raises LocalFault.
     """
     if not record.is_in_place:
         return False
     wanted = record.bytes if record.status == "done" else record.size_bytes
-    try:
-        size_bytes = volume.existing(SafePath(record.path))
-    except Blocked:
+    identity = volume.identify(SafePath(record.path))
+    if identity is None or (written_ns is not None and identity.status_ns > written_ns):
         return False
-    return size_bytes is not None and wanted in (size_bytes, None)
+    return wanted in (identity.size_bytes, None)
 
 
 class ReceiptReader:
@@ -136,6 +137,12 @@ class ReceiptReader:
                 raise LocalFault(
                     f"{self._directory / name} is damaged; remove it and run the same command again"
                 )
+
+    def find_written_ns(self, receipt: Receipt) -> int:
+        """When the receipt was written, in nanoseconds since 1970; 0: it has gone."""
+        with suppress(OSError):
+            return (self._directory / receipt.name).stat().st_mtime_ns
+        return 0
 
 
 def _order_of(name: str) -> tuple[bool, int, str]:

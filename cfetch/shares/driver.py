@@ -70,7 +70,7 @@ class TaskRunner(Protocol):
     """Runs the tasks of a plan, on Spark or in processes of this machine. Used once.
 
     ``longest_pause_s``: between two looks at receipts, however long each takes.
-    ``trusts_receipts``: receipts of earlier runs of the plan count, if a file of that size is in place;
+    ``trusts_receipts``: receipts of earlier runs of the plan count, if their files have not changed since;
     otherwise each task checks by itself. ``sweeps``: parts that do not change may belong to dead tasks.
     ``leads``: False if another machine leads the run: then only that machine prepares, stops and tidies up.
     """
@@ -339,11 +339,15 @@ class Driver:
         return self._runner.explain(failure, next((receipt.fault for receipt in receipts), None))
 
     def _emit_earlier(self, root: Path) -> None:
-        """Emit as skipped the entries that earlier runs of the plan have brought and that are in place."""
+        """Emit as skipped the entries that earlier runs of the plan have brought and that are in place.
+
+        Tasks check a file that has changed since then like any other.
+        """
         with closing(Directory(root)) as volume:
             for receipt in self._receipts.read_new(self._is_earlier):
+                written_ns = self._receipts.find_written_ns(receipt)
                 for record in receipt.records:
-                    if record.id not in self._account and is_in_place(volume, record):
+                    if record.id not in self._account and is_in_place(volume, record, written_ns=written_ns):
                         self._account.add(record.id)
                         self._emit(self._finish_skipped(record))
 

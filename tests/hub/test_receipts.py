@@ -198,6 +198,24 @@ def test_a_file_is_in_place_with_the_size_that_it_had(tmp_path, status, facts, i
     volume.close()
 
 
+def test_a_file_that_has_changed_since_its_receipt_does_not_count(tmp_path):
+    """Its bytes or its permissions, of which one time tells; a receipt that has gone vouches for none."""
+    (tmp_path / "file").write_bytes(b"abc")
+    record = msgspec.structs.replace(ended(1).record, path="file", bytes=3)
+    left = receipt(ended(1))
+    assert leave_receipt(tmp_path, left)
+    reader, volume = ReceiptReader(tmp_path), Directory(tmp_path)
+    written_ns = reader.find_written_ns(left)
+    assert is_in_place(volume, record, written_ns=written_ns)
+    while (tmp_path / "file").stat().st_ctime_ns <= written_ns:
+        (tmp_path / "file").write_bytes(b"xyz")
+    assert is_in_place(volume, record)
+    assert not is_in_place(volume, record, written_ns=written_ns)
+    (tmp_path / left.name).unlink()
+    assert reader.find_written_ns(left) == 0
+    volume.close()
+
+
 @pytest.mark.parametrize("name", ["deep", "deep/file"])
 def test_a_file_behind_a_symlink_is_not_in_place(tmp_path, name):
     """Neither the file nor its directory may be one, wherever it leads."""

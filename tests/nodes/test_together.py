@@ -58,6 +58,24 @@ def test_a_failed_file_fails_all_nodes_and_is_tried_by_one(tmp_path):
     assert {node.returncode for node in nodes} == {1}
 
 
+def test_files_that_change_between_two_runs_of_a_plan_are_checked(tmp_path):
+    """Of the same size but with other bytes they are fetched again; receipts answer for the others."""
+    files = {name: Counted(content) for name, content in list(FILES.items())[:20]}
+    job = Job({name: FILES[name] for name in files} | {"no": Synthetic("no", 5)}, hashed=tuple(files))
+    with serving(files) as origin:
+        scene = Scene(tmp_path, origin.url, Children(), job=job)
+        words = ("plan", "run", scheduled(scene), "--together", "--quiet", "--to", str(scene.to))
+        assert cfetch(*words).returncode == 1
+        damaged = list(files)[3:6]
+        for name in damaged:
+            (scene.to / name).write_bytes(bytes(files[name].size_bytes))
+        for content in files.values():
+            content.sent_bytes = 0
+        assert cfetch(*words).returncode == 1
+    assert [name for name, content in files.items() if content.sent_bytes] == damaged
+    assert scene.wrong() == []
+
+
 def test_some_nodes_die_and_the_plan_is_whole(tmp_path):
     """A short round of ``benchmarks/nodes_soak.py``."""
     report = soak(tmp_path, seconds=0.1, nodes=3, seed=3, large=4, small=60, hurting_s=2.0)

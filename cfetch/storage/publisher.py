@@ -4,7 +4,8 @@ Durable (``--durability power``): parts are flushed, then renamed, and the renam
 are reported as done (Pillai et al., OSDI 2014: neither order nor rename is durable by itself). A flush takes
 milliseconds for any number of files, so parts are published in groups: one flush makes a group's bytes
 durable, and also the names of the previous group, whose files are reported as done only then. Workers do not
-wait for it. Small files whose bytes are still in memory are written ``WRITTEN_FILES`` at a time.
+wait for it. A batch does not wait for others: those that come during a flush are the next group. Small files
+whose bytes are still in memory are written ``WRITTEN_FILES`` at a time.
 
 Not durable (``crash``): parts are renamed as soon as they are written. A killed process loses nothing by
 that; a power cut may lose files.
@@ -88,7 +89,8 @@ class Publisher:
         self._pending.append(pending)
         self._pending_files += len(pending.parts)
         self._pending_bytes += sum(part.position for part in pending.parts)
-        if self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES:
+        is_full = self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES
+        if is_full or pending.record is not None:
             self._full.set()
 
     @property
@@ -111,7 +113,8 @@ class Publisher:
                     break
                 self._work.clear()
                 await self._work.wait()
-            if self._durable or self._unwritten:
+            is_batch = bool(named) and named[-1].record is not None  # which keeps its volume from a new one
+            if (self._durable or self._unwritten) and not is_batch:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._full.wait(), GROUP_S)
             self._write_parts()

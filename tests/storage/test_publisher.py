@@ -2,7 +2,9 @@
 
 import asyncio
 from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from cfetch.storage import publisher as module
 from cfetch.storage.disk import InlineDisk
 from cfetch.storage.part import INLINE
 from cfetch.storage.publisher import Publisher
+from cfetch.storage.volume import BatchRecord
 
 
 class Volume:
@@ -76,6 +79,10 @@ def commit(steps, *, durable=True, fails=(), log=None, disk=INLINE):
 
     run_virtual(main())
     return log
+
+
+def record_of(batch):
+    return BatchRecord(id=batch, name=None, instant="i", entries=1, files=1, bytes=1, why="first")
 
 
 async def two(committer, add):
@@ -255,6 +262,34 @@ def test_a_full_group_does_not_wait_for_more(files, position):
 
     commit(steps)
     assert took_s[0] < module.GROUP_S / 2
+
+
+def test_a_batch_waits_for_nothing():
+    """Its record comes after two flushes, without the time for which a file waits for others."""
+    log: list[str] = []
+    took_s = []
+
+    async def main():
+        volume: Any = Volume(log)
+        volume.records = SimpleNamespace(put=lambda name, text: log.append(f"record {name}"))
+        publisher = Publisher(volume, durable=True)
+        task = asyncio.create_task(publisher.run())
+        part: Any = Part("a", log)
+        for _ in range(2):  # the second one too
+            ended, begun_s = asyncio.Event(), VirtualClock().monotonic()
+            publisher.add([part], partial(note_end, ended), record_of("b"))
+            await ended.wait()
+            took_s.append(VirtualClock().monotonic() - begun_s)
+        publisher.drain()
+        await task
+
+    def note_end(ended, error):
+        assert error is None
+        ended.set()
+
+    run_virtual(main())
+    assert log[:5] == ["finish a", "flush", "publish a", "flush", "record b"]
+    assert max(took_s) < module.GROUP_S / 10
 
 
 @pytest.mark.parametrize("position", [10, module.MAX_PENDING_BYTES])

@@ -71,9 +71,8 @@ def main() -> None:
     for volumes in VOLUMES:
         wall_s = statistics.median(cost.wall_s for cost in costs[volumes])
         cpu_s = statistics.median(cost.cpu_s for cost in costs[volumes])
-        print(
-            f"{volumes} volumes: {wall_s:.2f} s, {cpu_s:.2f} s of the processor, {wall_s / one:.2f} times one's"
-        )
+        times = wall_s / one
+        print(f"{volumes} volumes: {wall_s:.2f} s, {cpu_s:.2f} s of the processor, {times:.2f} times one's")
 
 
 if __name__ == "__main__":

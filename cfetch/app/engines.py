@@ -21,6 +21,8 @@ from cfetch.wire.network import Network
 if TYPE_CHECKING:
     from cfetch.nodes.board import SharedJob
 
+SAMPLE = 256  # files that are looked for: some 5 ms
+
 
 class Surroundings(NamedTuple):
     """The things that a run has opened before its engine is chosen."""
@@ -70,7 +72,17 @@ def _count_processes(plan: Plan, outside: Surroundings) -> tuple[int, str | None
         asked = settings.processes or 1
         note = f"one process and not {asked}: several share the work only where {why}"
         return 1, note if asked > 1 else None
-    return choose_processes(Work(len(plan), plan.total_bytes), settings, cores=count_cores()), None
+    work, cores = Work(len(plan), plan.total_bytes), count_cores()
+    if settings.processes is None and choose_processes(work, settings, cores=cores) > 1:
+        work = _estimate_left(work, plan, volumes)
+    return choose_processes(work, settings, cores=cores), None
+
+
+def _estimate_left(work: Work, plan: Plan, volumes: Volumes) -> Work:
+    """Estimate by a sample of the files what is left of the work: in a second run most may be in place."""
+    sample = range(0, len(plan), -(-len(plan) // SAMPLE))
+    left = len(sample) - volumes.count_in_place(plan.entry(index) for index in sample)
+    return Work(*(total * left // len(sample) for total in work))
 
 
 def _processes_engine(plan: Plan, outside: Surroundings, knowledge: Knowledge, processes: int) -> Engine:

@@ -278,9 +278,7 @@ def open_verification(
             )
         )
         manifests = expand_manifests([manifest, *more]).manifests
-        ignored = [
-            frozenset(_find_paths_within(manifests, root) if isinstance(root, Path) else ()) for root in to
-        ]
+        ignored = [frozenset(_find_paths_within(manifests, root)) for root in to]
         trees = [
             directories[root] if isinstance(root, Path) else _list_store(root, plan, emit_line) for root in to
         ]
@@ -295,8 +293,10 @@ def _list_store(url: str, plan: Plan, emit_line: Callable[[str], None] | None) -
     return ObjectTree(url, plan.find, len(plan))
 
 
-def _find_paths_within(manifests: Iterable[str], root: Path) -> Iterator[str]:
-    """The manifests' own paths below ``root``, if they lie there."""
+def _find_paths_within(manifests: Iterable[str], root: Path | str) -> Iterator[str]:
+    """The manifests' own paths below ``root``, if it is a directory and they lie there."""
+    if not isinstance(root, Path):
+        return
     for manifest in manifests:
         if manifest != "-" and not is_elsewhere(manifest):
             with suppress(ValueError):

@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from cfetch.errors import Held, VolumeFault
+from cfetch.errors import VolumeFault
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.storage.object_store import RUNS, ObjectStore
 from cfetch.timeline.heartbeat import Heartbeats
-from cfetch.timeline.owner import Owner, is_alive, is_gone, this_owner
+from cfetch.timeline.owner import Owner, is_alive, is_gone, make_same_plan_error, this_owner
 
 TIMEOUT_S = 10.0  # for all tries of one request: without an answer the run goes on without a mark
 MARK_SCHEMA = "cfetch.run-mark/1"
@@ -114,12 +114,9 @@ class StoreMarks:
 
     def _refuse(self, name: str, mark: RunMark, changed_s: float, age_s: float) -> None:
         first_s = self._seen.setdefault(name, changed_s)
-        raise Held(
-            f"another run is at it: {printable(mark.owner.shown)} brings the same files to "
-            f"{printable(self._url)} (last sign of life {max(0.0, age_s):.0f} s ago); wait until it has "
-            "ended (--wait does), or end it, and run the same command again",
-            host=mark.owner.host,
-            pid=mark.owner.pid,
+        raise make_same_plan_error(
+            mark.owner,
+            printable(self._url),
             age_s=age_s,
             is_certain=is_alive(mark.owner) or changed_s != first_s,
         )

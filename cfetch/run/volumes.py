@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from cfetch.clock import RunClock
-from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
+from cfetch.errors import Blocked, LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.records import NOT_DECODED
 from cfetch.run.labels import Labels
@@ -26,7 +26,7 @@ from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.files import place_of
 from cfetch.timeline.heartbeat import Heartbeats
-from cfetch.timeline.owner import Owner, is_alive, this_owner
+from cfetch.timeline.owner import Owner, is_alive, make_same_plan_error, this_owner
 
 if TYPE_CHECKING:
     from cfetch.run.store_marks import StoreMarks
@@ -72,7 +72,7 @@ class Volumes:
         self._timeout_s = write_timeout_s
         self._labels = self._ask(place_of(state), lambda: Labels(state))
         self._heartbeats = heartbeats
-        self._store_marks: list[StoreMarks] | None = None
+        self._store_marks: list[StoreMarks] = []
         self._order: list[Directory | ObjectStore] = []
         try:
             for root in roots:
@@ -192,12 +192,12 @@ class Volumes:
         for volume in self.local:
             self._ask(volume.root, partial(share, volume))
             self._ask(volume.root, partial(_refuse_same_plan, volume.root / STATE_NAME / ATTEMPTS, plan))
-        for marks in self._marks(plan) if self.stores else ():
+        for marks in self._marks(plan):
             marks.refuse_same_plan()
 
     def _marks(self, plan: str) -> "list[StoreMarks]":
         """The runs' marks at the stores, with the memory of this run's earlier looks."""
-        if self._store_marks is None:
+        if self.stores and not self._store_marks:
             from cfetch.run.store_marks import StoreMarks
 
             self._store_marks = [StoreMarks(url, plan, self._heartbeats) for url in self.stores]
@@ -233,7 +233,7 @@ class Volumes:
                     if len(self._order) == 1:
                         raise
                     self.refused.append((str(volume.root), fault))
-            for marks in self._marks(plan) if self.stores else ():
+            for marks in self._marks(plan):
                 stack.enter_context(marks.stay(instant, epoch))
             yield
 
@@ -297,13 +297,7 @@ def _refuse_same_plan(attempts: Path, plan: str, own: Path | None = None) -> Non
         with suppress(OSError, *NOT_DECODED):  # it is gone, or of a version that wrote nothing into it
             other = msgspec.json.decode(mark.read_bytes(), type=_Mark)
             if other.plan == plan and is_alive(other.owner):
-                raise Held(
-                    f"another run is at it: {other.owner.shown} brings the same files to "
-                    f"{attempts.parents[1]}; wait until it has ended (--wait does), or end it, and run the "
-                    "same command again",
-                    host=other.owner.host,
-                    pid=other.owner.pid,
-                )
+                raise make_same_plan_error(other.owner, str(attempts.parents[1]))
 
 
 def _has_size(volume: Directory, entry: Entry) -> bool:

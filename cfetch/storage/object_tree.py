@@ -5,14 +5,13 @@ come in ranges of one version, several objects at a time, each range within a ti
 """
 
 import errno
-import re
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from cfetch.manifest.digests import new_hash
-from cfetch.manifest.object_urls import Listing, split_object_url
+from cfetch.manifest.object_urls import make_listing, split_object_url
 from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.object_source import explain_fault, list_objects
@@ -41,8 +40,9 @@ class ObjectTree:
         self._find = find
         parts = split_object_url(unquote(url))  # as obstore reads the URL of a destination
         assert parts is not None
-        prefix = f"{parts.key}/" if parts.key else ""
-        self._listing = Listing(parts.store, prefix, re.compile(r".+", re.DOTALL))
+        listing = make_listing(parts._replace(key=f"{parts.key}/" if parts.key else ""))
+        assert listing is not None
+        self._listing = listing
         self._sizes = array("q", [NOT_THERE]) * entries
         for path, size_bytes in self._list():
             number = find(path)

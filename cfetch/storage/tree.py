@@ -64,7 +64,7 @@ class ReadOnlyTree:
 
     def __init__(self, root: Path) -> None:
         """Open the directory. Raises UsageError: there is no such directory, or it cannot be opened."""
-        self.root: Path | str = root
+        self.root = root
         try:
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         except OSError as error:

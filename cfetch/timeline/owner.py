@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from cfetch.errors import Held
+from cfetch.secret import printable
 from cfetch.storage.files import replace_file
 from cfetch.storage.staging import boot_id
 
@@ -70,6 +72,24 @@ def has_restarted(owner: Owner) -> bool:
     """Whether the owner ran on this machine before its last restart; a copy of the machine looks alike."""
     mine = (socket.gethostname(), _machine())
     return bool(owner.machine) and (owner.host, owner.machine) == mine and owner.boot_id != boot_id()
+
+
+def make_same_plan_error(
+    owner: Owner, place: str, *, age_s: float | None = None, is_certain: bool = True
+) -> Held:
+    """Make the error that says which run brings the same plan to a place.
+
+    ``age_s``: of its last sign of life, if that is known.
+    """
+    last = "" if age_s is None else f" (last sign of life {max(0.0, age_s):.0f} s ago)"
+    return Held(
+        f"another run is at it: {printable(owner.shown)} brings the same files to {place}{last}; wait until "
+        "it has ended (--wait does), or end it, and run the same command again",
+        host=owner.host,
+        pid=owner.pid,
+        age_s=age_s,
+        is_certain=is_certain,
+    )
 
 
 def _machine() -> str:

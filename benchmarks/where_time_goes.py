@@ -7,7 +7,7 @@ Usage::
 
     python benchmarks/where_time_goes.py [--scenario NAME|FILE] [--rounds 3] [--top 30] [-- OPTIONS]
 
-``OPTIONS`` are those of ``cfetch download``.
+``OPTIONS`` are those of ``cfetch download``. One process does all the work, since only one is looked at.
 """
 
 import argparse
@@ -119,7 +119,7 @@ def main() -> None:
         manifest.write_bytes(scenario.manifest(server.url))
         for _ in range(args.rounds):
             with tempfile.TemporaryDirectory(dir=outer) as to:
-                words = ["download", str(manifest), "--to", to, "--quiet", *args.more]
+                words = ["download", str(manifest), "--to", to, "--quiet", "--processes", "1", *args.more]
                 command = [sys.executable, __file__, "--here", str(result), "--", *words]
                 subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": "0"})
                 if count_right(Path(to), scenario.names, scenario.files) != files:

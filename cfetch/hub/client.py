@@ -114,8 +114,9 @@ class BeatMaker:
 class LeasedPool:
     """A pool that follows the hub's orders, or its own limits.
 
-    ``hosts``: the task asks for leases of these; ``own_limit``: connections to a host that the task may have
-    without the hub; None: no limit. ``own_rates``: the same for rates.
+    ``hosts``: the task tells the hub of its connections to these; ``own_limit``: connections to a host that
+    the task may have without the hub; None: there is no stated limit, and only hosts that have throttled are
+    leased. ``own_rates``: the same for rates.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class LeasedPool:
         self._own_rates = {} if own_rates.total_bps is None else {ALL_HOSTS: own_rates.total_bps}
         if own_rates.per_host_bps is not None:
             self._own_rates |= dict.fromkeys(hosts, own_rates.per_host_bps)
-        self._hosts = hosts if own_limit is not None else ()
+        self._hosts = hosts
         self._own_limit = own_limit
         self._leases: dict[str, int] = {}
 
@@ -142,13 +143,15 @@ class LeasedPool:
             self._pool.lease_rates(orders.rates)
             for host, pause_s in orders.pauses.items():
                 self._pool.pause_host(host, pause_s)
-            self.set_leases({host: orders.leases.get(host, 0) for host in self._hosts})
+            self.set_leases({host: lease for host, lease in orders.leases.items() if host in self._hosts})
 
     def set_leases(self, leases: dict[str, int]) -> None:
-        """Use these leases; a leased host that is not among them has none."""
+        """Use these leases; with a stated limit, a host that is not among them has none."""
         if self._own_limit is not None:
-            self._leases = dict.fromkeys(self._hosts, 0) | leases
-            self._pool.lease(self._leases, self._own_limit)
+            leases = dict.fromkeys(self._hosts, 0) | leases
+        if leases or self._leases:
+            self._leases = leases
+            self._pool.lease(leases, self._own_limit)
 
     def wait_for_orders(self) -> None:
         """Begin with nothing of that which the hub leases."""
@@ -159,13 +162,12 @@ class LeasedPool:
         """Use the task's own limits, as the hub is not there or has long been silent."""
         self._pool.use_median(None)
         self._pool.lease_rates(self._own_rates)
-        if self._own_limit is not None:
-            self.set_leases(dict.fromkeys(self._hosts, self._own_limit))
+        self.set_leases({} if self._own_limit is None else dict.fromkeys(self._hosts, self._own_limit))
 
     def demands(self) -> dict[str, Demand]:
-        """The connections that the pool has and can use at each leased host."""
+        """The connections that the pool has and can use at each of its hosts."""
         demands = self._pool.demands(self._hosts)
-        return {host: Demand(has, self._leases[host], wants) for host, (has, wants) in demands.items()}
+        return {host: Demand(has, self._leases.get(host, 0), wants) for host, (has, wants) in demands.items()}
 
     def rate_demands(self) -> dict[str, Demand]:
         """The rates that the pool has, and those that it can use."""

@@ -3,10 +3,10 @@
 Leases are max-min fair: a task has less than another only if it wants no more, or if the rest cannot be
 divided. A lease is granted only out of free connections, never out of those that another task may still use:
 a task whose part shrinks keeps its connections under way, and reports their number at its next beat. So there
-are never more than ``most`` connections.
+are never more than the limit allows. A host without a limit has no leases; its connections are only counted.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 TURN_S = 10.0  # with fewer connections than tasks, the tasks take turns, each of a few files
@@ -67,10 +67,13 @@ def divide_fairly(wants: Mapping[int, int], most: int, first: Iterable[int]) -> 
 
 
 class Leases:
-    """``most``: connections to one host at a time. Times are seconds on one monotonic clock."""
+    """``limit_of``: connections to a host at a time, by its name and the time; None: it has no limit.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    Times are seconds on one monotonic clock.
+    """
+
+    def __init__(self, limit_of: Callable[[str, float], int | None]) -> None:
+        self._limit_of = limit_of
         self._hosts: dict[str, _Host] = {}
         self._hosts_of: dict[int, frozenset[str]] = {}
 
@@ -79,7 +82,8 @@ class Leases:
         for name in self._hosts_of.get(task, frozenset()) - demands.keys():
             self._put(name, task, None)
         self._hosts_of[task] = frozenset(demands)
-        return {name: self._grant(name, task, demand, now_s) for name, demand in demands.items()}
+        granted = {name: self._grant(name, task, demand, now_s) for name, demand in demands.items()}
+        return {name: lease for name, lease in granted.items() if lease is not None}
 
     def forget(self, task: int) -> None:
         """Forget a task that has ended, or was silent for so long that it uses no lease any more."""
@@ -97,25 +101,29 @@ class Leases:
         if not host.claims:
             del self._hosts[name]
 
-    def _grant(self, name: str, task: int, demand: Demand, now_s: float) -> int:
+    def _grant(self, name: str, task: int, demand: Demand, now_s: float) -> int | None:
+        most = self._limit_of(name, now_s)
+        if most is None:
+            self._put(name, task, _Claim(demand.wants, demand.has))
+            return None
         uses = max(demand.has, demand.lease)
         self._put(name, task, _Claim(demand.wants, uses))
         host = self._hosts[name]
         if host.found_s is None or now_s - host.found_s >= SETTLED_S:
-            self._find_parts(host, now_s)
+            self._find_parts(host, most, now_s)
         part = host.parts[task]
-        lease = min(part, uses + max(0, self._most - host.held))
+        lease = min(part, uses + max(0, most - host.held))
         host.put(task, _Claim(demand.wants, max(uses, lease)))
         return lease
 
-    def _find_parts(self, host: _Host, now_s: float) -> None:
+    def _find_parts(self, host: _Host, most: int, now_s: float) -> None:
         wants = {task: claim.wants for task, claim in host.claims.items()}
         asking = sum(want > 0 for want in wants.values())
-        if asking > self._most:  # some tasks have none: other ones in each turn
+        if asking > most:  # some tasks have none: other ones in each turn
             order = sorted(wants)
-            start = int(now_s / TURN_S) * self._most % len(order)
+            start = int(now_s / TURN_S) * most % len(order)
             first = order[start:] + order[:start]
         else:  # a task keeps what it has
             first = sorted(wants, key=lambda task: (-host.claims[task].held, task))
-        host.parts = divide_fairly(wants, self._most, first)
+        host.parts = divide_fairly(wants, most, first)
         host.found_s = now_s

@@ -12,6 +12,7 @@ import msgspec
 from cfetch.config.straggler import StragglerConfig
 from cfetch.config.wire import ALL_HOSTS, RateLimits
 from cfetch.events import ActiveAttempt, BaselineView, ExecutorView
+from cfetch.hub.learned_limits import LearnedLimits
 from cfetch.hub.leases import Demand, Leases
 from cfetch.hub.messages import MOST_DEMANDS, SILENT_S, Beat, Orders
 from cfetch.straggler.merged import Merged, Sample
@@ -61,8 +62,8 @@ class RateLeases:
     """Divides the rates of a run among its tasks, as ``Leases`` divides connections."""
 
     def __init__(self, limits: RateLimits) -> None:
-        self._total = None if limits.total_bps is None else Leases(limits.total_bps)
-        self._hosts = None if limits.per_host_bps is None else Leases(limits.per_host_bps)
+        self._total = None if limits.total_bps is None else Leases(lambda *_: limits.total_bps)
+        self._hosts = None if limits.per_host_bps is None else Leases(lambda *_: limits.per_host_bps)
 
     def take_demands(self, task: int, demands: Mapping[str, Demand], now_s: float) -> dict[str, int]:
         """Note the rates that the task uses and wants. Returns its parts from now on, in bytes a second."""
@@ -79,13 +80,17 @@ class RateLeases:
 
 
 class TaskRegistry:
-    """``per_host``: connections to a host for all tasks together; None is without a limit. ``rates``: theirs.
+    """``per_host``: connections to a host for all tasks together; None: only hosts that throttle are limited.
+
+    ``rates``: the same for bytes a second.
 
     Times are seconds on one monotonic clock.
     """
 
     def __init__(self, config: StragglerConfig, per_host: int | None, rates: RateLimits = NO_LIMITS) -> None:
-        self._leases = None if per_host is None else Leases(per_host)
+        self._per_host = per_host
+        self._learned = LearnedLimits()
+        self._leases = Leases(self._limit_of)
         self._rates = RateLeases(rates)
         self._pauses: dict[str, float] = {}  # when they end, by host
         self._merged = Merged(config)
@@ -103,13 +108,14 @@ class TaskRegistry:
         if beat.over:
             self.forget(beat.task)
             return Orders(stop=self.stopping)
-        leases = {} if self._leases is None else self._leases.take_demands(beat.task, beat.demands, now_s)
+        pauses = self._share_pauses(beat.pauses, now_s)  # first: this beat has no longer what was refused
+        leases = self._leases.take_demands(beat.task, beat.demands, now_s)
         slow = beat.executor in self._slow
         return Orders(
             stop=self.stopping,
             leases=leases,
             rates=self._rates.take_demands(beat.task, beat.rates, now_s),
-            pauses=self._share_pauses(beat.pauses, now_s),
+            pauses=pauses,
             median_bps=None if slow else self._merged.in_force_bps(self._under_way),
             slow=slow,
         )
@@ -164,12 +170,17 @@ class TaskRegistry:
         self._under_way -= beat.under_way
         self._executors[beat.executor].tasks.discard(number)
         self._rates.forget(number)
-        if self._leases is not None:
-            self._leases.forget(number)
+        self._leases.forget(number)
+
+    def _limit_of(self, host: str, now_s: float) -> int | None:
+        """The connections of all tasks to a host: the stated limit, or the learned one if it is lower."""
+        limits = (self._per_host, self._learned.find_limit(host, now_s))
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _share_pauses(self, new: dict[str, float], now_s: float) -> dict[str, float]:
         """Note the pauses that a task was asked for. Returns all that last, with the seconds left."""
         for host, pause_s in new.items():
+            self._learned.note_pause(host, self._leases.count_held(host), pause_s, now_s)
             self._pauses[host] = max(self._pauses.get(host, 0.0), now_s + pause_s)
         lasting = [(host, until_s - now_s) for host, until_s in self._pauses.items() if until_s > now_s]
         self._pauses = {host: now_s + left_s for host, left_s in lasting[-MOST_DEMANDS:]}

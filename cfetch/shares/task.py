@@ -276,9 +276,8 @@ async def _run_pool(
                 backwards=copy.attempt > 0,
             )
             limit = settings.per_host and max(1, settings.per_host // share.sharers)
-            by_host = settings.per_host or settings.limit_rate_per_host
-            leased = choose_leased_hosts(share.entries) if by_host else ()
-            line = HubLine(spec.hub, beats, LeasedPool(pool, leased, limit, settings.rates))
+            hosts = choose_leased_hosts(share.entries)
+            line = HubLine(spec.hub, beats, LeasedPool(pool, hosts, limit, settings.rates))
             line.begin()
             await _run_watched(pool, _watch_pool(pool, reporter, spec.part_s), line.keep())
     except LocalFault as fault:

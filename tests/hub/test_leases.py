@@ -68,7 +68,7 @@ step = st.tuples(
 @given(st.integers(0, 8), st.lists(step))
 def test_there_are_never_more_than_there_may_be(most, steps):
     """Whatever tasks want, whenever they are heard, and whichever answers are lost."""
-    leases, now_s = Leases(most), 0.0
+    leases, now_s = Leases(lambda *_: most), 0.0
     tasks: dict[int, Task] = {}
     for number, wants, ended, what, pause_s in steps:
         now_s += pause_s
@@ -98,7 +98,7 @@ def rounds(leases, tasks, number, now_s=0.0):
 @given(st.integers(0, 12), st.lists(st.integers(0, 12), max_size=6))
 def test_none_is_idle_that_somebody_wants(most, wants):
     """A few beats after things have changed."""
-    leases, tasks = Leases(most), [Task(number, 12) for number in range(len(wants))]
+    leases, tasks = Leases(lambda *_: most), [Task(number, 12) for number in range(len(wants))]
     now_s = rounds(leases, tasks, 3)
     for task, want in zip(tasks, wants, strict=True):
         task.wants = want
@@ -110,7 +110,7 @@ def test_none_is_idle_that_somebody_wants(most, wants):
 @given(st.integers(1, 4), st.integers(1, 9))
 def test_everybodys_turn_comes(most, number):
     """With less than one for each: in as many turns as there are tasks, each has had one."""
-    leases, tasks = Leases(most), [Task(n, 3) for n in range(number)]
+    leases, tasks = Leases(lambda *_: most), [Task(n, 3) for n in range(number)]
     had: Counter[int] = Counter()
     now_s = 0.0
     for _ in range(int(number * TURN_S) + 5):
@@ -122,7 +122,7 @@ def test_everybodys_turn_comes(most, number):
 
 def test_a_lease_is_moved_when_it_is_free_and_not_before():
     """One task has all eight; a second gets its half when the first has ended some."""
-    leases, first, second = Leases(8), Task(1, 9), Task(2, 9)
+    leases, first, second = Leases(lambda *_: 8), Task(1, 9), Task(2, 9)
     first.beat(leases, 0.0)
     first.live(0)
     second.beat(leases, 1.0)
@@ -139,7 +139,7 @@ def test_a_lease_is_moved_when_it_is_free_and_not_before():
 
 def test_a_task_that_is_forgotten_leaves_its_leases():
     """And one that wants nothing of a host any more."""
-    leases, first, second = Leases(4), Task(1, 4), Task(2, 4)
+    leases, first, second = Leases(lambda *_: 4), Task(1, 4), Task(2, 4)
     first.beat(leases, 0.0)
     leases.forget(1)
     second.beat(leases, 0.0)
@@ -153,7 +153,7 @@ def test_a_task_that_is_forgotten_leaves_its_leases():
 
 def test_what_is_wanted_is_looked_at_again_after_a_moment():
     """A thousand tasks a second must not each deal out everything anew."""
-    leases, first, second = Leases(8), Task(1, 4), Task(2, 4)
+    leases, first, second = Leases(lambda *_: 8), Task(1, 4), Task(2, 4)
     first.beat(leases, 0.0)
     second.beat(leases, 0.0)
     first.wants, second.wants = 8, 0

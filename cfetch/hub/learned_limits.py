@@ -2,46 +2,72 @@
 
 A host asks for a pause (429, 503) when all tasks together ask too much of it. Each task then halves its own
 window, but it keeps one connection at least, and a thousand tasks with one connection each may still be too
-many. So the run has a window too: it is halved once for each pause, and grows evenly when the pause is over
-(additive increase, multiplicative decrease: Chiu and Jain, 1989). After a long calm there is no window.
+many. So the run has a limit for such a host, too.
+
+A moment after a refusal, the connections that are left are those that the host serves: so many it bears. From
+there the limit doubles every few seconds up to half of the connections that were too many, and then grows
+slowly until the next refusal. A host that bears a number of connections is found at once, and one that bears
+a number of requests a second is found in a few steps.
 """
 
+from math import log2
 from typing import NamedTuple
 
-DOUBLED_S = 10.0  # after so long without a pause the window is twice as large as after the last cut
-ROUND_S = (
-    2.0  # tasks hear of a pause within a second, and may have asked in that second: it is the same pause
-)
-CALM_S = 60.0  # without a pause: the window, by then seven times as large, stands in nobody's way
+HEARD_S = 1.2  # after so long every task has told how many connections are left: it beats once a second
+ROUND_S = 2.0  # tasks may have asked until they heard of a pause: refusals until then belong to it
+DOUBLED_S = 3.0
+SLOWLY = 0.02  # of the ceiling a second: another refusal comes only every few seconds
+FORGOTTEN = 4  # times the ceiling: a limit that large has met no refusal for minutes
 
 
-class _Window(NamedTuple):
-    places: int  # after the last cut
-    since_s: float  # the end of the pause, from which on it grows
+class _Limit(NamedTuple):
+    """``served``: connections that the last refusal has left; None: not all tasks have told yet.
+
+    ``ceiling``: the limit grows slowly from here on. ``pause_s`` and ``since_s``: when the pause began and
+    ended.
+    """
+
+    served: int | None
+    ceiling: int
+    pause_s: float
+    since_s: float
 
 
 class LearnedLimits:
-    """The windows of hosts that have asked for a pause. Times are seconds on one monotonic clock."""
+    """The limits of hosts that have asked for a pause. Times are seconds on one monotonic clock."""
 
     def __init__(self) -> None:
-        self._windows: dict[str, _Window] = {}
+        self._limits: dict[str, _Limit] = {}
 
     def note_pause(self, host: str, connections: int, pause_s: float, now_s: float) -> None:
         """Note that a task was asked for a pause; ``connections``: of all tasks to that host now."""
-        before = self._windows.get(host)
-        if before is not None and now_s < before.since_s + ROUND_S:
+        before = self._limits.get(host)
+        if before is not None and now_s < max(before.since_s, before.pause_s) + ROUND_S:
             return
-        limit = self.find_limit(host, now_s)
-        most = connections if limit is None else min(connections, limit)
-        self._windows[host] = _Window(max(1, most // 2), now_s + pause_s)
+        too_many = self.find_limit(host, connections, now_s) or connections
+        self._limits[host] = _Limit(None, max(1, too_many // 2), now_s, now_s + pause_s)
 
-    def find_limit(self, host: str, now_s: float) -> int | None:
-        """The connections that all tasks together may have to the host now; None: no limit is known."""
-        window = self._windows.get(host)
-        if window is None:
+    def find_limit(self, host: str, connections: int, now_s: float) -> int | None:
+        """The connections that all tasks together may have to the host now; None: no limit is known.
+
+        ``connections``: as for ``note_pause``.
+        """
+        limit = self._limits.get(host)
+        if limit is None:
             return None
-        calm_s = max(0.0, now_s - window.since_s)
-        if calm_s > CALM_S:
-            del self._windows[host]
+        if limit.served is None:
+            if now_s < limit.pause_s + HEARD_S:
+                return connections
+            served = max(1, connections)
+            limit = self._limits[host] = limit._replace(served=served, ceiling=max(limit.ceiling, served))
+        assert limit.served is not None
+        grown_s = DOUBLED_S * log2(limit.ceiling / limit.served)
+        since_s = max(limit.since_s, limit.pause_s + HEARD_S)
+        late_s = now_s - since_s - grown_s
+        if late_s <= 0:
+            return int(limit.served * 2 ** (max(0.0, now_s - since_s) / DOUBLED_S))
+        places = int(limit.ceiling * (1 + SLOWLY * late_s))
+        if places > FORGOTTEN * limit.ceiling:
+            del self._limits[host]
             return None
-        return int(window.places * (1 + calm_s / DOUBLED_S))
+        return places

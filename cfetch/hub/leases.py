@@ -26,19 +26,21 @@ class Demand(NamedTuple):
 
 class _Claim(NamedTuple):
     wants: int
+    has: int
     held: int  # the task may have so many until its next beat
 
 
 class _Host:
     def __init__(self) -> None:
         self.claims: dict[int, _Claim] = {}
-        self.held = 0
+        self.has = self.held = 0
         self.parts: dict[int, int] = {}
         self.found_s: float | None = None  # when the parts were found; None: they have to be found anew
 
     def put(self, task: int, claim: _Claim | None) -> None:
         before = self.claims.pop(task, None)
         self.held += (claim.held if claim else 0) - (before.held if before else 0)
+        self.has += (claim.has if claim else 0) - (before.has if before else 0)
         if claim is not None:
             self.claims[task] = claim
         if (before is None) is not (claim is None):
@@ -95,6 +97,11 @@ class Leases:
         host = self._hosts.get(name)
         return host.held if host is not None else 0
 
+    def count_used(self, name: str) -> int:
+        """How many connections tasks had to a host at their last beats."""
+        host = self._hosts.get(name)
+        return host.has if host is not None else 0
+
     def _put(self, name: str, task: int, claim: _Claim | None) -> None:
         host = self._hosts.setdefault(name, _Host())
         host.put(task, claim)
@@ -102,18 +109,17 @@ class Leases:
             del self._hosts[name]
 
     def _grant(self, name: str, task: int, demand: Demand, now_s: float) -> int | None:
+        uses = max(demand.has, demand.lease)
+        self._put(name, task, _Claim(demand.wants, demand.has, uses))
         most = self._limit_of(name, now_s)
         if most is None:
-            self._put(name, task, _Claim(demand.wants, demand.has))
             return None
-        uses = max(demand.has, demand.lease)
-        self._put(name, task, _Claim(demand.wants, uses))
         host = self._hosts[name]
         if host.found_s is None or now_s - host.found_s >= SETTLED_S:
             self._find_parts(host, most, now_s)
         part = host.parts[task]
         lease = min(part, uses + max(0, most - host.held))
-        host.put(task, _Claim(demand.wants, max(uses, lease)))
+        host.put(task, _Claim(demand.wants, demand.has, max(uses, lease)))
         return lease
 
     def _find_parts(self, host: _Host, most: int, now_s: float) -> None:

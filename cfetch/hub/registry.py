@@ -174,13 +174,13 @@ class TaskRegistry:
 
     def _limit_of(self, host: str, now_s: float) -> int | None:
         """The connections of all tasks to a host: the stated limit, or the learned one if it is lower."""
-        limits = (self._per_host, self._learned.find_limit(host, now_s))
+        limits = (self._per_host, self._learned.find_limit(host, self._leases.count_used(host), now_s))
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _share_pauses(self, new: dict[str, float], now_s: float) -> dict[str, float]:
         """Note the pauses that a task was asked for. Returns all that last, with the seconds left."""
         for host, pause_s in new.items():
-            self._learned.note_pause(host, self._leases.count_held(host), pause_s, now_s)
+            self._learned.note_pause(host, self._leases.count_used(host), pause_s, now_s)
             self._pauses[host] = max(self._pauses.get(host, 0.0), now_s + pause_s)
         lasting = [(host, until_s - now_s) for host, until_s in self._pauses.items() if until_s > now_s]
         self._pauses = {host: now_s + left_s for host, left_s in lasting[-MOST_DEMANDS:]}

@@ -3,8 +3,9 @@
 Seconds count, not bytes: a million small files and one huge file are both slow. All files of a host go into
 one share if one task can bear them, and several small hosts go into one share; then one task alone keeps the
 limits of a host. A larger host is divided among several shares. A file that takes as long as a whole share is
-a share of its own. The longest shares begin first. The division follows the placement's rule for sizes that
-are known beforehand: the longest first, each to the share that has least.
+a share of its own. The longest shares begin first, and among shares of about the same length the hosts take
+turns, so that one host that throttles does not hold all tasks at a time. The division follows the placement's
+rule for sizes that are known beforehand: the longest first, each to the share that has least.
 """
 
 from array import array
@@ -77,11 +78,31 @@ def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slot
         shares.append(array("I", (entry for host in hosts for entry in small[host])))
     filled = [(sum(costs[entry] for entry in entries), entries) for entries in shares if entries]
     filled.sort(key=lambda pair: pair[0], reverse=True)
+    filled = let_hosts_take_turns(filled, [host_of[entries[0]] for _, entries in filled], target)
     share_of = array("I", bytes(4 * len(sizes)))
     for share, (_, entries) in enumerate(filled):
         for entry in entries:
             share_of[entry] = share
     return SharesCut(share_of, [cost / MICRO for cost, _ in filled])
+
+
+def let_hosts_take_turns(
+    filled: "Sequence[tuple[int, array[int]]]", hosts: Sequence[int], target: int
+) -> "list[tuple[int, array[int]]]":
+    """Spread the shares of each host evenly over the job, so that no time belongs to one host alone.
+
+    ``filled``: cost and entries of the shares, the longest first; ``hosts``: the host of each. Shares longer
+    than ``target`` stay in front, and those shorter than half of it at the end, where they fill gaps.
+    """
+    shares_of, turns = Counter(hosts), Counter[int]()
+    keys = []
+    for (cost, _), host in zip(filled, hosts, strict=True):
+        turns[host] += 1
+        if target <= 2 * cost and cost <= SLACK * target:
+            keys.append((1, turns[host] / shares_of[host]))
+        else:
+            keys.append((0 if cost > target else 2, 0.0))
+    return [filled[place] for place in sorted(range(len(filled)), key=keys.__getitem__)]
 
 
 def count_sharers(cut: SharesCut, host_of: Sequence[int], *, slots: int) -> list[int]:

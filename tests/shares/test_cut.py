@@ -43,9 +43,23 @@ def test_every_entry_is_in_one_share_and_no_share_is_empty(rows, slots):
 
 @given(manifests, st.integers(1, 50))
 def test_the_longest_shares_are_the_first(rows, slots):
-    """Graham's rule for the tasks themselves: Spark begins them in this order."""
+    """Graham's rule for the tasks themselves, but for hosts' turns among shares of about the same length."""
     cut, _, _ = cut_of(rows, slots)
-    assert cut.cost_s == sorted(cut.cost_s, reverse=True)
+    longest_after_s = 0.0
+    for cost_s in reversed(cut.cost_s):
+        assert cost_s >= 0.49 * longest_after_s - 1e-6
+        longest_after_s = max(longest_after_s, cost_s)
+
+
+def test_hosts_take_turns():
+    """Each round of tasks has all large hosts in it, so a host that throttles holds its part of the slots."""
+    rows = [(100 * MIB, host) for host in range(4) for _ in range(400)]
+    cut, _, hosts = cut_of(rows, slots=8)
+    host_of_share = dict(zip(cut.share_of, hosts, strict=True))
+    assert len(cut.cost_s) >= 16
+    for first in range(0, len(cut.cost_s) - 7, 8):
+        counted = Counter(host_of_share[share] for share in range(first, first + 8))
+        assert counted == dict.fromkeys(range(4), 2)
 
 
 @given(manifests, st.integers(1, 50))

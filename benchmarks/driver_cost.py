@@ -73,7 +73,7 @@ def measure(files: int, share: int, part: int) -> dict[str, float]:
         frame = Frame(engine, plan, [folder], Settings(), SystemClock())
         metrics = folder / "metrics.jsonl"
         start_mib, began_s = _peak_mib(), _cpu_s()
-        summary = frame.go(guard, MetricsFile(metrics), View().apply)
+        summary = frame.go(guard, MetricsFile(metrics, limit_s=Settings().write_timeout), View().apply)
         spent_s = _cpu_s() - began_s
         assert summary.files.done == files, summary
         with metrics.open("rb") as file:

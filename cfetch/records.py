@@ -164,7 +164,8 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``done``: files by host. ``busy_s``, ``bytes`` and ``requests`` of attempts, by the host that they asked;
     ``held_s`` in all, ``last_byte_s``. ``latest``: the records that ended last, without their samples.
-    ``jobs`` and ``merged_jobs`` are those of ``report.makespan``; ``is_mitigated``: mitigation changed one.
+    ``jobs`` and ``merged_jobs`` are those of ``report.makespan``, at most ``peak`` at a time;
+    ``is_mitigated``: mitigation has changed one.
     """
 
     sums: Sums
@@ -177,6 +178,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     latest: list[FileRecord]
     jobs: list[tuple[float, float, float]]
     merged_jobs: list[tuple[float, float, float]]
+    peak: int
     is_mitigated: bool
 
 

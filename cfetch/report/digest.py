@@ -35,6 +35,7 @@ def make_digest(records: Sequence[FileRecord], *, places: int) -> Digest:
         latest=[_without_samples(record) for record in ending.latest[-2 * places :]],
         jobs=[*jobs],
         merged_jobs=[*merged],
+        peak=makespan.peak,
         is_mitigated=makespan.has_mitigated,
     )
 

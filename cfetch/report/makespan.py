@@ -68,6 +68,7 @@ class Makespan:
         """Add the jobs of many entries that have ended."""
         self._jobs += starmap(Job, digest.jobs)
         self._merged += starmap(Job, digest.merged_jobs)
+        self._peak = max(self._peak, digest.peak)
         self.has_mitigated = self.has_mitigated or digest.is_mitigated
         if len(self._jobs) > MOST_JOBS or len(self._merged) > MOST_JOBS:
             self._merge_older_half()
@@ -80,18 +81,23 @@ class Makespan:
         changed = [job for job in older if job.alone_s != job.took_s]
         return changed + kept, self._merged + _merge_jobs(plain, max(1, -(-len(plain) // FEW)))
 
+    @property
+    def peak(self) -> int:
+        """The most jobs at a time, as far as they were not merged."""
+        return max(self._peak, count_peak(self._jobs))
+
     def saved_s(self) -> float:
         """Seconds that mitigation has made the run shorter; below 0: longer."""
         if not self.has_mitigated:
             return 0.0
-        places = max(self._peak, count_peak(self._jobs))
+        places = self.peak
         jobs = sorted(self._merged + self._jobs)
         left_alone_s = schedule_jobs((job.alone_s for job in jobs if job.alone_s), places)
         return left_alone_s - schedule_jobs((job.took_s for job in jobs), places)
 
     def _merge_older_half(self) -> None:
         self._jobs.sort()
-        self._peak = max(self._peak, count_peak(self._jobs))
+        self._peak = self.peak
         self._merged += _merge_jobs(self._jobs[: MOST_JOBS // 2], self._merges)
         del self._jobs[: MOST_JOBS // 2]
         if len(self._merged) >= MOST_JOBS:

@@ -88,7 +88,8 @@ class MetricsFile:
             self._encode()
             for text in event.block.read_lines():  # they stand in the block as they will stand here
                 self._add_lines(text)
-                self.flush()
+                if len(self._buffer) >= BUFFER_BYTES:  # a block may be large, and is not kept in memory
+                    self.flush()
         elif isinstance(event, RunStarted):
             self._add(make_header(event))
             self.flush()

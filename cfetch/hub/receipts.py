@@ -175,8 +175,11 @@ class ReceiptReader:
         self._directory = directory
         self._seen: set[str] = set()
 
-    def read_new(self, is_wanted: Callable[[str], bool]) -> Iterator[Receipt]:
+    def read_new(self, is_wanted: Callable[[str], bool], *, needs_all: bool = True) -> Iterator[Receipt]:
         """The receipts that were not read before and whose names are wanted, each while it is open.
+
+        ``needs_all``: the receipt of a share has to be readable; else one that is not, as it is damaged or of
+        another version, counts as not there.
 
         Raises LocalFault.
         """
@@ -193,7 +196,7 @@ class ReceiptReader:
             except OSError as error:
                 raise local_fault(error, f"cannot read {self._directory / name}") from None
             except NOT_DECODED:
-                if name.startswith("share-"):
+                if needs_all and name.startswith("share-"):
                     raise LocalFault(
                         f"{self._directory / name} is damaged; remove it and run the same command again"
                     ) from None

@@ -346,7 +346,7 @@ class Driver:
         Tasks check a file that has changed since then like any other.
         """
         with closing(Directory(root)) as volume:
-            for receipt in self._receipts.read_new(self._is_earlier):
+            for receipt in self._receipts.read_new(self._is_earlier, needs_all=False):
                 written_ns = self._receipts.find_written_ns(receipt)
                 for record in _read_records(receipt):
                     if record.id not in self._account and is_in_place(volume, record, written_ns=written_ns):

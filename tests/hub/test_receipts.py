@@ -146,6 +146,16 @@ def test_a_torn_part_is_passed_over_and_a_torn_share_is_named(scene, tmp_path, d
         scene.read()
 
 
+def test_a_receipt_of_another_version_counts_as_not_there(tmp_path):
+    """An earlier run of the plan has left it: the tasks look at its files themselves."""
+    old = (
+        b'{"schema":"cfetch.receipt/1","instant":"i","epoch":1,"share":0,"task":1,"attempt":0,"number":null,'
+    )
+    (tmp_path / SHARE).write_bytes(old + b'"first":0,"events":[],"fault":null,"executor":""}')
+    assert list(ReceiptReader(tmp_path).read_new(everything, needs_all=False)) == []
+    assert read_result(tmp_path / SHARE) is None
+
+
 def test_a_result_has_all_records_of_a_share(scene, tmp_path):
     """In place or not, of all reports."""
     assert read_result(tmp_path / SHARE) is None

@@ -115,20 +115,24 @@ class RecordBlock:
         self._size_bytes = size_bytes
 
     def read_lines(self) -> Iterator[bytes]:
-        """The lines as they are, some megabytes of them at a time."""
-        self._file.seek(self._begin)
-        left = self._size_bytes
-        while left > 0:
-            text = self._file.read(min(left, _CHUNK_BYTES))
+        """The lines as they are, about a megabyte of them at a time. Raises OSError."""
+        position, end = self._begin, self._begin + self._size_bytes
+        while position < end:
+            text = self._read_from(position, end - position)
             if not text:
                 return
-            if len(text) < left and not text.endswith(b"\n"):
-                text += self._file.readline(left - len(text))
-            left -= len(text)
+            position += len(text)
             yield text
 
+    def _read_from(self, position: int, most_bytes: int) -> bytes:
+        self._file.seek(position)
+        text = self._file.read(min(most_bytes, _CHUNK_BYTES))
+        if len(text) < most_bytes and not text.endswith(b"\n"):
+            text += self._file.readline(most_bytes - len(text))
+        return text
+
     def read_records(self) -> Iterator[FileRecord]:
-        """The records. Raises one of ``NOT_DECODED``."""
+        """The records. Raises OSError, or one of ``NOT_DECODED``."""
         for text in self.read_lines():
             yield from map(_LINE.decode, text.splitlines())
 

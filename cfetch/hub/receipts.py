@@ -11,6 +11,7 @@ share is there. ``fault-…`` says why an executor cannot work. The driver leave
 in good order. Jobs and data frames read the same receipts.
 """
 
+import errno
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -131,6 +132,7 @@ def read_result(path: Path) -> ShareResult | None:
         return None
 
 
+_GONE = {errno.ENOENT, errno.ESTALE}  # the second is NFS's word for it
 _ENCODER = msgspec.json.Encoder()
 _REPORT = msgspec.json.Decoder(Report)
 
@@ -190,10 +192,11 @@ class ReceiptReader:
             self._seen.add(name)
             try:
                 with (self._directory / name).open("rb") as file:
-                    yield _decode(name, file)
-            except FileNotFoundError:  # it was a part, and its share is over by now
-                continue
+                    is_lasting = name.startswith("share-")  # its task may remove a part at any time
+                    yield _decode(name, file if is_lasting else io.BytesIO(file.read()))
             except OSError as error:
+                if error.errno in _GONE:  # it was a part, and its share is over by now
+                    continue
                 raise local_fault(error, f"cannot read {self._directory / name}") from None
             except NOT_DECODED:
                 if needs_all and name.startswith("share-"):

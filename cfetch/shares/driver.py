@@ -36,7 +36,7 @@ from cfetch.shares.orphans import Orphans
 from cfetch.shares.place import Place, place_at, place_in_store
 from cfetch.shares.task import RunSpec
 from cfetch.storage.directory import Directory
-from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.files import local_fault, make_private, on_disk
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.wire.network import NETWORK_ENV
 
@@ -395,6 +395,8 @@ class Driver:
             try:
                 for event in self._account.take_in(receipt):
                     self._emit(event)
+            except OSError as error:
+                raise local_fault(error, f"cannot read {self._directory / receipt.name}") from None
             except NOT_DECODED:
                 raise LocalFault(
                     f"{self._directory / receipt.name} is damaged; run the same command again"
@@ -405,7 +407,7 @@ class Driver:
 
 
 def _read_records(receipt: Receipt) -> list[FileRecord]:
-    """The records of an earlier run's receipt; none if a power cut has torn it."""
-    with suppress(*NOT_DECODED):
+    """The records of an earlier run's receipt; none if it cannot be read, as the tasks look at all files."""
+    with suppress(OSError, *NOT_DECODED):
         return receipt.read_records()
     return []

@@ -156,6 +156,18 @@ def test_a_receipt_of_another_version_counts_as_not_there(tmp_path):
     assert read_result(tmp_path / SHARE) is None
 
 
+def test_a_part_that_goes_while_it_is_taken_in_is_told_whole(scene, tmp_path):
+    """Its task, perhaps on another machine, removes it once the share is over."""
+    scene.leave(part_name(0), report(*map(ended, range(9))))
+    told = []
+    for receipt in ReceiptReader(tmp_path).read_new(everything):
+        with (tmp_path / part_name(0)).open("r+b") as file:
+            file.truncate(0)
+        (tmp_path / part_name(0)).unlink()
+        told += receipt.read_records()
+    assert [record.id for record in told] == list(range(9))
+
+
 def test_a_result_has_all_records_of_a_share(scene, tmp_path):
     """In place or not, of all reports."""
     assert read_result(tmp_path / SHARE) is None

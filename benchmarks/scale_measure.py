@@ -17,13 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from driver_cost import measure_apart, report_share
 
-from cfetch.events import EntryFinished, fan_out
-from cfetch.hub.receipts import Account, Receipt, ReceiptReader, leave_receipt
+from cfetch.hub.receipts import ReceiptReader, share_receipt_name
 from cfetch.manifest.freezing import freeze
-from cfetch.records import AttemptRecord, FileRecord
-from cfetch.report.metrics import MetricsFile
-from cfetch.report.summary import Tally
 from cfetch.shares.cut import Pace, cut_shares
 from cfetch.spark.share_files import ShareFiles, file_name, write_shares
 
@@ -109,100 +106,24 @@ def _status_bytes(key: str) -> int:
     return int(line[1]) << 10
 
 
-def records(first: int, many: int) -> list[EntryFinished]:
-    """As a task tells them: one attempt, few samples, since the file is small or fast."""
-    return [
-        EntryFinished(
-            t_s=12.345678,
-            record=FileRecord(
-                instant="20260301T233000.123456Z-0a1b2c3d",
-                id=n,
-                offset=n,
-                path=f"{n % 4096:03x}/{n:016x}.jpg",
-                host="h1234.test",
-                size_bytes=1_048_576,
-                bytes=1_048_576,
-                status="done",
-                verified="sha256",
-                volume="/mnt/shared/set",
-                queued_s=1.234567,
-                start_s=11.234567,
-                end_s=12.345678,
-                rate_bps=943_718.2,
-                stragglers=0,
-                attempts=[
-                    AttemptRecord(
-                        n=1,
-                        start_s=11.234567,
-                        first_byte_s=11.284567,
-                        end_s=12.345678,
-                        from_byte=0,
-                        bytes=1_048_576,
-                        http_status=200,
-                        outcome="done",
-                        error=None,
-                        peer="192.0.2.17:443",
-                        median_bps=None,
-                        expected_s=None,
-                        samples=[(0.251, 131_072), (0.502, 458_752), (0.753, 786_432), (1.004, 1_048_576)],
-                    )
-                ],
-            ),
-        )
-        for n in range(first, first + many)
-    ]
-
-
-def receipt(batch: int, number: int | None, events: list[EntryFinished], first: int = 0) -> Receipt:
-    """Of task ``batch``."""
-    return Receipt(
-        instant="i",
-        epoch=1,
-        share=batch,
-        task=batch,
-        attempt=0,
-        number=number,
-        first=first,
-        events=list(events),
-    )
-
-
 def account(folder: Path, batches: int = 200) -> Iterator[tuple[str, str]]:
-    """What the driver does with each file: read it in a part, and again in its batch, and tell it on."""
-    files = batches * A_RECEIPT
-    began_s, made_s = time.monotonic(), time.process_time()
+    """What a file costs the driver, in the shares of the simulation, each of three parts."""
+    figures = measure_apart(batches * A_RECEIPT, A_RECEIPT, A_RECEIPT // 3)
+    yield "driver: take in and pass on, a file", f"{figures['cpu_us_a_file']:.1f} µs"
+    yield "a receipt, a file in it", f"{figures['receipts_bytes_a_file']:.0f} bytes"
+    yield "metrics, a file", f"{figures['metrics_bytes_a_file']:.0f} bytes"
+    began_s = time.monotonic()
     for batch in range(batches):
-        events = records(batch * A_RECEIPT, A_RECEIPT)
-        for number in range(3):
-            some = events[number * 200 : number * 200 + 200]
-            leave_receipt(folder, receipt(batch, number, some, number * 200))
-    made_s = time.process_time() - made_s
-    receipts, ended, tally = ReceiptReader(folder), Account(), Tally()
-    with MetricsFile(folder.parent / "metrics.jsonl") as metrics:
-        tell = fan_out(tally, metrics)
-        spent_s = 0.0
-        for kind in ("part-", "share-"):
-            if kind == "share-":
-                began_s = time.monotonic()
-                for batch in range(batches):
-                    leave_receipt(folder, receipt(batch, None, records(batch * A_RECEIPT, A_RECEIPT)))
-                wall_s = time.monotonic() - began_s
-            start_s = time.process_time()
-            for one in receipts.read_new(lambda name, kind=kind: name.startswith(kind)):  # type: ignore[misc]
-                for event in ended.take_in(one):
-                    tell(event)
-            spent_s += time.process_time() - start_s
-    size = sum(path.stat().st_size for path in folder.glob("share-*"))
-    yield "driver: read twice and tell on, a file", f"{1e6 * spent_s / files:.1f} µs"
-    yield "a receipt, a file in it", f"{size / files:.0f} bytes"
-    yield "metrics, a file", f"{(folder.parent / 'metrics.jsonl').stat().st_size / files:.0f} bytes"
+        report_share(str(folder), batch, range(batch * A_RECEIPT, (batch + 1) * A_RECEIPT), A_RECEIPT + 1)
+    wall_s = time.monotonic() - began_s
     yield f"receipts of {A_RECEIPT} files left and flushed, by one writer", f"{batches / wall_s:.0f} a second"
 
 
 def listing(folder: Path, many: int) -> Iterator[tuple[str, str]]:
     """A directory of so many small receipts: what a look at it takes when nothing is new."""
-    data = msgspec.json.encode(receipt(0, None, records(0, 1)))
-    for batch in range(many):
+    report_share(str(folder), 0, range(1), 2)
+    data = (folder / share_receipt_name(1, 0)).read_bytes()
+    for batch in range(1, many):
         (folder / f"share-1-{batch:06d}").write_bytes(data)
     receipts = ReceiptReader(folder)
     for what in ("the first look at {:,} receipts of one file", "... each further look"):

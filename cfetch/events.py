@@ -4,12 +4,12 @@ Times ``t_s`` and ``…_s`` are seconds since the run's start on the monotonic c
 bytes per second. No event carries a URL, a header or a token. ``id`` is the entry's index in its manifest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
 
-from cfetch.records import EndRecord, FileRecord, Summary
+from cfetch.records import Digest, EndRecord, FileRecord, RecordBlock, Summary
 
 State = Literal["ok", "slow", "straggler", "retrying", "last try", "segment"]
 Breaker = Literal["closed", "open", "half-open"]
@@ -324,6 +324,17 @@ class EntryFinished(Event, frozen=True, kw_only=True):
     record: FileRecord
 
 
+class EntriesFinished(Event, frozen=True, kw_only=True):
+    """A task has brought the entries ``ids`` into place. ``digest`` sums up their records.
+
+    ``block`` has the records themselves, and can be read for as long as the event is handled.
+    """
+
+    ids: Sequence[int]
+    digest: Digest
+    block: RecordBlock
+
+
 class RunStopping(Event, frozen=True, kw_only=True):
     """No new entry starts; attempts under way are being closed. ``reason`` is for a person."""
 
@@ -350,6 +361,19 @@ def fan_out(*listeners: Listener) -> Listener:
 
     def emit(event: Event) -> None:
         for listener in listeners:
+            listener(event)
+
+    return emit
+
+
+def tell_each(listener: Listener) -> Listener:
+    """One listener that passes on an ``EntryFinished`` for each entry, however it was brought."""
+
+    def emit(event: Event) -> None:
+        if isinstance(event, EntriesFinished):
+            for record in event.block.read_records():
+                listener(EntryFinished(t_s=record.end_s, record=record))
+        else:
             listener(event)
 
     return emit

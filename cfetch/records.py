@@ -5,7 +5,8 @@ No record carries a header, a token or a URL, except for the redacted URL of a f
 entry's index in its manifest.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 
@@ -99,6 +100,90 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_in_place(self) -> bool:
         """Whether the file is published."""
         return self.status in ("done", "skipped")
+
+
+_LINE = msgspec.json.Decoder(FileRecord)
+_CHUNK_BYTES = 1 << 20
+
+
+class RecordBlock:
+    """Records of files as lines of JSON within an open ``file``, from ``begin`` on; read anew each time."""
+
+    def __init__(self, file: BinaryIO, begin: int, size_bytes: int) -> None:
+        self._file = file
+        self._begin = begin
+        self._size_bytes = size_bytes
+
+    def read_lines(self) -> Iterator[bytes]:
+        """The lines as they are, about a megabyte of them at a time. Raises OSError."""
+        position, end = self._begin, self._begin + self._size_bytes
+        while position < end:
+            text = self._read_from(position, end - position)
+            if not text:
+                return
+            position += len(text)
+            yield text
+
+    def _read_from(self, position: int, most_bytes: int) -> bytes:
+        self._file.seek(position)
+        text = self._file.read(min(most_bytes, _CHUNK_BYTES))
+        if len(text) < most_bytes and not text.endswith(b"\n"):
+            text += self._file.readline(most_bytes - len(text))
+        return text
+
+    def read_records(self) -> Iterator[FileRecord]:
+        """The records. Raises OSError, or one of ``NOT_DECODED``."""
+        for text in self.read_lines():
+            yield from map(_LINE.decode, text.splitlines())
+
+
+class Sums(msgspec.Struct):
+    """Entries by status, with their bytes, retries and stragglers.
+
+    ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
+    failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
+    ``mitigation_wasted_bytes`` are the bytes that they received in vain. ``hedged`` entries had two attempts
+    at the same time. ``end_s`` is the end of the last entry.
+    """
+
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    done_bytes: int = 0
+    skipped_bytes: int = 0
+    missing_bytes: int = 0
+    fetched_bytes: int = 0
+    wasted_bytes: int = 0
+    retries: int = 0
+    stragglers: int = 0
+    cancelled_attempts: int = 0
+    mitigation_wasted_bytes: int = 0
+    hedged: int = 0
+    end_s: float = 0.0
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of many records once they are added up (``report.digest``).
+
+    ``done``: files by host. ``busy_s``, ``bytes`` and ``requests`` of attempts, by the host that they asked;
+    ``held_s`` in all, ``last_byte_s``. ``latest``: the records that ended last, without their samples.
+    ``jobs`` and ``merged_jobs`` are those of ``report.makespan``, at most ``peak`` at a time;
+    ``is_mitigated``: mitigation has changed one.
+    """
+
+    sums: Sums
+    done: dict[str, int]
+    busy_s: dict[str, float]
+    bytes: dict[str, int]
+    requests: dict[str, int]
+    held_s: float
+    last_byte_s: float
+    latest: list[FileRecord]
+    jobs: list[tuple[float, float, float]]
+    merged_jobs: list[tuple[float, float, float]]
+    peak: int
+    is_mitigated: bool
 
 
 class EventRecord(

@@ -18,7 +18,7 @@ from cfetch.app.get import prepare_get
 from cfetch.app.prepared import Prepared
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, Incomplete
-from cfetch.events import Event, Listener, RunNoted, RunStopping
+from cfetch.events import Event, Listener, RunNoted, RunStopping, tell_each
 from cfetch.records import Summary
 
 Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -157,7 +157,7 @@ class _Relay:
     """Passes events to the caller's listener, until that raises an error; then it ends the run."""
 
     def __init__(self, on_event: Listener | None) -> None:
-        self._on_event = on_event or (lambda _: None)
+        self._on_event = tell_each(on_event) if on_event is not None else (lambda _: None)
         self.end_run: Callable[[], None] = lambda: None
         self.error: BaseException | None = None
         self.stopping: str | None = None

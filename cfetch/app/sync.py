@@ -20,7 +20,7 @@ from cfetch.app.prepared import Prepared
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, Held, UsageError
-from cfetch.events import EntryFinished, Event, Listener, fan_out
+from cfetch.events import EntryFinished, Event, Listener, fan_out, tell_each
 from cfetch.feed.delete_limit import take_share
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
@@ -236,7 +236,7 @@ class PreparedSync:
         self._drop_older_plans()
         if self._deletes:
             self._clear_the_way()
-        summary = self._prepared.run(fan_out(self._enter, listener))
+        summary = self._prepared.run(fan_out(tell_each(self._enter), listener))
         assert summary is not None
         return summary
 

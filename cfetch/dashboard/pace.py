@@ -7,7 +7,7 @@ not; then the hosts, the failures and the files per second tell more.
 from collections import Counter, deque
 from typing import NamedTuple
 
-from cfetch.events import ActiveAttempt, EntryFinished, Event, Progress
+from cfetch.events import ActiveAttempt, EntriesFinished, EntryFinished, Event, Progress
 from cfetch.report.format import count
 
 WINDOW_S = 5.0  # as long as that of the rate
@@ -41,6 +41,8 @@ class Pace:
             elif event.record.status == "failed":
                 self._failures[event.record.error_kind or "unknown"] += 1
                 self._failed[event.record.host] += 1
+        elif isinstance(event, EntriesFinished):
+            self._done.update(event.digest.done)
         elif isinstance(event, Progress):
             self._recent.append((event.t_s, event.done))
             while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - WINDOW_S:

@@ -11,7 +11,16 @@ from cfetch import __version__
 from cfetch.dashboard.page_tables import list_places
 from cfetch.dashboard.time_left import TimeLeft
 from cfetch.dashboard.view import View
-from cfetch.events import BaselineView, EntryFinished, Event, Progress, RunExplained, RunFinished, RunStarted
+from cfetch.events import (
+    BaselineView,
+    EntriesFinished,
+    EntryFinished,
+    Event,
+    Progress,
+    RunExplained,
+    RunFinished,
+    RunStarted,
+)
 from cfetch.records import Summary
 from cfetch.report.event_records import make_event_record
 from cfetch.report.format import duration, plural, rate, size
@@ -78,6 +87,9 @@ class PageState:
             self._part.source = event.summary.metrics or ""
         if isinstance(event, EntryFinished | RunExplained):
             self._part.add(event.record)
+        elif isinstance(event, EntriesFinished):
+            for record in event.block.read_records():
+                self._part.add(record)
         elif (kept := make_event_record(event)) is not None:
             self._part.add(kept)
 

@@ -86,7 +86,7 @@ class View:
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
         self._is_slowed = False  # nothing is cancelled during a slowdown
-        self._counts = Counts()  # without entries that are done
+        self._counts = Counts()  # of entries that are done, only those that tasks report together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         self._seconds: deque[float] = deque(
             [0.0], maxlen=MINUTE_S + 1

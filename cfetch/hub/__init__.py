@@ -13,8 +13,8 @@ and the order to stop, if there is one.
 
 Read in this order: ``messages.py`` (beats, orders, proof of the key; pure), ``leases.py`` (pure),
 ``learned_limits.py`` (of hosts that throttle; pure), ``registry.py`` (beats in, orders out; pure),
-``server.py``, ``client.py``; ``framing.py`` is what both ends share.
-``receipts.py`` stands by itself: files that tasks leave and the driver reads.
+``server.py``, ``client.py``; ``framing.py`` is what both ends share. ``receipts.py`` stands by itself: files
+that tasks leave and the driver reads; ``account.py`` (pure) lets each entry end once.
 
 When it fails: nothing depends on the hub. A run without it has the same result, a poorer view, and fixed
 limits. Only receipts count: the receipt of a share is linked into place once, and is on disk before it has

@@ -1,71 +1,92 @@
 """Receipts: reports that tasks leave in a directory which the driver sees; nothing else passes between them.
 
+A report tells what a task has done since its last one: a line with sums, events and failures, then the lines
+of the metrics about the files that it brought. These lines are made once, by the task, and nobody needs to
+read them on their way to the metrics file.
+
 ``share-<epoch>-<share>`` is left once, by the first copy of a task that brings all of its share to its end:
-it is made under a temporary name and linked into place, so the first copy wins. ``part-…`` reports early the
-files that have ended since the last part; it is useful if the task dies, and is removed when the receipt of
-the share, which repeats it, is there. ``fault-…`` says why an executor cannot work. The driver leaves
-``stop``: all tasks then end in good order. Jobs and data frames read the same receipts.
+it is made under a temporary name and linked into place, so the first copy wins. It has all reports of its
+task. ``part-…`` has one report, early; it is useful if the task dies, and is removed when the receipt of the
+share is there. ``fault-…`` says why an executor cannot work. The driver leaves ``stop``: all tasks then end
+in good order. Jobs and data frames read the same receipts.
 """
 
-from collections.abc import Callable, Iterator
+import errno
+import io
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated, BinaryIO, NamedTuple
 
 import msgspec
 
 from cfetch.errors import LocalFault
-from cfetch.events import (
-    EntryFinished,
-    FallbackTriggered,
-    HostPaused,
-    RetryScheduled,
-    StragglerCancelled,
-    UrlRefreshed,
-)
+from cfetch.events import FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed
 from cfetch.manifest.entry import SafePath
-from cfetch.records import NOT_DECODED, FileRecord
+from cfetch.records import NOT_DECODED, Digest, FileRecord, RecordBlock
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, publish_once
 
 STOP_NAME = "stop"
-ReportedEvent = (
-    EntryFinished | FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
-)
-REPORTED = (EntryFinished, FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
+ReportedEvent = FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
+REPORTED = (FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
+Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The events of a share, in order (``cfetch.receipt/1``).
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line of a report (``cfetch.receipt/2``).
 
-    ``number``: counts this task's parts, from 0; None: the share is over. ``first``: how many events of this
-    task came before these. ``fault``: the fault that ended it early. ``executor``: its name for people.
+    ``number``: counts the reports of this task, from 0. ``ids``: the entries in place, whose records take up
+    the next ``block_bytes``; ``digest`` sums them up. ``unfinished``: records of the others that have ended.
+    ``fault``: the fault that ended the task early. ``executor``: its name for people.
     """
 
-    schema: str = "cfetch.receipt/1"
+    schema: str = "cfetch.receipt/2"
     instant: str
     epoch: int
     share: int
     task: int
     attempt: int
-    number: int | None
-    first: int = 0
-    events: list[ReportedEvent]
-    fault: str | None = None
+    number: Number = 0
     executor: str = ""
+    events: list[ReportedEvent] = []
+    unfinished: list[FileRecord] = []
+    ids: list[Number] = []
+    digest: Digest | None = None
+    block_bytes: Number = 0
+    fault: str | None = None
 
     @property
-    def name(self) -> str:
-        """The file's name."""
-        if self.fault is not None:
-            return f"fault-{self.epoch}-{self.share:06d}-{self.task}"
-        if self.number is None:
-            return share_receipt_name(self.epoch, self.share)
+    def part_name(self) -> str:
+        """The name of the part that has this report alone."""
         return f"part-{self.epoch}-{self.share:06d}-{self.task}-{self.number}"
 
+
+class Receipt(NamedTuple):
+    """A file with reports, each with its records; ``blocks`` can be read while the file is open."""
+
+    name: str
+    reports: list[Report]
+    blocks: list[RecordBlock]
+
     @property
-    def records(self) -> list[FileRecord]:
-        """The records of the entries that have ended."""
-        return [event.record for event in self.events if isinstance(event, EntryFinished)]
+    def is_over(self) -> bool:
+        """Whether the share is over."""
+        return self.name.startswith("share-")
+
+    def read_records(self) -> list[FileRecord]:
+        """The records of the entries that have ended. Raises one of ``NOT_DECODED``."""
+        records = []
+        for report, block in zip(self.reports, self.blocks, strict=True):
+            records += [*block.read_records(), *report.unfinished]
+        return records
+
+
+class ShareResult(NamedTuple):
+    """The records of a share that is over, in memory; ``executor`` brought it."""
+
+    executor: str
+    records: list[FileRecord]
 
 
 def share_receipt_name(epoch: int, share: int) -> str:
@@ -73,25 +94,64 @@ def share_receipt_name(epoch: int, share: int) -> str:
     return f"share-{epoch}-{share:06d}"
 
 
-def leave_receipt(directory: Path, receipt: Receipt) -> bool:
-    """Write the receipt in one step; False if another copy of the task was faster. Raises LocalFault."""
-    is_relied_on = receipt.number is None  # a part that a power cut has torn is ignored
+def encode_report(report: Report, records: Sequence[FileRecord] = ()) -> bytes:
+    """The report with these records, of which those in place become its block."""
+    brought = [record for record in records if record.is_in_place]
+    block = _ENCODER.encode_lines(brought)
+    report = msgspec.structs.replace(
+        report,
+        ids=[record.id for record in brought],
+        unfinished=[record for record in records if not record.is_in_place],
+        block_bytes=len(block),
+    )
+    return _ENCODER.encode(report) + b"\n" + block
+
+
+def leave_receipt(directory: Path, name: str, *reports: bytes) -> bool:
+    """Write reports in one step; False if another copy of the task was faster. Raises LocalFault."""
+    is_relied_on = not name.startswith("part-")  # a part that a power cut has torn is ignored
     try:
-        return publish_once(directory / receipt.name, msgspec.json.encode(receipt), durable=is_relied_on)
+        return publish_once(directory / name, b"".join(reports), durable=is_relied_on)
     except LocalFault as fault:
         raise LocalFault(f"cannot leave a receipt in {directory}: {fault}") from None
 
 
-def read_receipt(path: Path) -> Receipt | None:
+def read_result(path: Path) -> ShareResult | None:
     """Read a receipt; None: it is not there, or a power cut has torn it, which counts as not there.
 
     Raises LocalFault.
     """
     try:
         with on_disk(path):
-            return msgspec.json.decode(path.read_bytes(), type=Receipt) if path.exists() else None
+            if not path.exists():
+                return None
+            with path.open("rb") as file:
+                receipt = _decode(path.name, file)
+                return ShareResult(receipt.reports[0].executor, receipt.read_records())
     except NOT_DECODED:
         return None
+
+
+_GONE = {errno.ENOENT, errno.ESTALE}  # the second is NFS's word for it
+_ENCODER = msgspec.json.Encoder()
+_REPORT = msgspec.json.Decoder(Report)
+
+
+def _decode(name: str, file: BinaryIO) -> Receipt:
+    """The reports of a file, whose records are not read yet. Raises one of ``NOT_DECODED``."""
+    size_bytes = file.seek(0, io.SEEK_END)
+    receipt = Receipt(name, [], [])
+    end = file.seek(0)
+    while end < size_bytes or not receipt.reports:
+        report = _REPORT.decode(file.readline())
+        begin = file.tell()
+        end = begin + report.block_bytes
+        if end > size_bytes:
+            raise msgspec.DecodeError("its last report is cut off")
+        file.seek(end)
+        receipt.reports.append(report)
+        receipt.blocks.append(RecordBlock(file, begin, report.block_bytes))
+    return receipt
 
 
 def is_in_place(volume: Directory, record: FileRecord, *, written_ns: int | None = None) -> bool:
@@ -117,26 +177,32 @@ class ReceiptReader:
         self._directory = directory
         self._seen: set[str] = set()
 
-    def read_new(self, is_wanted: Callable[[str], bool]) -> Iterator[Receipt]:
-        """The receipts that were not read before and whose names are wanted. Raises LocalFault."""
+    def read_new(self, is_wanted: Callable[[str], bool], *, needs_all: bool = True) -> Iterator[Receipt]:
+        """The receipts that were not read before and whose names are wanted, each while it is open.
+
+        ``needs_all``: the receipt of a share has to be readable; else one that is not, as it is damaged or of
+        another version, counts as not there.
+
+        Raises LocalFault.
+        """
         with on_disk(self._directory):
             names = [path.name for path in self._directory.iterdir()]
         new = [name for name in names if name not in self._seen and is_wanted(name)]
         for name in sorted(new, key=_order_of):
             self._seen.add(name)
             try:
-                data = (self._directory / name).read_bytes()
-            except FileNotFoundError:  # it was a part, and its share is over by now
-                continue
+                with (self._directory / name).open("rb") as file:
+                    is_lasting = name.startswith("share-")  # its task may remove a part at any time
+                    yield _decode(name, file if is_lasting else io.BytesIO(file.read()))
             except OSError as error:
+                if error.errno in _GONE:  # it was a part, and its share is over by now
+                    continue
                 raise local_fault(error, f"cannot read {self._directory / name}") from None
-            with suppress(*NOT_DECODED):
-                yield msgspec.json.decode(data, type=Receipt)
-                continue
-            if name.startswith("share-"):
-                raise LocalFault(
-                    f"{self._directory / name} is damaged; remove it and run the same command again"
-                )
+            except NOT_DECODED:
+                if needs_all and name.startswith("share-"):
+                    raise LocalFault(
+                        f"{self._directory / name} is damaged; remove it and run the same command again"
+                    ) from None
 
     def find_written_ns(self, receipt: Receipt) -> int:
         """When the receipt was written, in nanoseconds since 1970; 0: it has gone."""
@@ -149,62 +215,3 @@ def _order_of(name: str) -> tuple[bool, int, str]:
     """The sort key: parts come before receipts of shares, and the parts of a task in their order."""
     number = name.rpartition("-")[2]
     return not name.startswith("part-"), int(number) if number.isdigit() else 0, name
-
-
-class Account:
-    """Lets each entry end once, even if several copies of a task report it. Pure.
-
-    One copy may bring an entry that another copy could not: a failure is held back until the share is over.
-    """
-
-    def __init__(self) -> None:
-        self._ended = bytearray()  # a bit for each entry
-        self._count = 0
-        self._held: dict[int, dict[int, EntryFinished]] = {}  # by share and entry
-        self._known: dict[int, int] = {}  # events by task
-
-    def __contains__(self, number: int) -> bool:
-        return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, number: int) -> None:
-        """Note that the entry has ended."""
-        if number in self:
-            return
-        place = number >> 3
-        if place >= len(self._ended):
-            self._ended.extend(bytes(place + 1 + len(self._ended) // 4))
-        self._ended[place] |= 1 << (number & 7)
-        self._count += 1
-
-    def take_in(self, receipt: Receipt) -> Iterator[ReportedEvent]:
-        """Take in a receipt. Yields the events that were not known."""
-        held = self._held.setdefault(receipt.share, {})
-        known = self._known.get(receipt.task, 0)
-        if receipt.first <= known:  # otherwise an earlier part is missing; the share's receipt repeats it
-            self._known[receipt.task] = max(known, receipt.first + len(receipt.events))
-        for event in receipt.events[max(0, known - receipt.first) :]:
-            if not isinstance(event, EntryFinished):
-                yield event
-            elif event.record.id not in self:
-                if event.record.is_in_place:
-                    held.pop(event.record.id, None)
-                    self.add(event.record.id)
-                    yield event
-                else:
-                    held[event.record.id] = event
-        if receipt.number is None and receipt.fault is None:
-            yield from self._release(receipt.share)
-
-    def close(self) -> Iterator[ReportedEvent]:
-        """Yield the ends of the entries that no task has brought; called at the end of the run."""
-        for share in list(self._held):
-            yield from self._release(share)
-
-    def _release(self, share: int) -> Iterator[ReportedEvent]:
-        for number, event in self._held.pop(share, {}).items():
-            if number not in self:
-                self.add(number)
-                yield event

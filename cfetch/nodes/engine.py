@@ -14,7 +14,7 @@ import msgspec
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Held, LocalFault
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.hub.server import Hub, HubPlace
 from cfetch.manifest.plan import Plan
 from cfetch.nodes.board import Board, SharedJob, read_job, write_job

@@ -13,7 +13,7 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from cfetch.errors import CfetchError, LocalFault
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.processes.messages import Order

@@ -8,6 +8,7 @@ Listeners of a run::
     metrics.py          the metrics file: a header, then a JSON object for each entry; and its reader
     summary.py          makes summary and exit code from events
     counts.py           the one tally of entries, bytes and retries (pure)
+    digest.py           the sums of many records, which a task makes for the driver (pure)
     event_records.py    the events that the metrics keep (pure)
     ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
     run_numbers.py      the numbers of runs for monitoring (pure); openmetrics.py: for Prometheus

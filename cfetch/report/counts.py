@@ -5,44 +5,21 @@ the report of a metrics file and the tables agree, whichever machine brought the
 """
 
 from collections import Counter
-from typing import Self
 
-import msgspec
-
-from cfetch.events import EntryFinished, Event, RetryScheduled, StragglerCancelled
-from cfetch.records import FileRecord
+from cfetch.events import EntriesFinished, EntryFinished, Event, RetryScheduled, StragglerCancelled
+from cfetch.records import FileRecord, Sums
 from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 
 
-class Counts(msgspec.Struct):
-    """Entries by status, with their bytes, retries and stragglers.
-
-    ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
-    failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
-    ``mitigation_wasted_bytes`` are the bytes that they received in vain. ``hedged`` entries had two attempts
-    at the same time. ``end_s`` is the end of the last entry.
-    """
-
-    done: int = 0
-    skipped: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    done_bytes: int = 0
-    skipped_bytes: int = 0
-    missing_bytes: int = 0
-    fetched_bytes: int = 0
-    wasted_bytes: int = 0
-    retries: int = 0
-    stragglers: int = 0
-    cancelled_attempts: int = 0
-    mitigation_wasted_bytes: int = 0
-    hedged: int = 0
-    end_s: float = 0.0
+class Counts(Sums):
+    """Sums that records and events are added to."""
 
     def of(self, event: Event) -> None:
         """Count an event, as a listener."""
         if isinstance(event, EntryFinished):
             self.add(event.record)
+        elif isinstance(event, EntriesFinished):
+            self.include(event.digest.sums)
         elif isinstance(event, StragglerCancelled):
             self.cancelled_attempts += not event.completed
 
@@ -72,7 +49,7 @@ class Counts(msgspec.Struct):
             self.hedged += any(attempt.outcome == "lost" for attempt in record.attempts)
             self.mitigation_wasted_bytes += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
 
-    def include(self, other: Self) -> None:
+    def include(self, other: Sums) -> None:
         """Add the counts of ``other``, a part of the same run."""
         end_s = max(self.end_s, other.end_s)
         for name in self.__struct_fields__:
@@ -126,6 +103,9 @@ class LiveCounts:
             self._announced[event.id] += 1
         else:
             self.ended.of(event)
+            if self._announced and isinstance(event, EntriesFinished):
+                for number in event.ids:
+                    self._announced.pop(number, None)
 
     def adopt(self, size_bytes: int) -> None:
         """Count bytes of a dead run's part that this run continues."""

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.config.settings import GROWN, PLACES
-from cfetch.records import AttemptRecord, EventRecord, FileRecord, Tail
+from cfetch.records import AttemptRecord, Digest, EventRecord, FileRecord, Tail
 
 BOUNDS = (
     *("nothing", "stopped", "flush", "retry", "pause", "slow file", "large file", "host limit"),
@@ -94,29 +94,48 @@ class Ending:
         self.widths: dict[str, int] = {}
         self._latest: list[tuple[float, int, FileRecord]] = []  # a heap; the number breaks ties
         self._entries = 0
-        self._busy_s: defaultdict[str, float] = defaultdict(float)  # by host
-        self._bytes: Counter[str] = Counter()
-        self._requests: Counter[str] = Counter()
+        self.busy_s: defaultdict[str, float] = defaultdict(float)  # by host, as are the next two
+        self.bytes: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self._paused_s: defaultdict[str, float] = defaultdict(float)
-        self._held_s = 0.0
-        self._last_byte_s = 0.0
+        self.held_s = 0.0
+        self.last_byte_s = 0.0
 
     def add(self, record: FileRecord) -> None:
         """Add an entry that has ended."""
-        self._entries += 1
         for attempt in record.attempts:
             host = attempt.mirror or record.host
-            self._busy_s[host] += attempt.end_s - attempt.start_s
-            self._bytes[host] += attempt.bytes
-            self._requests[host] += 1
-            self._held_s += attempt.held_s or 0.0
-            self._last_byte_s = max(self._last_byte_s, attempt.end_s)
+            self.busy_s[host] += attempt.end_s - attempt.start_s
+            self.bytes[host] += attempt.bytes
+            self.requests[host] += 1
+            self.held_s += attempt.held_s or 0.0
+            self.last_byte_s = max(self.last_byte_s, attempt.end_s)
         if record.attempts:
-            item = (record.end_s, self._entries, record)
-            if len(self._latest) < KEPT:
-                heappush(self._latest, item)
-            elif item > self._latest[0]:
-                heapreplace(self._latest, item)
+            self._keep(record)
+
+    def include(self, digest: Digest) -> None:
+        """Add many entries that have ended, by the sums of their records."""
+        for host, busy_s in digest.busy_s.items():
+            self.busy_s[host] += busy_s
+        self.bytes.update(digest.bytes)
+        self.requests.update(digest.requests)
+        self.held_s += digest.held_s
+        self.last_byte_s = max(self.last_byte_s, digest.last_byte_s)
+        for record in digest.latest:
+            self._keep(record)
+
+    @property
+    def latest(self) -> list[FileRecord]:
+        """The entries that have ended last, in the order of their ends; at most ``KEPT``."""
+        return [record for _, _, record in sorted(self._latest, key=lambda item: item[:2])]
+
+    def _keep(self, record: FileRecord) -> None:
+        self._entries += 1
+        item = (record.end_s, self._entries, record)
+        if len(self._latest) < KEPT:
+            heappush(self._latest, item)
+        elif item > self._latest[0]:
+            heapreplace(self._latest, item)
 
     def note(self, event: EventRecord) -> None:
         """Add an event."""
@@ -133,20 +152,20 @@ class Ending:
             return Tail()
         limits = limits._replace(places=max(limits.places, *self.widths.values(), 1))
         least_s = max(LEAST_S, LEAST_SHARE * elapsed_s)
-        latest = [record for _, _, record in sorted(self._latest, key=lambda item: item[:2])]
-        if elapsed_s - self._last_byte_s >= least_s:
-            seconds = elapsed_s - self._last_byte_s
+        latest = self.latest
+        if elapsed_s - self.last_byte_s >= least_s:
+            seconds = elapsed_s - self.last_byte_s
             return Tail(bound="flush", seconds=round(seconds, 3), volume=latest[-1].volume)
         limited = self._find_rate_limit(limits)
         if limited is not None:
             return limited
         began_s = find_tail(latest, limits.places)
-        if self._last_byte_s - began_s >= least_s:
+        if self.last_byte_s - began_s >= least_s:
             return self._explain_tail(latest, began_s, limits)
         return self._explain_run(limits, elapsed_s)
 
     def _explain_tail(self, latest: Sequence[FileRecord], began_s: float, limits: Limits) -> Tail:
-        end_s = self._last_byte_s
+        end_s = self.last_byte_s
         seconds = end_s - began_s
         last = max(latest, key=lambda record: max(attempt.end_s for attempt in record.attempts))
         busy_s = sum(_overlap_s(attempt, began_s, end_s) for record in latest for attempt in record.attempts)
@@ -206,25 +225,25 @@ class Ending:
 
     def _find_rate_limit(self, limits: Limits) -> Tail | None:
         """Find the rate limit that the whole run has reached; then the last file itself was not slow."""
-        span_s = max(self._last_byte_s, 0.001)
-        if limits.rate_bps and sum(self._bytes.values()) >= FULL * limits.rate_bps * span_s:
+        span_s = max(self.last_byte_s, 0.001)
+        if limits.rate_bps and sum(self.bytes.values()) >= FULL * limits.rate_bps * span_s:
             return Tail(bound="rate limit", limit=limits.rate_bps)
-        host, received = max(self._bytes.items(), key=lambda item: item[1])
+        host, received = max(self.bytes.items(), key=lambda item: item[1])
         if limits.host_rate_bps and received >= FULL * limits.host_rate_bps * span_s:
             return Tail(bound="rate limit", limit=limits.host_rate_bps, host=host)
-        host, requests = max(self._requests.items(), key=lambda item: item[1])
+        host, requests = max(self.requests.items(), key=lambda item: item[1])
         if limits.requests_per_s and requests - 1 >= FULL * limits.requests_per_s * span_s:
             return Tail(bound="request rate", host=host)
         return None
 
     def _explain_run(self, limits: Limits, elapsed_s: float) -> Tail:
-        busy_s = sum(self._busy_s.values())
-        host, host_busy_s = max(self._busy_s.items(), key=lambda item: item[1])
+        busy_s = sum(self.busy_s.values())
+        host, host_busy_s = max(self.busy_s.items(), key=lambda item: item[1])
         host_places = self.widths.get(host, limits.per_host or limits.places)
         paused_host, paused_s = max(self._paused_s.items(), key=lambda item: item[1], default=("", 0.0))
-        span_s = max(self._last_byte_s, 0.001)
-        if self._held_s >= busy_s / 2:
-            return Tail(bound="disk", seconds=round(self._held_s / busy_s * span_s, 3) if busy_s else 0.0)
+        span_s = max(self.last_byte_s, 0.001)
+        if self.held_s >= busy_s / 2:
+            return Tail(bound="disk", seconds=round(self.held_s / busy_s * span_s, 3) if busy_s else 0.0)
         if paused_s >= max(LEAST_S, LEAST_SHARE * elapsed_s):
             return Tail(bound="pause", seconds=round(paused_s, 3), host=paused_host)
         if host_places < limits.places and host_busy_s >= FULL * host_places * span_s:

@@ -22,13 +22,15 @@ takes as long as all of them; the latest stay unmerged, since they decide when t
 
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
+from itertools import starmap
 from statistics import median
 from typing import NamedTuple
 
-from cfetch.records import AttemptRecord, FileRecord
+from cfetch.records import AttemptRecord, Digest, FileRecord
 from cfetch.report.saved_time import list_verdicts, running_rate_bps
 
 MOST_JOBS = 1 << 16  # some 10 MiB
+FEW = 64  # merged jobs of one report of a task
 ROUNDING_S = 2e-6  # recorded times are rounded by up to this
 SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
 
@@ -49,7 +51,7 @@ class Makespan:
         self._jobs: list[Job] = []  # the latest
         self._merges = 2  # entries in one merged job
         self._peak = 1
-        self._has_mitigated = False
+        self.has_mitigated = False
 
     def add(self, record: FileRecord) -> None:
         """Add an entry that has ended."""
@@ -58,22 +60,44 @@ class Makespan:
         jobs = list_jobs(record)
         self._jobs += jobs
         if len(jobs) != 1 or len(record.attempts) != 1:
-            self._has_mitigated = self._has_mitigated or any(job.alone_s != job.took_s for job in jobs)
+            self.has_mitigated = self.has_mitigated or any(job.alone_s != job.took_s for job in jobs)
         if len(self._jobs) > MOST_JOBS:
             self._merge_older_half()
 
+    def include(self, digest: Digest) -> None:
+        """Add the jobs of many entries that have ended."""
+        self._jobs += starmap(Job, digest.jobs)
+        self._merged += starmap(Job, digest.merged_jobs)
+        self._peak = max(self._peak, digest.peak)
+        self.has_mitigated = self.has_mitigated or digest.is_mitigated
+        if len(self._jobs) > MOST_JOBS or len(self._merged) > MOST_JOBS:
+            self._merge_older_half()
+
+    def divide(self, latest: int) -> tuple[list[Job], list[Job]]:
+        """The ``latest`` jobs and all that mitigation has changed; and the others, merged into a few."""
+        jobs = sorted(self._jobs)
+        older, kept = jobs[:-latest], jobs[-latest:]
+        plain = [job for job in older if job.alone_s == job.took_s]
+        changed = [job for job in older if job.alone_s != job.took_s]
+        return changed + kept, self._merged + _merge_jobs(plain, max(1, -(-len(plain) // FEW)))
+
+    @property
+    def peak(self) -> int:
+        """The most jobs at a time, as far as they were not merged."""
+        return max(self._peak, count_peak(self._jobs))
+
     def saved_s(self) -> float:
         """Seconds that mitigation has made the run shorter; below 0: longer."""
-        if not self._has_mitigated:
+        if not self.has_mitigated:
             return 0.0
-        places = max(self._peak, count_peak(self._jobs))
+        places = self.peak
         jobs = sorted(self._merged + self._jobs)
         left_alone_s = schedule_jobs((job.alone_s for job in jobs if job.alone_s), places)
         return left_alone_s - schedule_jobs((job.took_s for job in jobs), places)
 
     def _merge_older_half(self) -> None:
         self._jobs.sort()
-        self._peak = max(self._peak, count_peak(self._jobs))
+        self._peak = self.peak
         self._merged += _merge_jobs(self._jobs[: MOST_JOBS // 2], self._merges)
         del self._jobs[: MOST_JOBS // 2]
         if len(self._merged) >= MOST_JOBS:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 import msgspec
 
 from cfetch.errors import LocalFault, UsageError
-from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted
+from cfetch.events import EntriesFinished, EntryFinished, Event, RunExplained, RunFinished, RunStarted
 from cfetch.manifest.compressed import import_zstd, is_compressed, is_zstd, open_decompressor
 from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord, Int64
 from cfetch.report.event_records import make_event_record
@@ -84,6 +84,12 @@ class MetricsFile:
         """Write the record of the event, if it has one."""
         if isinstance(event, EntryFinished):
             self._add(event.record)
+        elif isinstance(event, EntriesFinished):
+            self._encode()
+            for text in event.block.read_lines():  # they stand in the block as they will stand here
+                self._add_lines(text)
+                if len(self._buffer) >= BUFFER_BYTES:  # a block may be large, and is not kept in memory
+                    self.flush()
         elif isinstance(event, RunStarted):
             self._add(make_header(event))
             self.flush()
@@ -141,8 +147,10 @@ class MetricsFile:
         """Encode the new records into the buffer."""
         if not self._records:
             return
-        text = self._encoder.encode_lines(self._records)
+        self._add_lines(self._encoder.encode_lines(self._records))
         self._records.clear()
+
+    def _add_lines(self, text: bytes) -> None:
         if self._array:  # JSON has no line break within an element
             text = self._separator + text.rstrip(b"\n").replace(b"\n", b",\n")
             self._separator = b",\n"

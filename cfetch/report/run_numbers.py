@@ -6,7 +6,15 @@ the runs of one process, such as those of ``cfetch follow``.
 
 from typing import Protocol
 
-from cfetch.events import EntryFinished, Event, Progress, RunExplained, RunFinished, RunStarted
+from cfetch.events import (
+    EntriesFinished,
+    EntryFinished,
+    Event,
+    Progress,
+    RunExplained,
+    RunFinished,
+    RunStarted,
+)
 from cfetch.records import FileRecord
 from cfetch.report.counts import retries
 from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
@@ -66,6 +74,9 @@ class RunNumbers:
         set_ = self._meters.set
         if isinstance(event, EntryFinished):
             self._add(event.record)
+        elif isinstance(event, EntriesFinished):
+            for record in event.block.read_records():
+                self._add(record)
         elif isinstance(event, Progress):
             set_("cfetch_active_attempts", len(event.active) + event.unshown)
             set_("cfetch_run_files_in_place", event.done + event.skipped)

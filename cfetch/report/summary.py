@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cfetch.errors import CfetchError, Interrupted
 from cfetch.events import (
     BatchCommitted,
+    EntriesFinished,
     EntryFinished,
     Event,
     FallbackTriggered,
@@ -142,6 +143,10 @@ class Tally:
         self.live(event)
         if isinstance(event, EntryFinished):
             self._note_entry(event.record)
+            return
+        if isinstance(event, EntriesFinished):  # of tasks, whose runs have one volume
+            self._makespan.include(event.digest)
+            self._ending.include(event.digest)
             return
         kept = make_event_record(event)
         if kept is not None:

@@ -78,7 +78,7 @@ def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slot
         shares.append(array("I", (entry for host in hosts for entry in small[host])))
     filled = [(sum(costs[entry] for entry in entries), entries) for entries in shares if entries]
     filled.sort(key=lambda pair: pair[0], reverse=True)
-    filled = let_hosts_take_turns(filled, [host_of[entries[0]] for _, entries in filled], target)
+    filled = _let_hosts_take_turns(filled, [host_of[entries[0]] for _, entries in filled], target)
     share_of = array("I", bytes(4 * len(sizes)))
     for share, (_, entries) in enumerate(filled):
         for entry in entries:
@@ -86,7 +86,7 @@ def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slot
     return SharesCut(share_of, [cost / MICRO for cost, _ in filled])
 
 
-def let_hosts_take_turns(
+def _let_hosts_take_turns(
     filled: "Sequence[tuple[int, array[int]]]", hosts: Sequence[int], target: int
 ) -> "list[tuple[int, array[int]]]":
     """Spread the shares of each host evenly over the job, so that no time belongs to one host alone.

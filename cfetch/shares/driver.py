@@ -2,14 +2,15 @@
 
 The driver guards the plan and cuts it into shares; a ``TaskRunner`` lets a task (``task.py``) bring each one.
 Receipts, one a share, report the events. The driver reads them as they appear and emits the events as if they
-had happened here; so dashboard, metrics and summary are those of a run in one process. The hub shows the
-tasks' present work. Only shares without a receipt run again.
+had happened here; so dashboard, metrics and summary are those of a run in one process. Files in place are one
+event a report: the driver knows their numbers and sums, and reads no record. The hub shows the tasks' present
+work. Only shares without a receipt run again.
 """
 
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -18,14 +19,15 @@ import msgspec
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.engine.ledger import make_skipped_record
-from cfetch.errors import CfetchError
+from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import EntryFinished, RunNoted, RunStopping
-from cfetch.hub.receipts import STOP_NAME, Account, ReceiptReader, is_in_place
+from cfetch.hub.account import Account
+from cfetch.hub.receipts import STOP_NAME, Receipt, ReceiptReader, is_in_place
 from cfetch.hub.registry import EMPTY_VIEW, TaskRegistry
 from cfetch.hub.server import Hub, HubPlace, open_hub
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.urls import host_of
-from cfetch.records import FileRecord
+from cfetch.records import NOT_DECODED, FileRecord
 from cfetch.run.frame import Run
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.secret import printable
@@ -34,7 +36,7 @@ from cfetch.shares.orphans import Orphans
 from cfetch.shares.place import Place, place_at, place_in_store
 from cfetch.shares.task import RunSpec
 from cfetch.storage.directory import Directory
-from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.files import local_fault, make_private, on_disk
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.wire.network import NETWORK_ENV
 
@@ -336,7 +338,7 @@ class Driver:
 
     def _explain(self, failure: BaseException) -> CfetchError:
         receipts = self._receipts.read_new(lambda name: name.startswith(f"fault-{self._epoch}-"))
-        return self._runner.explain(failure, next((receipt.fault for receipt in receipts), None))
+        return self._runner.explain(failure, next((receipt.reports[0].fault for receipt in receipts), None))
 
     def _emit_earlier(self, root: Path) -> None:
         """Emit as skipped the entries that earlier runs of the plan have brought and that are in place.
@@ -344,9 +346,9 @@ class Driver:
         Tasks check a file that has changed since then like any other.
         """
         with closing(Directory(root)) as volume:
-            for receipt in self._receipts.read_new(self._is_earlier):
+            for receipt in self._receipts.read_new(self._is_earlier, needs_all=False):
                 written_ns = self._receipts.find_written_ns(receipt)
-                for record in receipt.records:
+                for record in _read_records(receipt):
                     if record.id not in self._account and is_in_place(volume, record, written_ns=written_ns):
                         self._account.add(record.id)
                         self._emit(self._finish_skipped(record))
@@ -390,8 +392,22 @@ class Driver:
         """Emit the events of new receipts."""
         kinds = (f"share-{self._epoch}-", f"part-{self._epoch}-")
         for receipt in self._receipts.read_new(lambda name: name.startswith(kinds)):
-            for event in self._account.take_in(receipt):
-                self._emit(event)
+            try:
+                for event in self._account.take_in(receipt):
+                    self._emit(event)
+            except OSError as error:
+                raise local_fault(error, f"cannot read {self._directory / receipt.name}") from None
+            except NOT_DECODED:
+                raise LocalFault(
+                    f"{self._directory / receipt.name} is damaged; run the same command again"
+                ) from None
 
     def _note(self, note: str) -> None:
         self._emit(RunNoted(t_s=self._now(), note=note))
+
+
+def _read_records(receipt: Receipt) -> list[FileRecord]:
+    """The records of an earlier run's receipt; none if it cannot be read, as the tasks look at all files."""
+    with suppress(OSError, *NOT_DECODED):
+        return receipt.read_records()
+    return []

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from cfetch.events import ExecutorSlow, Listener, Progress
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.hub.registry import ClusterView
 from cfetch.report.counts import Counts
 

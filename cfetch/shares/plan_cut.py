@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.manifest.plan import Plan
 from cfetch.report.format import duration
 from cfetch.secret import printable

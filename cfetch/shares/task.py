@@ -28,15 +28,18 @@ from cfetch.hub.messages import Beat, HubAddress
 from cfetch.hub.receipts import (
     REPORTED,
     STOP_NAME,
-    Receipt,
+    Report,
     ReportedEvent,
+    encode_report,
     leave_receipt,
     share_receipt_name,
 )
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.urls import host_of
+from cfetch.records import FileRecord
 from cfetch.report.counts import LiveCounts
+from cfetch.report.digest import make_digest
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.shares.place import Place, open_place
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -148,7 +151,7 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
     """
-    reporter = _Reporter(spec, copy)
+    reporter = Reporter(spec, copy)
     if reporter.is_over():
         return reporter.outcome()
     with asyncio.Runner(loop_factory=make_loop) as runner:
@@ -159,25 +162,29 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     return msgspec.structs.replace(reporter.outcome(), learned=learned)
 
 
-class _Reporter:
+class Reporter:
     """Listens to the pool of a task, and leaves its receipts."""
 
     def __init__(self, spec: RunSpec, copy: TaskCopy) -> None:
         self._spec = spec
         self._copy = copy
         self._directory = Path(spec.receipts)
-        self._events: list[ReportedEvent] = []
+        self._events: list[ReportedEvent] = []  # since the last report, as are the records
+        self._records: list[FileRecord] = []
+        self._reports: list[bytes] = []
         self._parts: list[str] = []
-        self._in_parts = 0
         self.counts = LiveCounts()
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, StragglerCancelled):
-            event = msgspec.structs.replace(event, executor=self._copy.executor or None)
-        elif isinstance(event, EntryFinished) and self._copy.executor:
-            record = msgspec.structs.replace(event.record, executor=self._copy.executor)
-            event = msgspec.structs.replace(event, record=record)
-        if isinstance(event, REPORTED):
+        """Keep what the next report has to tell."""
+        if isinstance(event, EntryFinished):
+            record = event.record
+            if self._copy.executor:
+                record = msgspec.structs.replace(record, executor=self._copy.executor)
+            self._records.append(record)
+        elif isinstance(event, REPORTED):
+            if isinstance(event, StragglerCancelled):
+                event = msgspec.structs.replace(event, executor=self._copy.executor or None)
             self._events.append(event)
         self.counts(event)
 
@@ -190,24 +197,33 @@ class _Reporter:
         return (self._directory / STOP_NAME).exists()
 
     def leave_part(self) -> None:
-        """Report the events since the last part. Raises LocalFault."""
-        if len(self._events) > self._in_parts:
-            receipt = self._make_receipt(len(self._parts), self._in_parts)
-            leave_receipt(self._directory, receipt)
-            self._parts.append(receipt.name)
-            self._in_parts = len(self._events)
+        """Report what has happened since the last report. Raises LocalFault."""
+        if self._events or self._records:
+            report = self._begin_report()
+            data = encode_report(report, self._records)
+            leave_receipt(self._directory, report.part_name, data)
+            self._parts.append(report.part_name)
+            self._reports.append(data)
+            self._events, self._records = [], []
 
     def leave_last(self, entries: int, fault: LocalFault | None) -> None:
         """Leave the receipt of the share, or, if the task ends early, the last part. Raises LocalFault."""
         whole = fault is None and self.counts.ended.settled == entries
-        if whole and leave_receipt(self._directory, self._make_receipt(None, 0)):
+        if whole and self._leave_share():
             for name in self._parts:
                 with suppress(OSError):
                     (self._directory / name).unlink()
         else:
             self.leave_part()
         if fault is not None:
-            leave_receipt(self._directory, self._make_receipt(None, len(self._events), str(fault)))
+            name = f"fault-{self._spec.epoch}-{self._copy.share:06d}-{self._copy.task}"
+            report = msgspec.structs.replace(self._begin_report(), fault=str(fault))
+            leave_receipt(self._directory, name, encode_report(report))
+
+    def _leave_share(self) -> bool:
+        name = share_receipt_name(self._spec.epoch, self._copy.share)
+        last = encode_report(self._begin_report(), self._records)
+        return leave_receipt(self._directory, name, *self._reports, last)
 
     def outcome(self) -> ShareOutcome:
         """The result of the task so far."""
@@ -215,23 +231,24 @@ class _Reporter:
             share=self._copy.share, files=self.counts.ended.settled, failed=self.counts.ended.failed
         )
 
-    def _make_receipt(self, number: int | None, first: int, fault: str | None = None) -> Receipt:
-        return Receipt(
+    def _begin_report(self) -> Report:
+        settings = self._spec.settings
+        places = settings.most_at_once if self._spec.searches else settings.concurrency
+        return Report(
             instant=self._spec.instant,
             epoch=self._spec.epoch,
             share=self._copy.share,
             task=self._copy.task,
             attempt=self._copy.attempt,
-            number=number,
-            first=first,
-            events=self._events[first:],
-            fault=fault,
+            number=len(self._reports),
             executor=self._copy.executor,
+            events=self._events,
+            digest=make_digest([record for record in self._records if record.is_in_place], places=places),
         )
 
 
 async def _run_pool(
-    spec: RunSpec, share: Share, copy: TaskCopy, reporter: _Reporter
+    spec: RunSpec, share: Share, copy: TaskCopy, reporter: Reporter
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock, settings = (
@@ -303,7 +320,7 @@ def _make_beat_maker(spec: RunSpec, copy: TaskCopy) -> BeatMaker:
     return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)))
 
 
-async def _watch_pool(pool: Pool, reporter: _Reporter, part_s: float) -> None:
+async def _watch_pool(pool: Pool, reporter: Reporter, part_s: float) -> None:
     """Report ended files early; end the pool when it has to stop, or another copy has brought the share."""
     loop = asyncio.get_running_loop()
     left_s = loop.time()

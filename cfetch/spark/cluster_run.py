@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.hub.server import Hub, HubPlace
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.signals import keep_handlers

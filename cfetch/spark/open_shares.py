@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import Plan
 from cfetch.report.format import plural

@@ -36,7 +36,7 @@ from cfetch.feed.source import Change, FeedId
 from cfetch.hub.framing import HUB, read_message
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import MOST_BEAT_BYTES, Channel
-from cfetch.hub.receipts import Receipt, ReceiptReader, read_receipt
+from cfetch.hub.receipts import ReceiptReader, Report, encode_report, read_result
 from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import BAD_INPUT
 from cfetch.manifest import freeze, read_entries
@@ -50,6 +50,7 @@ from cfetch.manifest.repository_urls import parse_repository_listing
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.report.analysis import analyse
+from cfetch.report.digest import make_digest
 from cfetch.report.metrics import RunHeader, read_metrics
 from cfetch.run.catalogue import Catalogue, Own
 from cfetch.run.host_baseline import NAME as BASELINE
@@ -499,23 +500,25 @@ def _judge_chunks(data: bytes) -> bool:
 def _judge_receipt(data: bytes) -> bool:
     path = _put("receipts/share-1-000002", data)
     try:
-        receipt = read_receipt(path)
-        list(ReceiptReader(path.parent).read_new(lambda name: True))
+        result = read_result(path)
+        for receipt in ReceiptReader(path.parent).read_new(lambda name: True):
+            list(receipt.reports)
     except CfetchError:
         return False
-    if receipt is not None:
-        _same(receipt, read_receipt(_put("receipt", msgspec.json.encode(receipt))))
-        assert isinstance(receipt.records, list)
-        assert receipt.name
-    return receipt is not None
+    if result is not None:
+        report = Report(instant="i", epoch=1, share=2, task=3, attempt=0, executor=result.executor)
+        again = read_result(_put("share-1-000003", encode_report(report, result.records)))
+        assert again is not None
+        _same(sorted(result.records, key=repr), sorted(again.records, key=repr))
+    return result is not None
 
 
 def _receipt() -> bytes:
-    from cfetch.events import EntryFinished
-
-    done = EntryFinished(t_s=1.0, record=record(0, 100, attempt()))
-    receipt = Receipt(instant="i", epoch=1, share=2, task=3, attempt=0, number=None, events=[done])
-    return msgspec.json.encode(receipt)
+    report = Report(instant="i", epoch=1, share=2, task=3, attempt=0)
+    done = [record(0, 100, attempt()), record(1, 100, attempt(outcome="error"), status="failed")]
+    digest = make_digest(done[:1], places=1)
+    second = msgspec.structs.replace(report, number=1, digest=digest)
+    return encode_report(report, done[:1]) + encode_report(second, done[1:])
 
 
 _NONCE = bytes(32)

@@ -176,7 +176,7 @@ def test_a_stop_comes_through_the_hub(tmp_path):
             assert not list((tmp_path / "receipts").glob("live-*"))  # the hub has it all
             hub.stop()
     assert read_receipts(tmp_path)
-    assert not any(one.number is None for one in read_receipts(tmp_path))
+    assert not any(one.is_over for one in read_receipts(tmp_path))
 
 
 def beside_others(tmp_path, late, *, bps, padding):

@@ -6,14 +6,24 @@ import msgspec
 import pytest
 
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished, RetryScheduled
-from cfetch.hub.receipts import Account, Receipt, ReceiptReader, is_in_place, leave_receipt
+from cfetch.events import EntriesFinished, EntryFinished, Event, RetryScheduled, tell_each
+from cfetch.hub.account import Account
+from cfetch.hub.receipts import (
+    ReceiptReader,
+    Report,
+    encode_report,
+    is_in_place,
+    leave_receipt,
+    read_result,
+    share_receipt_name,
+)
 from cfetch.records import FileRecord
+from cfetch.report.digest import make_digest
 from cfetch.storage.directory import Directory
 
 
 def ended(number, status="done"):
-    record = FileRecord(
+    return FileRecord(
         instant="i",
         id=number,
         offset=0,
@@ -31,11 +41,11 @@ def ended(number, status="done"):
         end_s=1.0,
         rate_bps=3.0,
     )
-    return EntryFinished(t_s=1.0, record=record)
 
 
-def receipt(*events, task=1, number=None, share=0, fault=None):
-    return Receipt(
+def report(*records, number=0, task=1, share=0, events=()):
+    """As a task leaves it."""
+    head = Report(
         instant="i",
         epoch=1,
         share=share,
@@ -43,98 +53,186 @@ def receipt(*events, task=1, number=None, share=0, fault=None):
         attempt=0,
         number=number,
         events=list(events),
-        fault=fault,
+        digest=make_digest([record for record in records if record.is_in_place], places=4),
     )
+    return encode_report(head, records)
 
 
-def told(account, *receipts):
-    news = [event for one in receipts for event in account.take_in(one)]
-    return [(event.record.id, event.record.status) for event in news if isinstance(event, EntryFinished)]
+def part_name(number, *, task=1, share=0):
+    return f"part-1-{share:06d}-{task}-{number}"
+
+
+class Scene:
+    """A directory of receipts, and a driver that has read some of them."""
+
+    def __init__(self, directory):
+        self._directory = directory
+        self._reader = ReceiptReader(directory)
+        self.account = Account()
+        self.events = []
+
+    def leave(self, name, *reports):
+        return leave_receipt(self._directory, name, *reports)
+
+    def read(self):
+        """What new receipts tell, and the entries among it, as a listener of each one is told them."""
+        told: list[Event] = []
+        tell = tell_each(told.append)
+        self.events = []
+        for receipt in self._reader.read_new(everything):
+            for event in self.account.take_in(receipt):
+                self.events.append(event)
+                tell(event)
+        return list_ends(told)
+
+
+def list_ends(events):
+    return [(event.record.id, event.record.status) for event in events if isinstance(event, EntryFinished)]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """A directory without receipts."""
+    return Scene(tmp_path)
+
+
+SHARE = share_receipt_name(1, 0)
 
 
 def everything(_name):
     return True
 
 
-def test_the_first_of_two_copies_wins(tmp_path):
+def test_the_first_of_two_copies_wins(scene, tmp_path):
     """By a link, which never replaces; nothing else stays behind, and nobody else may read it."""
-    assert leave_receipt(tmp_path, receipt(ended(1)))
-    assert not leave_receipt(tmp_path, receipt(ended(2), task=2))
-    (found,) = ReceiptReader(tmp_path).read_new(everything)
-    assert [event.record.id for event in found.events if isinstance(event, EntryFinished)] == [1]
+    assert scene.leave(SHARE, report(ended(1)))
+    assert not scene.leave(SHARE, report(ended(2), task=2))
+    assert scene.read() == [(1, "done")]
     (path,) = tmp_path.iterdir()
     assert (path.name, path.stat().st_mode & 0o777) == ("share-1-000000", 0o600)
 
 
-def test_each_receipt_is_read_once_and_parts_come_before_their_share(tmp_path):
+def test_files_in_place_are_told_together_and_their_lines_are_those_of_the_metrics(scene, tmp_path):
+    """The driver adds up the sums of the task and copies the lines, without reading them."""
+    records = [ended(1), ended(2, "skipped"), ended(3, "failed")]
+    scene.leave(SHARE, report(*records))
+    (receipt,) = ReceiptReader(tmp_path).read_new(everything)
+    assert scene.read() == [(1, "done"), (2, "skipped"), (3, "failed")]
+    together, alone = scene.events
+    assert (type(together), type(alone)) == (EntriesFinished, EntryFinished)
+    assert (list(together.ids), together.digest.sums.done, together.digest.sums.skipped) == ([1, 2], 1, 1)
+    lines = (tmp_path / SHARE).read_bytes().splitlines()[1:]
+    assert [msgspec.json.decode(line, type=FileRecord) for line in lines] == records[:2]
+    assert receipt.is_over
+
+
+def test_each_receipt_is_read_once_and_parts_come_before_their_share(scene, tmp_path):
     """So that what a share's receipt relies on is known."""
-    leave_receipt(tmp_path, receipt(ended(1), number=0))
-    leave_receipt(tmp_path, receipt(ended(2)))
+    scene.leave(part_name(0), report(ended(1)))
+    scene.leave(SHARE, report(ended(2)))
     receipts = ReceiptReader(tmp_path)
-    assert [one.number for one in receipts.read_new(everything)] == [0, None]
+    assert [one.is_over for one in receipts.read_new(everything)] == [False, True]
     assert list(receipts.read_new(everything)) == []
 
 
-def test_a_torn_part_is_passed_over_and_a_torn_share_is_named(tmp_path):
+@pytest.mark.parametrize("data", [b"", b'{"schema":', report(ended(1))[:-1], report(ended(1)) + b"{}"])
+def test_a_torn_part_is_passed_over_and_a_torn_share_is_named(scene, tmp_path, data):
     """A part is written without waiting for the disk; a share's receipt must not be."""
-    (tmp_path / "part-1-000000-1-0").write_bytes(b'{"schema":')
-    assert list(ReceiptReader(tmp_path).read_new(everything)) == []
-    (tmp_path / "share-1-000000").write_bytes(b"")
+    (tmp_path / part_name(0)).write_bytes(data)
+    assert scene.read() == []
+    (tmp_path / SHARE).write_bytes(data)
+    assert read_result(tmp_path / SHARE) is None
     with pytest.raises(LocalFault, match="share-1-000000 is damaged"):
-        list(ReceiptReader(tmp_path).read_new(everything))
+        scene.read()
+
+
+def test_a_receipt_of_another_version_counts_as_not_there(tmp_path):
+    """An earlier run of the plan has left it: the tasks look at its files themselves."""
+    old = (
+        b'{"schema":"cfetch.receipt/1","instant":"i","epoch":1,"share":0,"task":1,"attempt":0,"number":null,'
+    )
+    (tmp_path / SHARE).write_bytes(old + b'"first":0,"events":[],"fault":null,"executor":""}')
+    assert list(ReceiptReader(tmp_path).read_new(everything, needs_all=False)) == []
+    assert read_result(tmp_path / SHARE) is None
+
+
+def test_a_part_that_goes_while_it_is_taken_in_is_told_whole(scene, tmp_path):
+    """Its task, perhaps on another machine, removes it once the share is over."""
+    scene.leave(part_name(0), report(*map(ended, range(9))))
+    told = []
+    for receipt in ReceiptReader(tmp_path).read_new(everything):
+        with (tmp_path / part_name(0)).open("r+b") as file:
+            file.truncate(0)
+        (tmp_path / part_name(0)).unlink()
+        told += receipt.read_records()
+    assert [record.id for record in told] == list(range(9))
+
+
+def test_a_result_has_all_records_of_a_share(scene, tmp_path):
+    """In place or not, of all reports."""
+    assert read_result(tmp_path / SHARE) is None
+    scene.leave(SHARE, report(ended(1), ended(2, "failed")), report(ended(3), number=1))
+    result = read_result(tmp_path / SHARE)
+    assert result is not None
+    assert sorted(record.id for record in result.records) == [1, 2, 3]
 
 
 def test_a_directory_that_has_gone_is_a_local_fault(tmp_path):
     """Not a traceback, for the task and for the driver."""
     with pytest.raises(LocalFault, match="cannot leave a receipt"):
-        leave_receipt(tmp_path / "gone", receipt())
+        leave_receipt(tmp_path / "gone", SHARE, report())
     with pytest.raises(LocalFault, match="cannot use"):
         list(ReceiptReader(tmp_path / "gone").read_new(everything))
 
 
-def test_an_entry_that_two_copies_have_brought_is_told_once():
-    """Done by one, found standing by the other."""
-    account = Account()
-    assert told(account, receipt(ended(1), number=0), receipt(ended(1, "skipped"), task=2)) == [(1, "done")]
-    assert 1 in account
-    assert 2 not in account
+def test_an_entry_that_two_copies_have_brought_is_told_once(scene):
+    """Done by one, found standing by the other, which has brought a file of its own beside it."""
+    scene.leave(part_name(0), report(ended(1)))
+    scene.leave(SHARE, report(ended(1, "skipped"), ended(2), task=2))
+    assert scene.read() == [(1, "done"), (2, "done")]
+    assert [number in scene.account for number in (1, 2, 3)] == [True, True, False]
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_what_one_copy_could_not_bring_another_may(status):
+def test_what_one_copy_could_not_bring_another_may(scene, status):
     """It is held back until the share is over."""
-    account = Account()
-    assert told(account, receipt(ended(1, status), number=0)) == []
-    assert told(account, receipt(ended(1), number=0, task=2)) == [(1, "done")]
-    assert told(account, receipt(task=2)) == []
-    assert list(account.close()) == []
+    scene.leave(part_name(0), report(ended(1, status)))
+    assert scene.read() == []
+    scene.leave(part_name(0, task=2), report(ended(1), task=2))
+    assert scene.read() == [(1, "done")]
+    scene.leave(SHARE, report(task=2, number=1))
+    assert scene.read() == []
+    assert list(scene.account.close()) == []
 
 
-def test_what_nobody_could_bring_is_told_at_the_end_of_its_share():
+def test_what_nobody_could_bring_is_told_at_the_end_of_its_share(scene):
     """Or, where the share has none, of the run; once."""
-    account = Account()
-    first = receipt(ended(1, "failed"), number=0)
-    assert told(account, first, receipt()) == [(1, "failed")]
-    assert told(account, receipt(ended(2, "cancelled"), number=0, share=1, task=2)) == []
-    assert [event.record.id for event in account.close() if isinstance(event, EntryFinished)] == [2]
-    assert list(account.close()) == []
+    first = report(ended(1, "failed"))
+    scene.leave(part_name(0), first)
+    scene.leave(SHARE, first, report(number=1))
+    assert scene.read() == [(1, "failed")]
+    scene.leave(part_name(0, share=1, task=2), report(ended(2, "cancelled"), share=1, task=2))
+    assert scene.read() == []
+    assert list_ends(scene.account.close()) == [(2, "cancelled")]
+    assert list(scene.account.close()) == []
 
 
-def test_a_share_tells_what_its_parts_have_not():
-    """Its receipt has all events of its task, and no retry is told twice."""
-    retry = RetryScheduled(t_s=0.0, id=1, path="f", n=1, delay_s=1.0, error_kind="transient", error="reset")
-    account = Account()
-    assert list(account.take_in(receipt(retry, number=0))) == [retry]
-    assert list(account.take_in(receipt(retry, retry, ended(1)))) == [retry, ended(1)]
-    assert list(account.take_in(receipt(retry, task=2))) == [retry]
+RETRY = RetryScheduled(t_s=0.0, id=1, path="f", n=1, delay_s=1.0, error_kind="transient", error="reset")
 
 
-def parts_of(events, *, each, task=1):
-    """One task's parts, in their order."""
-    return [
-        msgspec.structs.replace(receipt(*events[first : first + each], task=task, number=number), first=first)
-        for number, first in enumerate(range(0, len(events), each))
-    ]
+def test_a_share_tells_what_its_parts_have_not(scene):
+    """Its receipt has all reports of its task, and no retry is told twice."""
+    first = report(events=[RETRY])
+    scene.leave(part_name(0), first)
+    assert scene.read() == []
+    assert scene.events == [RETRY]
+    scene.leave(SHARE, first, report(ended(1), number=1, events=[RETRY]))
+    assert scene.read() == [(1, "done")]
+    assert scene.events[0] == RETRY
+    assert len(scene.events) == 2
+    scene.leave(part_name(0, task=2), report(task=2, events=[RETRY]))
+    assert scene.read() == []
+    assert scene.events == [RETRY]
 
 
 def test_an_account_is_a_bit_an_entry():
@@ -148,29 +246,28 @@ def test_an_account_is_a_bit_an_entry():
     assert len(account._ended) < 10_000_000 / 6
 
 
-def test_many_parts_of_a_task_in_one_look(tmp_path):
+def test_many_parts_of_a_task_in_one_look(scene):
     """A driver that is behind finds several at once, ten and more of them: no file is lost."""
-    events = [ended(number) for number in range(24)]
-    for part in parts_of(events, each=2):
-        leave_receipt(tmp_path, part)
-    found = list(ReceiptReader(tmp_path).read_new(everything))
-    assert [one.number for one in found] == list(range(12))
-    assert told(Account(), *found) == [(number, "done") for number in range(24)]
+    for number in range(12):
+        scene.leave(part_name(number), report(ended(2 * number), ended(2 * number + 1), number=number))
+    assert scene.read() == [(number, "done") for number in range(24)]
 
 
-def test_a_part_that_was_torn_is_told_by_its_share():
+def test_a_part_that_was_torn_is_told_by_its_share(scene):
     """Later parts do not speak for it."""
-    events = [ended(number) for number in range(6)]
-    parts = parts_of(events, each=2)
-    account = Account()
-    assert told(account, parts[0], parts[2]) == [(one, "done") for one in (0, 1, 4, 5)]
-    assert told(account, receipt(*events)) == [(2, "done"), (3, "done")]
+    reports = [report(ended(2 * number), ended(2 * number + 1), number=number) for number in range(3)]
+    scene.leave(part_name(0), reports[0])
+    scene.leave(part_name(2), reports[2])
+    assert scene.read() == [(one, "done") for one in (0, 1, 4, 5)]
+    scene.leave(SHARE, *reports)
+    assert scene.read() == [(2, "done"), (3, "done")]
 
 
-def test_other_events_are_told_as_they_are():
-    """Retries of two copies are two."""
-    retry = RetryScheduled(t_s=0.0, id=1, path="f", n=1, delay_s=1.0, error_kind="transient", error="reset")
-    assert list(Account().take_in(receipt(retry, retry, number=0))) == [retry, retry]
+def test_other_events_are_told_as_they_are(scene):
+    """Two retries are two."""
+    scene.leave(part_name(0), report(events=[RETRY, RETRY]))
+    scene.read()
+    assert scene.events == [RETRY, RETRY]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +289,7 @@ def test_a_file_is_in_place_with_the_size_that_it_had(tmp_path, status, facts, i
     """What a record says was brought or found; nothing else counts."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/file").write_bytes(b"abc")
-    record = msgspec.structs.replace(ended(1, status).record, **{"path": "deep/file"} | facts)
+    record = msgspec.structs.replace(ended(1, status), **{"path": "deep/file"} | facts)
     volume = Directory(tmp_path)
     assert is_in_place(volume, record) is is_there
     volume.close()
@@ -201,10 +298,10 @@ def test_a_file_is_in_place_with_the_size_that_it_had(tmp_path, status, facts, i
 def test_a_file_that_has_changed_since_its_receipt_does_not_count(tmp_path):
     """Its bytes or its permissions, of which one time tells; a receipt that has gone vouches for none."""
     (tmp_path / "file").write_bytes(b"abc")
-    record = msgspec.structs.replace(ended(1).record, path="file", bytes=3)
-    left = receipt(ended(1))
-    assert leave_receipt(tmp_path, left)
+    record = msgspec.structs.replace(ended(1), path="file", bytes=3)
+    assert leave_receipt(tmp_path, SHARE, report(ended(1)))
     reader, volume = ReceiptReader(tmp_path), Directory(tmp_path)
+    (left,) = reader.read_new(SHARE.__eq__)
     written_ns = reader.find_written_ns(left)
     assert is_in_place(volume, record, written_ns=written_ns)
     while (tmp_path / "file").stat().st_ctime_ns <= written_ns:
@@ -224,7 +321,7 @@ def test_a_file_behind_a_symlink_is_not_in_place(tmp_path, name):
     os.rename(tmp_path / "to" / name, tmp_path / "elsewhere")
     (tmp_path / "to" / name).symlink_to(tmp_path / "elsewhere")
     assert (tmp_path / "to/deep/file").read_bytes() == b"abc"
-    record = msgspec.structs.replace(ended(1).record, path="deep/file")
+    record = msgspec.structs.replace(ended(1), path="deep/file")
     volume = Directory(tmp_path / "to")
     assert not is_in_place(volume, record)
     volume.close()

@@ -1,7 +1,9 @@
 """Whole downloads by several processes: the same as by one, and what is special about them."""
 
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +15,13 @@ import msgspec
 import pytest
 
 from cfetch.app import engines
+from cfetch.app.download import prepare
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
-from cfetch.events import EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
+from cfetch.config.settings import Settings
+from cfetch.events import EntriesFinished, EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
 from cfetch.processes import choice, crew, worker
+from cfetch.records import RecordBlock
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
@@ -309,3 +314,42 @@ def test_each_file_ends_once_however_often_it_is_reported(tmp_path, workers):
         summary = download(manifest, tmp_path / "to", kill, **TWO, **HELD)
     assert summary.exit_code == 0
     assert sorted(records) == NAMES
+
+
+def test_the_driver_reads_no_record_of_a_file_in_place(tmp_path, monkeypatch):
+    """It copies the lines of its tasks to the metrics: one for each file, as a task has made it."""
+    monkeypatch.setattr(RecordBlock, "read_records", None)
+    lost = {NAMES[3]: Fault(kind="status", status=404, first=0)}
+    told: list[Event] = []
+    with served(FILES, lost) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        settings = Settings(to=(str(tmp_path / "to"),), processes=2)
+        with prepare(str(manifest), settings, env={}) as prepared:
+            summary = prepared.run(told.append)
+    assert summary is not None
+    assert (summary.files.done, summary.files.failed) == (39, 1)
+    assert [line[0] for line in records_of(summary)] == NAMES
+    assert [event.record.path for event in told if isinstance(event, EntryFinished)] == [NAMES[3]]
+    assert sum(len(event.ids) for event in told if isinstance(event, EntriesFinished)) == 39
+
+
+def test_reports_that_cannot_be_read_end_the_run(tmp_path, monkeypatch):
+    """By the disk's fault, and not by a bug; the next run has nothing to fetch."""
+
+    def fail(_block):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with served(FILES) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        settings = Settings(to=(str(tmp_path / "to"),), processes=2)
+        with monkeypatch.context() as patch, prepare(str(manifest), settings, env={}) as prepared:
+            patch.setattr(RecordBlock, "read_lines", fail)
+            told: list[Event] = []
+            summary = prepared.run(told.append)
+        assert summary is not None
+        assert summary.exit_code == 3
+        (reason,) = (event.reason for event in told if isinstance(event, RunStopping))
+        assert re.match(r"cannot read /.*/receipts/(share|part)-1-.*: Input/output error", reason)
+        before = asked(origin)
+        assert download(manifest, tmp_path / "to", processes=2).exit_code == 0
+        assert sum((asked(origin) - before).values()) < len(FILES)

@@ -13,7 +13,8 @@ import pytest
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import HostPaused, RunExplained, RunFinished
 from cfetch.manifest.compressed import import_zstd
-from cfetch.records import EventRecord
+from cfetch.records import EventRecord, RecordBlock
+from cfetch.report import metrics as module
 from cfetch.report.metrics import (
     MetricsFile,
     Unfinished,
@@ -24,6 +25,7 @@ from cfetch.report.metrics import (
     read_unfinished,
 )
 from cfetch.report.summary import Tally
+from tests.report.blocks import together
 from tests.report.records import attempt, finished, progress, record, started
 
 RECORDS = [record(0, 100, attempt(samples=[(0.5, 50), (1.0, 100)])), record(1, 7, status="skipped")]
@@ -47,6 +49,25 @@ def test_what_is_written_is_read_back(tmp_path, name):
     assert read(path) == [("i1", RECORDS)]
     assert path.read_bytes().startswith(b"\x28\xb5\x2f\xfd") == name.endswith(".zst")
     assert is_metrics(path)
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.json", "m.jsonl.zst", "m.json.zst"])
+@pytest.mark.parametrize("limit_s", [None, 60.0])
+def test_lines_that_tasks_have_made_are_those_of_the_file(tmp_path, monkeypatch, name, limit_s):
+    """Among records that are told one by one; nothing reads what is in them."""
+    records = [record(number, 100, attempt()) for number in range(40)]
+    monkeypatch.setattr(module, "BUFFER_BYTES", 3000)
+    monkeypatch.setattr(RecordBlock, "read_records", None)
+    with MetricsFile(tmp_path / name, limit_s=limit_s) as metrics:
+        for event in (started(40), *finished(*records[:3]), together(*records[3:37])):
+            metrics(event)
+        for event in (together(records[37]), *finished(*records[38:])):
+            metrics(event)
+    assert read(tmp_path / name) == [("i1", records)]
+    (tmp_path / "alone").mkdir()
+    assert write(tmp_path / "alone" / name, started(40), *finished(*records)).read_bytes() == (
+        tmp_path / name
+    ).read_bytes() or name.endswith(".zst")
 
 
 def test_the_compressed_metrics_of_a_killed_run_are_read_up_to_its_last_flush(tmp_path):

@@ -10,7 +10,16 @@ from cfetch.bench.faults import Fault
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Held
-from cfetch.events import EntryFinished, Event, Progress, RetryScheduled, RunFinished, RunStarted, RunStopping
+from cfetch.events import (
+    EntryFinished,
+    Event,
+    Progress,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+    RunStopping,
+    tell_each,
+)
 from cfetch.manifest.freezing import freeze_entries
 from cfetch.report.metrics import MetricsFile
 from cfetch.run.frame import Engine, Frame
@@ -73,7 +82,7 @@ class Scene:
             on_event(event)
 
         frame = Frame(self.engine, self.plan, [self.to], self.settings, SystemClock())
-        return frame.go(self.guard, MetricsFile(self.metrics), listener)
+        return frame.go(self.guard, MetricsFile(self.metrics), tell_each(listener))
 
 
 def once_under_way(act, *, done=5):

@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.events import Event, ExecutorSlow, ExecutorView, Progress
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.hub.registry import EMPTY_VIEW
 from cfetch.report.summary import Tally
 from cfetch.shares.live_view import LiveView

@@ -6,13 +6,16 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from cfetch.app.download import prepare
 from cfetch.bench.content import Synthetic, pieces
 from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
-from cfetch.hub.receipts import ReceiptReader
+from cfetch.events import tell_each
+from cfetch.hub.receipts import ReceiptReader, Report, ReportedEvent
 from cfetch.manifest.freezing import freeze
+from cfetch.records import FileRecord
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.place import place_at
 from cfetch.shares.task import RunSpec, Share
@@ -28,6 +31,20 @@ __all__ = [
     "whole",
     "write_manifest",
 ]
+
+
+class Told(NamedTuple):
+    """A receipt, with all of its records; ``report`` is its last one."""
+
+    name: str
+    records: list[FileRecord]
+    events: list[ReportedEvent]
+    report: Report
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it says that its share is over."""
+        return self.name.startswith("share-")
 
 
 def files_of(count, size_bytes=1000, folder="d"):
@@ -95,13 +112,22 @@ def share_of(tmp_path, manifest, sharers=1):
 
 def read_receipts(tmp_path):
     """All receipts of the run, in the order in which they came."""
-    return list(ReceiptReader(tmp_path / "receipts").read_new(lambda _: True))
+    receipts = ReceiptReader(tmp_path / "receipts").read_new(lambda _: True)
+    return [
+        Told(
+            one.name,
+            one.read_records(),
+            [event for each in one.reports for event in each.events],
+            one.reports[-1],
+        )
+        for one in receipts
+    ]
 
 
 def download(manifest, to, listener=lambda _: None, **settings):
     """Bring the manifest to ``to``; the summary."""
     with prepare(str(manifest), Settings(to=(str(to),), **settings), env={}) as prepared:
-        summary = prepared.run(listener)
+        summary = prepared.run(tell_each(listener))
     assert summary is not None
     return summary
 

@@ -11,8 +11,7 @@ from cfetch.bench.content import Fixed, Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished
-from cfetch.hub.receipts import STOP_NAME, Receipt, leave_receipt
+from cfetch.hub.receipts import STOP_NAME, Report, encode_report, leave_receipt, share_receipt_name
 from cfetch.manifest.freezing import freeze
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
@@ -37,8 +36,12 @@ def share_at(tmp_path, origin, files=FILES):
 
 
 def statuses(receipts):
-    events = [event for one in receipts for event in one.events if isinstance(event, EntryFinished)]
-    return sorted((event.record.path, event.record.status) for event in events)
+    return sorted((record.path, record.status) for one in receipts for record in one.records)
+
+
+def shares(receipts):
+    """The share and the task of each receipt that says that its share is over."""
+    return [(one.report.share, one.report.task) for one in receipts if one.is_over]
 
 
 def one_at_a_time(spec):
@@ -53,7 +56,7 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     assert done == ShareOutcome(share=3, files=12, failed=1)
     assert tree(tmp_path / "to") == {name: data for name, data in whole(FILES).items() if name != lost}
     receipts = read_receipts(tmp_path)
-    assert [(one.share, one.task) for one in receipts if one.number is None] == [(3, 7)]
+    assert shares(receipts) == [(3, 7)]
     assert statuses(receipts) == [(name, "failed" if name == lost else "done") for name in FILES]
     assert {record.executor for one in receipts for record in one.records} == {"executor 7 on b"}
     assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
@@ -67,7 +70,7 @@ def test_a_share_that_is_over_is_not_begun_again(tmp_path, spec):
         before = len(origin.requests)
         assert bring_share(spec, share, TaskCopy(0, 2, 1)) == ShareOutcome(share=0, files=0, failed=0)
         assert len(origin.requests) == before
-    assert len([one for one in read_receipts(tmp_path) if one.number is None]) == 1
+    assert shares(read_receipts(tmp_path)) == [(0, 1)]
 
 
 @pytest.mark.parametrize("sizes", ["equal", "different", "one unknown"])
@@ -107,7 +110,7 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
         assert not first.is_alive()  # the receipt of the other one has ended it
         assert asked(origin) == {name: 2 if name == held else 1 for name in files}
     assert tree(tmp_path / "to") == whole(files)
-    assert [one.task for one in read_receipts(tmp_path) if one.number is None] == [2]
+    assert shares(read_receipts(tmp_path)) == [(0, 2)]
     assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
 
 
@@ -122,7 +125,7 @@ def test_a_share_that_is_over_leaves_one_receipt(tmp_path, spec):
         task.join(30)
     assert [one.name for one in (tmp_path / "receipts").iterdir()] == ["share-1-000000"]
     (found,) = read_receipts(tmp_path)
-    assert found.first == 0
+    assert found.report.number == 1
     assert statuses([found]) == [(name, "done") for name in FILES]
 
 
@@ -164,7 +167,7 @@ def test_what_has_ended_is_told_before_the_share_is_over(tmp_path, spec):
         assert not task.is_alive()
     (tmp_path / "receipts" / STOP_NAME).unlink()
     receipts = read_receipts(tmp_path)
-    assert None not in [one.number for one in receipts]
+    assert shares(receipts) == []
     assert statuses(receipts) == [(name, "cancelled" if name == held else "done") for name in FILES]
 
 
@@ -183,8 +186,8 @@ def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
         bring_share(spec, share_at(tmp_path, origin), TaskCopy(0, 1, 0))
     assert ("must see the directory" in str(caught.value)) == (trouble != "unwritable")
     (found,) = read_receipts(tmp_path)
-    assert found.fault == str(caught.value)
-    assert found.events == []
+    assert found.report.fault == str(caught.value)
+    assert found.records == []
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -192,8 +195,8 @@ def test_a_fault_of_a_copy_whose_share_is_over_is_none(tmp_path, spec):
     """Another has done the spec: Spark need not count a failure."""
     with served(FILES) as origin:
         share = share_at(tmp_path, origin)
-    told = Receipt(instant="i", epoch=1, share=0, task=1, attempt=0, number=None, events=[])
-    assert leave_receipt(tmp_path / "receipts", told)
+    told = encode_report(Report(instant="i", epoch=1, share=0, task=1, attempt=0))
+    assert leave_receipt(tmp_path / "receipts", share_receipt_name(1, 0), told)
     Path(place_at(tmp_path / "to", "i", 1).fence).rmdir()
     assert bring_share(spec, share, TaskCopy(0, 2, 1)).files == 0
 

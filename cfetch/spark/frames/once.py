@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import msgspec
-
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished
-from cfetch.hub.receipts import Receipt, is_in_place, read_receipt, share_receipt_name
+from cfetch.hub.receipts import (
+    Report,
+    ShareResult,
+    encode_report,
+    is_in_place,
+    read_result,
+    share_receipt_name,
+)
 from cfetch.records import FileRecord
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.storage.directory import Directory
@@ -34,7 +38,7 @@ def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> 
     return sorted(_select_wanted(receipt, share), key=lambda record: record.id)
 
 
-def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
+def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
     """The receipt of the share, with a record of each entry; brings the entries that no receipt has.
 
     It may also have records of other entries of the share. ``copy.share``: the share's number in
@@ -52,10 +56,10 @@ def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
     return receipt
 
 
-def _find_receipt(spec: RunSpec, share: Share, number: int) -> Receipt | None:
+def _find_receipt(spec: RunSpec, share: Share, number: int) -> ShareResult | None:
     """The share's receipt; None: there is none, it lacks entries, or a file of it is gone."""
     receipts = Path(spec.receipts)
-    receipt = read_receipt(receipts / share_receipt_name(EPOCH, number))
+    receipt = read_result(receipts / share_receipt_name(EPOCH, number))
     if receipt is None or (receipts / f"{_AGAIN}{number:06d}").exists():
         return None
     wanted = _select_wanted(receipt, share)
@@ -64,15 +68,15 @@ def _find_receipt(spec: RunSpec, share: Share, number: int) -> Receipt | None:
     return receipt if is_whole and len(_select_in_place(wanted, spec)) == len(brought) else None
 
 
-def _select_wanted(receipt: Receipt, share: Share) -> list[FileRecord]:
+def _select_wanted(receipt: ShareResult, share: Share) -> list[FileRecord]:
     wanted = {entry.id for entry in share.entries}
     return [record for record in receipt.records if record.id in wanted]
 
 
-def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
+def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
     number = copy.share
     path = Path(spec.receipts, share_receipt_name(EPOCH, number))
-    before = read_receipt(path)
+    before = read_result(path)
     again = path.with_name(f"{_AGAIN}{number:06d}")
     is_again = again.exists()
     records = [] if before is None else before.records
@@ -88,13 +92,15 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> Receipt:
         if (directory / f"t{copy.task}").exists():
             shutil.rmtree(directory / f"t{copy.task}")  # parts of a killed task, as we have the lock now
     outcome = bring_share(spec, share._replace(entries=left), copy)
-    receipt = read_receipt(path)
+    receipt = read_result(path)
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
     if kept:
-        events = [EntryFinished(t_s=record.end_s, record=record) for record in kept]
-        receipt = msgspec.structs.replace(receipt, events=[*receipt.events, *events])
-        replace_file(path, msgspec.json.encode(receipt))
+        report = Report(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task, attempt=0)
+        with on_disk(path):
+            data = path.read_bytes()
+        replace_file(path, data + encode_report(report, kept))
+        receipt.records.extend(kept)
     with on_disk(path):
         if outcome.failed:
             path.with_name(f"{_FAILED}{number:06d}").touch(0o600)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from cfetch.errors import LocalFault, UsageError
-from cfetch.hub.receipts import Receipt, read_receipt, share_receipt_name
+from cfetch.hub.receipts import ShareResult, read_result, share_receipt_name
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import FileRecord
 from cfetch.shares.place import Place, place_at, place_in_store
@@ -130,7 +130,7 @@ def bring_rows(work: Work, table: "pa.Table", *, task: int) -> "Iterator[pa.Reco
         yield from join_results(work, table, rows, receipt, root)
 
 
-def _bring_shared(work: Work, rows: UrlRows) -> Receipt:
+def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
     spec, number = work.spec, rows.number
     if work.makes:
         open_row_directory(work.options, work.identity, spec)
@@ -144,7 +144,7 @@ def _bring_shared(work: Work, rows: UrlRows) -> Receipt:
 
 
 @contextmanager
-def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[Receipt, Path]]":
+def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[ShareResult, Path]]":
     """Bring files to a directory of this task's own, for as long as the ``with`` lasts.
 
     Files that are stated to be larger than the limit of contents, if there is one, are left out.
@@ -159,7 +159,7 @@ def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[Re
         yield _bring_alone(work.spec, wanted, task, place, root / STATE_NAME / "receipts"), root
 
 
-def _bring_to_store(work: Work, rows: UrlRows, task: int) -> Receipt:
+def _bring_to_store(work: Work, rows: UrlRows, task: int) -> ShareResult:
     """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
     with tempfile.TemporaryDirectory(prefix="cfetch-", dir=_find_scratch()) as name:
         own = Path(name)
@@ -167,14 +167,14 @@ def _bring_to_store(work: Work, rows: UrlRows, task: int) -> Receipt:
         return _bring_alone(work.spec, rows.entries, task, place, own / "receipts")
 
 
-def _bring_alone(spec: RunSpec, entries: list[Entry], task: int, place: Place, receipts: Path) -> Receipt:
+def _bring_alone(spec: RunSpec, entries: list[Entry], task: int, place: Place, receipts: Path) -> ShareResult:
     """Bring entries with a fence and receipts that no other task sees."""
     spec = msgspec.structs.replace(spec, place=place, receipts=str(receipts))
     for directory in (receipts, Path(place.fence)):
         with on_disk(directory):
             make_private(directory)
     bring_share(spec, Share(entries, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))
-    receipt = read_receipt(receipts / share_receipt_name(EPOCH, 0))
+    receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None
     return receipt
 
@@ -186,7 +186,7 @@ def _find_scratch() -> str | None:
 
 
 def join_results(
-    work: Work, table: "pa.Table", rows: UrlRows, receipt: Receipt, root: Path | None
+    work: Work, table: "pa.Table", rows: UrlRows, receipt: ShareResult, root: Path | None
 ) -> "Iterator[pa.RecordBatch]":
     """The rows of ``table`` with their results, in batches of at most about ``CONTENT_BYTES``.
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.errors import LocalFault
-from cfetch.hub.receipts import Receipt
+from cfetch.hub.receipts import ShareResult
 from cfetch.manifest.urls import strip_signature
 from cfetch.spark.frames.frame import KEEP_S
 from cfetch.spark.frames.once import hold_lock
@@ -135,7 +135,7 @@ def _write_shard(
     shown: "pa.Table",
     rows: UrlRows,
     samples: Mapping[str, str],
-    receipt: Receipt,
+    receipt: ShareResult,
     scratch: Path,
     name: str,
 ) -> None:

@@ -52,6 +52,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("stragglers", "int", "cancelled as stragglers"),
         Column("error_kind", "string", "why it failed, in a word"),
         Column("error", "string", "why it failed, in a sentence"),
+        Column("executor", "string", "that brought it; null: of a run of one machine"),
     ),
     "attempts": (
         *_RUN,

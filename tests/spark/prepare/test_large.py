@@ -21,7 +21,7 @@ from cfetch.config.settings import Settings
 from cfetch.dashboard.preview import preview_lines
 from cfetch.errors import ConfigError, Interrupted, ManifestError, UsageError
 from cfetch.events import EntryFinished, Event, Progress, RunNoted
-from cfetch.hub.receipts import Account
+from cfetch.hub.account import Account
 from cfetch.shares import cut
 from cfetch.shares.cut import Pace
 from cfetch.spark.open_shares import PreparedShares

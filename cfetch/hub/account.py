@@ -1,0 +1,84 @@
+"""The account of a run: which of its entries have ended, by the receipts of its tasks. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from cfetch.events import EntriesFinished, EntryFinished, Event
+from cfetch.hub.receipts import Receipt, Report
+from cfetch.records import FileRecord, RecordBlock
+
+
+class Account:
+    """Lets each entry end once, even if several copies of a task report it. Pure.
+
+    One copy may bring an entry that another copy could not: a failure is held back until the share is over.
+    """
+
+    def __init__(self) -> None:
+        self._ended = bytearray()  # a bit for each entry
+        self._count = 0
+        self._held: dict[int, dict[int, FileRecord]] = {}  # by share and entry
+        self._known: dict[int, int] = {}  # reports by task
+
+    def __contains__(self, number: int) -> bool:
+        return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, number: int) -> None:
+        """Note that the entry has ended."""
+        self._add_all([number])
+
+    def _add_all(self, numbers: Sequence[int]) -> bool:
+        """Note that all these entries have ended, unless one of them had before; then return False."""
+        if not numbers:
+            return True
+        ended, place = self._ended, max(numbers) >> 3
+        if place >= len(ended):
+            ended.extend(bytes(place + 1 + len(ended) // 4))
+        if any(ended[number >> 3] >> (number & 7) & 1 for number in numbers):
+            return False
+        for number in numbers:
+            ended[number >> 3] |= 1 << (number & 7)
+        self._count += len(numbers)
+        return True
+
+    def take_in(self, receipt: Receipt) -> Iterator[Event]:
+        """Take in a receipt. Yields the events that were not known."""
+        for report, block in zip(receipt.reports, receipt.blocks, strict=True):
+            known = self._known.get(report.task, 0)
+            if report.number < known:
+                continue
+            if report.number == known:  # else a part is missing, and the share's receipt repeats it
+                self._known[report.task] = known + 1
+            yield from report.events
+            yield from self._take_block(report, block)
+            for record in report.unfinished:
+                if record.id not in self:
+                    self._held.setdefault(report.share, {})[record.id] = record
+        if receipt.is_over:
+            yield from self._release(receipt.reports[-1].share)
+
+    def close(self) -> Iterator[Event]:
+        """Yield the ends of the entries that no task has brought; called at the end of the run."""
+        for share in list(self._held):
+            yield from self._release(share)
+
+    def _take_block(self, report: Report, block: RecordBlock) -> Iterator[Event]:
+        """Take in the entries in place: as a whole, unless another copy of the task has brought some."""
+        if report.digest is not None and self._add_all(report.ids):
+            if report.ids:
+                yield EntriesFinished(
+                    t_s=report.digest.sums.end_s, ids=report.ids, digest=report.digest, block=block
+                )
+            return
+        for record in block.read_records():
+            if record.id not in self:
+                self.add(record.id)
+                yield EntryFinished(t_s=record.end_s, record=record)
+
+    def _release(self, share: int) -> Iterator[Event]:
+        for record in self._held.pop(share, {}).values():
+            if record.id not in self:
+                self.add(record.id)
+                yield EntryFinished(t_s=record.end_s, record=record)

@@ -80,14 +80,14 @@ class BatchRecords:
         return volume_fault(error, what, beneath=self._held.root_fd)
 
     def remove(self, batch: str) -> None:
-        """Remove the record of a batch that is no longer committed here."""
+        """Remove the record of a batch that is no longer committed here; a thread may ``confirm`` now."""
         self._known.discard(batch)
         with suppress(OSError):
             os.unlink(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd)
 
     def confirm(self) -> None:
         """Raise VolumeFault if a record that was here has gone."""
-        gone = sum(not self.has(batch) for batch in tuple(self._known))
+        gone = sum(not self.has(batch) and batch in self._known for batch in tuple(self._known))  # see remove
         if gone:
             raise VolumeFault(
                 f"something removed batches from {self._root} while cfetch was running: {gone} of "

@@ -22,7 +22,7 @@ Read in this order::
     object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
     tree.py  object_tree.py    a directory, and the objects of a store, that are only read
-    files.py  generations.py    writes cfetch's own files; a tree as it was at one moment
+    files.py  sharing.py  generations.py    cfetch's own files; for a group; a tree as it was at one moment
 
 ::
 

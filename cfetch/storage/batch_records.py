@@ -16,6 +16,7 @@ from cfetch.errors import LocalFault, VolumeFault
 from cfetch.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
+from cfetch.storage.sharing import create_file
 from cfetch.storage.staging import Staging
 from cfetch.storage.volume import BATCHES, BatchRecord
 
@@ -55,7 +56,7 @@ class BatchRecords:
         """Write a record among the parts, so that it is removed if this run dies before ``put_draft``."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            descriptor = os.open(f"{batch}.json", flags, 0o600, dir_fd=self._staging.descriptor)
+            descriptor = create_file(f"{batch}.json", flags, 0o600, dir_fd=self._staging.descriptor)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text)
         except OSError as error:

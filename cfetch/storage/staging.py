@@ -17,6 +17,7 @@ from typing import NamedTuple
 from cfetch.storage.descriptors import DIRECTORY, HeldDirectories
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import NOTE_SUFFIX, PART_NAME
+from cfetch.storage.sharing import create_file
 
 MAX_FILE_BYTES = 16 << 10
 _KEPT = re.compile(r"[0-9]+-[0-9]+")
@@ -184,7 +185,7 @@ class Staging:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         flags |= os.O_TRUNC if renews else os.O_EXCL
         try:
-            descriptor = os.open(draft, flags, 0o600, dir_fd=self.descriptor)
+            descriptor = create_file(draft, flags, 0o600, dir_fd=self.descriptor)
             try:
                 if os.write(descriptor, note) < len(note):  # a torn note makes its part useless
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -208,7 +209,7 @@ class Staging:
         """Create an empty file in the staging directory; return its descriptor, for writing and reading."""
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.open(name, flags, 0o666, dir_fd=self.descriptor)  # the mode of the final file
+            return create_file(name, flags, 0o666, dir_fd=self.descriptor)  # the mode of the final file
         except OSError as error:
             raise volume_fault(
                 error, f"cannot create a part file in {self._root}", beneath=self.descriptor
@@ -233,7 +234,7 @@ class Staging:
         """Create an empty file in the staging directory, where a later run finds it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(OSError):
-            os.close(os.open(name, flags, 0o600, dir_fd=self.descriptor))
+            os.close(create_file(name, flags, 0o600, dir_fd=self.descriptor))
 
     def unmark(self, name: str) -> None:
         """Remove a mark. If that fails, a later run does it."""

@@ -19,7 +19,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
 from cfetch.storage.files import STATE_NAME, on_disk, replace_file
-from cfetch.storage.occupancy import leave, share
+from cfetch.storage.occupancy import claim, leave, share
 from cfetch.storage.patience import call_within
 from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
@@ -183,6 +183,18 @@ class Volumes:
             if path.is_relative_to(volume.root):
                 return SafePath(str(path.relative_to(volume.root)))
         return None
+
+    def claim(self, source: str, claims: dict[Path, int]) -> None:
+        """Keep others away who move batches here, or delete here what ``source`` has no longer.
+
+        ``claims`` gets the descriptors by which the latter is so, until they are closed, even after this is.
+
+        Raises Held, LocalFault.
+        """
+        for volume in self.local:
+            self._ask(volume.root, partial(share, volume))
+            if volume.root not in claims:
+                claims[volume.root] = self._ask(volume.root, partial(claim, volume.root, source))
 
     def refuse_same_plan(self, plan: str) -> None:
         """Raise Held if another run brings the same plan to one of them, with another state.

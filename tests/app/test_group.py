@@ -148,7 +148,7 @@ async def test_a_state_that_is_not_shared_names_its_owner(folder):
         assert (await command(BERT, "download", manifest, "--to", to, "--group", "-q"))[0] == 0
 
 
-async def test_without_the_option_a_directory_of_a_team_opens_nothing(folder):
+async def test_c110_without_the_option_a_directory_of_a_team_opens_nothing(folder):
     """The state is its maker's, and the umask counts."""
     to = folder / "team"
     async with Origin(FILES) as origin:

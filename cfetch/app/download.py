@@ -26,7 +26,15 @@ from cfetch.errors import ConfigError, UsageError
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
-from cfetch.run.directories import Places, is_shared, make_heartbeats, own_directory, places, timeline
+from cfetch.run.directories import (
+    Places,
+    is_shared,
+    make_heartbeats,
+    own_directory,
+    places,
+    share_places,
+    timeline,
+)
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers, aim_repository_token, note_unmet_hosts
 from cfetch.run.labels import require_mount
@@ -234,6 +242,7 @@ def _find_places(settings: Settings) -> Places:
 
 def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
     where = places(settings)
+    share_places(where, settings)
     volumes = Volumes(
         where.roots,
         state=where.state,

@@ -26,6 +26,7 @@ from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME
+from cfetch.storage.occupancy import end_claims
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
@@ -41,6 +42,7 @@ class FeedPlans:
     def __init__(
         self,
         journal: Journal,
+        feed: str,
         settings: Settings,
         env: Mapping[str, str],
         dashboard: Callable[[], AbstractContextManager[Listener]],
@@ -60,7 +62,17 @@ class FeedPlans:
         self._clock = clock
         self._found = places(settings)
         self._completed: list[str] = []
+        self._feed = feed
+        self._claims: dict[Path, int] = {}
         self.metrics = str(self._found.state / "metrics")
+
+    def claim_destinations(self) -> None:
+        """Keep other followers of the feed away from the directories. Raises Held, LocalFault."""
+        self._open_volumes().close()
+
+    def leave_destinations(self) -> None:
+        """Let others follow the feed into the directories."""
+        end_claims(self._claims)
 
     def clear_up(self) -> None:
         """Roll back the plans of rounds that were not completed. Raises Held, LocalFault."""
@@ -218,9 +230,15 @@ class FeedPlans:
                     volume.supersede(entry.path)
 
     def _open_volumes(self) -> Volumes:
-        return Volumes(
+        volumes = Volumes(
             self._found.roots, state=self._found.state, write_timeout_s=self._settings.write_timeout
         )
+        try:
+            volumes.claim(self._feed, self._claims)  # a volume may have come back meanwhile
+        except BaseException:
+            volumes.close()
+            raise
+        return volumes
 
 
 def _move_to_equal(

@@ -38,7 +38,7 @@ from cfetch.feed.backends.change_log import forget_log
 from cfetch.feed.backends.opening import find_host, open_feed
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.checkpoint import MAX_PENDING
-from cfetch.feed.journal import Journal, Step, locate_journal
+from cfetch.feed.journal import Journal, Step, locate_journal, name_feed
 from cfetch.feed.link_hosts import LinkHosts
 from cfetch.feed.path_filter import PathFilter
 from cfetch.feed.ranges import key_of
@@ -157,7 +157,11 @@ def follow(
         source = runner.run(_open_source(feed, network, clock, journal.directory, emit_line))
         stack.callback(lambda: runner.run(source.close()))
         hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
-        plans = FeedPlans(journal, settings, env, dashboard, clock, hosts, options.max_delete)
+        plans = FeedPlans(
+            journal, name_feed(feed), settings, env, dashboard, clock, hosts, options.max_delete
+        )
+        stack.callback(plans.leave_destinations)
+        plans.claim_destinations()
         plans.clear_up()
         if options.resync:
             journal.begin_resync()

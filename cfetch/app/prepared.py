@@ -41,6 +41,7 @@ from cfetch.secret import printable
 from cfetch.storage.files import local_fault, make_private, replace_file
 from cfetch.storage.patience import call_within
 from cfetch.storage.resume import useful_parts
+from cfetch.storage.sharing import share_files
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
@@ -344,6 +345,7 @@ class Prepared:
         self.plan.save(directory)
         self._for_engines.forget_other_kind(directory)
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
+        share_files(directory)
 
     def _metrics_path(self, execution: Execution) -> Path:
         path = find_metrics_path(self._settings, self._state, execution.instant, execution.epoch)

@@ -10,7 +10,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 
@@ -29,7 +31,7 @@ from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.records import FileRecord, Summary
 from cfetch.report.plan_view import SyncPreview
-from cfetch.run.catalogue import Catalogue, Own, locate_catalogue
+from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
 from cfetch.run.directories import places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
@@ -38,6 +40,7 @@ from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
+from cfetch.storage.occupancy import end_claims
 from cfetch.wire.network import Network, make_network
 
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
@@ -117,7 +120,10 @@ def prepare_sync(
         refuse_no_entries(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
-        yield PreparedSync(prepared, catalogue, volumes.local, settings, options, emit_line)
+        claims: dict[Path, int] = {}
+        stack.callback(end_claims, claims)
+        claim = partial(volumes.claim, name_source(source), claims)
+        yield PreparedSync(prepared, catalogue, volumes.local, claim, settings, options, emit_line)
 
 
 def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
@@ -183,12 +189,15 @@ class PreparedSync:
         prepared: Prepared,
         catalogue: Catalogue,
         directories: list[Directory],
+        claim: Callable[[], None],
         settings: Settings,
         options: SyncOptions,
         emit_line: EmitLine,
     ) -> None:
+        """``claim`` keeps others away from the directories. Raises Held, LocalFault."""
         self._prepared = prepared
         self._catalogue = catalogue
+        self._claim = claim
         self._directories = {str(directory.root): directory for directory in directories}
         self._settings = settings
         self._options = options
@@ -226,6 +235,7 @@ class PreparedSync:
         refusal = self._find_refusal()
         if refusal is not None:
             raise UsageError(f"{refusal}. Nothing was downloaded or deleted")
+        self._claim()
         for directory in self._directories.values():
             for path in self._catalogue.find_changed():
                 _supersede(directory, SafePath(path))

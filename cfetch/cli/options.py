@@ -45,6 +45,7 @@ _PANELS = {
             "base_url",
             "state",
             "mounted",
+            "group",
             "metrics",
             "keep_metrics",
             "failures",
@@ -120,7 +121,7 @@ READING = _PANELS["Manifest"]
 
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-_OF_ONE_PLAN = {"mounted", "wait"}  # followers and syncs have guards of their own
+_OF_ONE_PLAN = {"mounted", "group", "wait"}  # followers and syncs have guards of their own
 _OF_ONE_RUN = {
     *_OF_ONE_PLAN,
     *(
@@ -150,6 +151,7 @@ _ONE_WAY = {
     "allow_empty",
     "accept_html",
     "mounted",
+    "group",
     "wait",
 }  # switches that nobody turns off on a command line
 

@@ -73,6 +73,10 @@ class Settings:
             "run has labelled."
         ),
     ] = False
+    group: Annotated[
+        bool,
+        flag("Share the destinations and the state with the group of their directories, whatever the umask."),
+    ] = False
     from_format: Annotated[
         str | None,
         text("FORMAT", "Read the manifest as this format, such as csv or urls (default: by its content)."),

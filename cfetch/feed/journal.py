@@ -275,13 +275,17 @@ def read_status(directory: Path) -> Status:
             return Status()
 
 
+def name_feed(feed: str) -> str:
+    """The same name for a feed, however a person spells it."""
+    return feed.rstrip("/") if "://" in feed else str(Path(feed).resolve())
+
+
 def locate_journal(state: Path, feed: str, roots: Iterable[str | Path]) -> Path:
     """The journal's directory below a state directory, for a feed as a person names it and destinations.
 
     Several destinations may share a state, each with a position of its own.
     """
-    name = feed.rstrip("/") if "://" in feed else str(Path(feed).resolve())
-    text = "\n".join([name, *sorted(map(str, roots))])
+    text = "\n".join([name_feed(feed), *sorted(map(str, roots))])
     return state / "feeds" / hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -26,6 +26,7 @@ from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord, Int6
 from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
 from cfetch.storage.patience import Call, call_within
+from cfetch.storage.sharing import is_for_group
 
 FLUSH_EVERY_S = 1.0  # a kill -9 may lose the records of this time
 GROUP_RECORDS = 64  # encoded at once, which takes half the time
@@ -133,7 +134,9 @@ class MetricsFile:
         try:
             fd = os.open(self.path, flags, 0o600)
             if stat.S_ISREG(os.fstat(fd).st_mode):
-                os.fchmod(fd, 0o600)  # an older file may have been open to others
+                os.fchmod(
+                    fd, 0o660 if is_for_group(self.path.parent.stat()) else 0o600
+                )  # an older file may differ
         except OSError as error:
             raise self._fault(error) from None
         return fd

@@ -7,13 +7,16 @@ claims after all attempts of its time. The rule fits every status, because ``Fil
 disk: the final file when done, the kept part when failed or cancelled (0 when discarded).
 """
 
+import math
+
 from cfetch.records import AttemptRecord, FileRecord
 
 
 def wasted_by_attempt(record: FileRecord) -> list[int]:
     """The bytes of each attempt that are not in the result, in the attempts' order.
 
-    An attempt whose batch was ``moved`` to another volume wrote to the old volume: all its bytes are waste.
+    An attempt whose batch was ``moved`` to another volume wrote to the old volume. Those of its bytes that no
+    later attempt brought were copied, and are no waste.
     """
     attempts = record.attempts
     wasted = [attempt.bytes for attempt in attempts]
@@ -25,8 +28,6 @@ def wasted_by_attempt(record: FileRecord) -> list[int]:
         range(len(attempts)), key=lambda index: (_claim_s(attempts[index]), index), reverse=True
     ):
         attempt = attempts[index]
-        if attempt.outcome == "moved":
-            continue
         brought = attempt.from_byte + attempt.bytes
         until = min(brought, end) if attempt.to_byte is None else min(brought, end, attempt.to_byte)
         wasted[index] -= _take_range(taken, attempt.from_byte, until)
@@ -48,7 +49,12 @@ def received_bytes(record: FileRecord) -> int:
 
 
 def _claim_s(attempt: AttemptRecord) -> float:
-    """The time that orders the claims, the latest first: the end; for a lost attempt, its start."""
+    """The time that orders the claims, the latest first: the end; for a lost attempt, its start.
+
+    Attempts on a volume that was left claim what all others have not brought.
+    """
+    if attempt.outcome == "moved":
+        return -math.inf
     return attempt.start_s if attempt.outcome == "lost" else attempt.end_s
 
 

@@ -44,6 +44,11 @@ class Own(NamedTuple):
     identity: Identity
 
 
+def name_source(source: str) -> str:
+    """The same name for a source, however a person spells it or its link is signed."""
+    return strip_signature(source) if "://" in source else str(Path(source).resolve())
+
+
 def locate_catalogue(
     state: Path, source: str, roots: tuple[str | Path, ...], *, addresses: Sequence[str | None] = ()
 ) -> Path:
@@ -51,8 +56,7 @@ def locate_catalogue(
 
     ``addresses``: further settings that say where the source is.
     """
-    name = strip_signature(source) if "://" in source else str(Path(source).resolve())
-    key = msgspec.json.encode([name, sorted(map(str, roots)), addresses])
+    key = msgspec.json.encode([name_source(source), sorted(map(str, roots)), addresses])
     return state / SYNCS / f"{sha256(key).hexdigest()[:32]}.sqlite"
 
 

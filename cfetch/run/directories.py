@@ -14,6 +14,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
+from cfetch.storage.sharing import refuse_foreign_state, share_destination, share_state
 from cfetch.timeline.files import place_of
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import sign
@@ -57,6 +58,35 @@ def places(settings: Settings) -> Places:
         if _ask(state.parent, partial(os.path.isdir, state / TIMELINE), limit_s):
             return Places(destinations, state)
     return Places(destinations, states[0])
+
+
+def share_places(where: Places, settings: Settings) -> None:
+    """Share the directories with their group (``--group``); without that, refuse a state that others share.
+
+    One of several destinations that cannot be shared is left to who opens it.
+
+    Raises ConfigError, LocalFault.
+    """
+    limit_s = settings.write_timeout if len(where.roots) > 1 else None
+    if not settings.group:
+        _ask(where.state, partial(refuse_foreign_state, where.state, asks_for_group=False), limit_s)
+        return
+    for root in where.directories:
+        state = root / STATE_NAME
+        try:
+            _ask(root, partial(share_destination, root), limit_s)
+            _ask(root, partial(share_state, state), limit_s)
+        except LocalFault:
+            if state == where.state or len(where.roots) == 1:
+                raise
+        except OSError as error:
+            if state == where.state or len(where.roots) == 1:
+                raise local_fault(error, f"cannot share {root} with its group") from None
+    if where.state.parent not in where.directories:
+        try:
+            _ask(where.state, partial(share_state, where.state), limit_s)
+        except OSError as error:
+            raise local_fault(error, f"cannot share {where.state} with its group") from None
 
 
 def roots(to: Sequence[str], *, limit_s: float | None = None) -> tuple[str | Path, ...]:
@@ -112,6 +142,7 @@ def make_heartbeats(settings: Settings) -> Heartbeats:
 def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
     """Return the arguments for ``open_table`` and ``open_existing``. Raises ConfigError."""
     destinations = places(settings)
+    _ask(destinations.state, partial(refuse_foreign_state, destinations.state), settings.write_timeout)
     on_volumes = [root / STATE_NAME for root in destinations.directories]
     return destinations.state, on_volumes or [destinations.state], make_heartbeats(settings)
 

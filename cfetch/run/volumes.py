@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from cfetch.clock import RunClock
-from cfetch.errors import Blocked, LocalFault, VolumeFault
+from cfetch.errors import Blocked, CfetchError, LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.records import NOT_DECODED
 from cfetch.run.labels import Labels
@@ -19,7 +19,8 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
 from cfetch.storage.files import STATE_NAME, on_disk, replace_file
-from cfetch.storage.occupancy import leave, share
+from cfetch.storage.moves import MOVES, undo_unfinished
+from cfetch.storage.occupancy import claim, leave, occupy, share
 from cfetch.storage.patience import call_within
 from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
@@ -184,6 +185,18 @@ class Volumes:
                 return SafePath(str(path.relative_to(volume.root)))
         return None
 
+    def claim(self, source: str, claims: dict[Path, int]) -> None:
+        """Keep others away who move batches here, or delete here what ``source`` has no longer.
+
+        ``claims`` gets the descriptors by which the latter is so, until they are closed, even after this is.
+
+        Raises Held, LocalFault.
+        """
+        for volume in self.local:
+            self._ask(volume.root, partial(share, volume))
+            if volume.root not in claims:
+                claims[volume.root] = self._ask(volume.root, partial(claim, volume.root, source))
+
     def refuse_same_plan(self, plan: str) -> None:
         """Raise Held if another run brings the same plan to one of them, with another state.
 
@@ -216,6 +229,7 @@ class Volumes:
             LocalFault: the only volume takes no parts.
             Held: another run brings the same plan to one of them, as ``refuse_same_plan`` says.
         """
+        self._undo_moves()
         with ExitStack() as stack:
             for volume in self.local:
                 stack.callback(self._leave, volume.root, partial(leave, volume))
@@ -236,6 +250,19 @@ class Volumes:
             for marks in self._marks(plan):
                 stack.enter_context(marks.stay(instant, epoch))
             yield
+
+    def _undo_moves(self) -> None:
+        """Undo killed moves of batches, whose copies take room, unless others are at work here."""
+        roots = [volume.root for volume in self.local]
+        if not any((root / STATE_NAME / MOVES).is_dir() for root in roots):
+            return
+        with ExitStack() as stack, suppress(CfetchError, OSError):
+            for volume in self.local:
+                occupy(volume)
+                stack.callback(leave, volume)
+            for root in roots:
+                for _ in undo_unfinished(root, roots):
+                    pass
 
     def volumes(
         self,

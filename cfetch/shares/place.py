@@ -20,6 +20,7 @@ from cfetch.errors import LocalFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.storage.sharing import make_directory
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS
 
@@ -112,7 +113,7 @@ def _open_directory(
 ) -> Iterator[Volume]:
     parts = Path(place.fence, task)
     try:
-        parts.mkdir(0o700)
+        make_directory(parts, 0o700)
     except FileNotFoundError:
         raise _missing_fence(place) from None
     except OSError as error:

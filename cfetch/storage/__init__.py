@@ -11,7 +11,7 @@ Read in this order::
     part_file.py  joining.py    the file of a part, step by step; one file joined from several parts
     held_ranges.py        which bytes are held while several segments are brought (pure)
     resume.py             whether a run may continue an earlier part: its name and its note (pure)
-    staging.py            the directory in which a run writes its parts, and the parts of dead runs
+    staging.py  salvage.py  loans.py   a run's parts; those of dead runs; both lent to another volume
     publisher.py          gives final names, in groups, in an order that survives a power cut
     directory.py          a directory, beneath a held descriptor, no symlink followed
     sources.py  etags.py  batch_records.py    its records of published files and of committed batches
@@ -22,7 +22,7 @@ Read in this order::
     object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
     tree.py  object_tree.py    a directory, and the objects of a store, that are only read
-    files.py  generations.py    writes cfetch's own files; a tree as it was at one moment
+    files.py  sharing.py  generations.py    cfetch's own files; for a group; a tree as it was at one moment
 
 ::
 

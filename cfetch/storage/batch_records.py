@@ -16,6 +16,7 @@ from cfetch.errors import LocalFault, VolumeFault
 from cfetch.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
+from cfetch.storage.sharing import create_file
 from cfetch.storage.staging import Staging
 from cfetch.storage.volume import BATCHES, BatchRecord
 
@@ -55,7 +56,7 @@ class BatchRecords:
         """Write a record among the parts, so that it is removed if this run dies before ``put_draft``."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            descriptor = os.open(f"{batch}.json", flags, 0o600, dir_fd=self._staging.descriptor)
+            descriptor = create_file(f"{batch}.json", flags, 0o600, dir_fd=self._staging.descriptor)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text)
         except OSError as error:
@@ -80,14 +81,14 @@ class BatchRecords:
         return volume_fault(error, what, beneath=self._held.root_fd)
 
     def remove(self, batch: str) -> None:
-        """Remove the record of a batch that is no longer committed here."""
+        """Remove the record of a batch that is no longer committed here; a thread may ``confirm`` now."""
         self._known.discard(batch)
         with suppress(OSError):
             os.unlink(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd)
 
     def confirm(self) -> None:
         """Raise VolumeFault if a record that was here has gone."""
-        gone = sum(not self.has(batch) for batch in tuple(self._known))
+        gone = sum(not self.has(batch) and batch in self._known for batch in tuple(self._known))  # see remove
         if gone:
             raise VolumeFault(
                 f"something removed batches from {self._root} while cfetch was running: {gone} of "

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.errors import ConfigError, VolumeFault
+from cfetch.storage.sharing import open_to_group
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -82,6 +83,7 @@ class HeldDirectories:
         """``share``: the number of volumes that share the limit of directories. Raises OSError."""
         self.lock = threading.RLock()
         self.root_fd = os.open(root, DIRECTORY & ~os.O_NOFOLLOW)
+        self.is_shared = False  # with a group, for which new directories are too
         self._root = root
         self._root_name = os.fsencode(root)
         self._root_number = _number(os.fstat(self.root_fd))
@@ -200,6 +202,8 @@ class HeldDirectories:
                 if create:
                     with suppress(FileExistsError):
                         os.mkdir(component.encode(), mode, dir_fd=current)
+                        if self.is_shared:
+                            open_to_group(component, dir_fd=current)
                 below = os.open(component.encode(), DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below

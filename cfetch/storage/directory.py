@@ -18,6 +18,7 @@ from cfetch.secret import printable
 from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
+from cfetch.storage.sharing import is_for_group, refuse_foreign_state
 from cfetch.storage.sources import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
 
@@ -83,6 +84,7 @@ class Directory:
 
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
         """``staging`` is created if it is missing, see ``stage``. ``share`` is as in ``HeldDirectories``."""
+        refuse_foreign_state(root / STATE_NAME)
         self.root = root
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
@@ -99,7 +101,9 @@ class Directory:
                 ) from None
             raise volume_fault(error, f"cannot use {root} as a destination") from None
         try:
-            os.close(self._held.open_below(STATE_NAME, mode=0o700))
+            state = self._held.open_below(STATE_NAME, mode=0o700)
+            self._held.is_shared = is_for_group(os.fstat(state))
+            os.close(state)
             self._look_whether_writable()
             if staging is not None:
                 os.close(self._held.open_below(f"{STATE_NAME}/{staging}", mode=0o700))

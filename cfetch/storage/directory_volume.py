@@ -1,12 +1,8 @@
 """A volume that is a directory: adapts ``Directory`` and its disk to the volume's port."""
 
 import os
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import cast
-
-import msgspec
 
 from cfetch.errors import Blocked, CfetchError
 from cfetch.manifest.entry import Entry, SafePath
@@ -14,10 +10,11 @@ from cfetch.storage import volume
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
 from cfetch.storage.joining import join_pieces
+from cfetch.storage.loans import PartLoans
 from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
-from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, owner_of, part_name, read_note
-from cfetch.storage.staging import Leftover, boot_id
+from cfetch.storage.resume import BATCH
+from cfetch.storage.salvage import Salvage
 from cfetch.storage.standing import StandingFiles, vouch
 from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_changed
 
@@ -41,6 +38,7 @@ class DirectoryVolume:
         self.name = str(volume.root)
         trusts = disk.is_prompt and existing == "trust"
         self.search: Search | None = StandingFiles(volume) if trusts else None
+        self.loans: PartLoans | None = None  # from ``open`` on
         self._existing = existing
         self._keeps_time = keeps_time
         self._volume = volume
@@ -52,6 +50,7 @@ class DirectoryVolume:
     async def open(self) -> None:
         """Read the directories of dead runs. Raises VolumeFault."""
         self._salvage = await self._disk.call(lambda: Salvage(self._volume, self._disk))
+        self.loans = PartLoans(self._volume, self._disk, self._salvage)
 
     def new_part(self, entry: Entry) -> Part:
         """Make a part. It has no file before the first byte."""
@@ -75,7 +74,8 @@ class DirectoryVolume:
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Let the part continue the part of the entry that dead runs of this plan have left."""
-        if self._salvage is not None:
+        if self._salvage is not None and self.loans is not None:
+            await self.loans.wait_for(entry)
             await self._salvage.adopt_leftover(entry, cast("Part", part))
 
     def remove_leftovers(self, entry: Entry) -> None:
@@ -231,79 +231,3 @@ def _close(late: int | None) -> None:
     """Close a file that was opened too late, when its caller no longer waited."""
     if late is not None:
         os.close(late)
-
-
-class Salvage:
-    """The parts of dead runs, by the entries that may continue them.
-
-    There are as many as dead runs had under way and waiting; each is used at most once.
-
-    Raises:
-        LocalFault: files that dead runs had published cannot be made durable.
-    """
-
-    def __init__(self, volume: Directory, disk: Disk = INLINE) -> None:
-        self._volume = volume
-        self._disk = disk
-        self._candidates: defaultdict[str, list[tuple[Leftover, Note | None]]] = defaultdict(list)
-        self._marks: dict[str, list[Leftover]] = {}
-        for leftover in volume.leftovers():
-            if leftover.name.startswith(BATCH):
-                self._marks.setdefault(leftover.name.removeprefix(BATCH), []).append(leftover)
-                continue
-            note = read_note(leftover.note)
-            tells_ranges = note is not None and note.held is not msgspec.UNSET
-            if tells_ranges is not leftover.name.startswith(IN_RANGES):
-                volume.staging.remove_leftover(leftover)  # it is unknown which bytes it holds
-                continue
-            self._candidates[leftover.name if note is None else note.path].append((leftover, note))
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether any part waits for its entry."""
-        return bool(self._candidates)
-
-    @property
-    def kept_bytes(self) -> int:
-        """The bytes of all parts that wait for their entries, which go on with them."""
-        return sum(_held_bytes(each) for candidates in self._candidates.values() for each in candidates)
-
-    @property
-    def begun_batches(self) -> Collection[str]:
-        """The ids of the batches that dead runs had begun here."""
-        return self._marks.keys()
-
-    def unmark_batch(self, batch: str) -> None:
-        """Remove the mark of a batch that is done or goes elsewhere."""
-        for leftover in self._marks.pop(batch, ()):
-            self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
-
-    async def adopt_leftover(self, entry: Entry, part: Part) -> None:
-        """Let ``part`` continue the leftover that fits and holds most; remove the entry's other leftovers."""
-        candidates = self._take_candidates(entry)
-        while candidates:
-            leftover, note = candidates.pop()
-            if not part.position and fits(note, entry, leftover.size_bytes, boot_id()):
-                await part.adopt(leftover, note)
-            else:
-                self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
-
-    def remove_leftovers(self, entry: Entry) -> None:
-        """Remove the parts of an entry that is in place."""
-        for leftover, _ in self._take_candidates(entry):
-            self._disk.tidy(partial(self._volume.staging.remove_leftover, leftover))
-
-    def _take_candidates(self, entry: Entry) -> list[tuple[Leftover, Note | None]]:
-        """Take the leftovers of an entry, in ascending order of their held bytes."""
-        if not self._candidates:
-            return []
-        name = part_name(entry, boot_id())
-        candidates = self._candidates.pop(owner_of(entry), []) + self._candidates.pop(name, [])
-        return sorted(candidates, key=_held_bytes)
-
-
-def _held_bytes(candidate: tuple[Leftover, Note | None]) -> int:
-    leftover, note = candidate
-    if note is None or not isinstance(note.held, tuple):
-        return leftover.size_bytes
-    return sum(end - start for start, end in note.held)

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, TextIO
 
 from cfetch.errors import LocalFault, UsageError, VolumeFault
 from cfetch.secret import printable
+from cfetch.storage.sharing import create_file, is_for_group, make_directory, may_share
 
 STATE_NAME = ".cfetch"
 PRIVATE = 0o600
@@ -116,7 +117,11 @@ def make_private(directory: Path, *, state: Path | None = None) -> None:
     for is_last in (False, False, True):
         try:
             for folder in reversed([folder for folder in chain if not folder.exists()]):
-                folder.mkdir(mode=0o700 if folder in own else 0o777, exist_ok=True)
+                with suppress(FileExistsError):
+                    if folder in own and folder != top:
+                        make_directory(folder, 0o700)
+                    else:
+                        folder.mkdir(mode=0o700 if folder == top else 0o777)
             return
         except FileNotFoundError:  # another run has just removed an empty directory above
             if is_last:
@@ -132,10 +137,12 @@ def _make_own(folder: Path, *, is_named: bool) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
     is_foreign = os.geteuid() not in (0, status.st_uid)
+    if may_share(status):
+        return
     if is_foreign and status.st_uid != 0 and _keeps_owners(folder, status.st_uid):
         cause = f"{folder} belongs to another user (uid {status.st_uid}), who could change what is downloaded"
         raise OSError(errno.EPERM, f"{cause}; remove it, or name a directory of your own with --state")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_named:
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (is_named or is_for_group(status)):
         try:
             folder.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
         except OSError:
@@ -162,13 +169,13 @@ def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -
     """Write a file that replaces ``path`` when the ``with`` block ends without error.
 
     After an error in the block, the older file stays. ``durable``: the new file survives a power cut.
-    ``mode`` is for a file of the user.
+    ``mode`` is for a file of the user; a private file in a shared state is for its group too.
 
     Raises OSError, as the caller knows which of its errors are about this file.
     """
     temporary = _temporary_of(path)
     with _discarding(temporary):
-        with os.fdopen(os.open(temporary, _NEW, mode), "wb") as file:
+        with os.fdopen(create_file(temporary, _NEW, mode), "wb") as file:
             yield file
             file.flush()
             if durable:
@@ -192,7 +199,7 @@ def publish_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
     with _writing(path):
         temporary = _temporary_of(path)
         with _discarding(temporary):
-            with os.fdopen(os.open(temporary, _NEW, PRIVATE), "wb") as file:
+            with os.fdopen(create_file(temporary, _NEW, PRIVATE), "wb") as file:
                 file.write(data)
                 file.flush()
                 if durable:

@@ -36,6 +36,8 @@ _SAME_S = 2.0  # FAT keeps times in steps of two seconds
 
 Advance = Callable[[int, int], None]
 
+COPIED = "copied"  # an empty file in the directory of a move: all copies are made
+
 
 class Recovered(NamedTuple):
     """A move that a killed process had begun: ``is_done``: it was ended here, else it was undone."""
@@ -65,6 +67,7 @@ def move_batch(
         try:
             target.records.draft(record.id, msgspec.json.encode(record))
             digests = [_copy(source, target, path, str(number), advance) for number, path in enumerate(paths)]
+            os.close(target.staging.create_part(COPIED))  # flushed before the first copy gets its final name
             target.flush()
             for number, digest in enumerate(digests):
                 _compare(target, str(number), digest, paths[number])
@@ -72,6 +75,7 @@ def move_batch(
                 target.publish(str(number), path)
             target.flush()
             target.records.put_draft(record.id)
+            target.staging.unmark(COPIED)
         except CfetchError:
             _undo(target, record, source)
             raise
@@ -93,7 +97,7 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
     Nobody else may be at work there. Raises LocalFault, OSError.
     """
     for root in roots:
-        yield from _undo_unfinished(root, roots)
+        yield from undo_unfinished(root, roots)
     for root in roots:
         for record in read_records(root):
             if isinstance(record, BatchRecord) and record.moves:
@@ -107,7 +111,8 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
                             yield Recovered(record.id, root, is_done=True)
 
 
-def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
+def undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
+    """Undo the moves to ``root`` that have come to no record, as ``recover`` does."""
     moves = root / STATE_NAME / MOVES
     begun = sorted(path.name for path in moves.iterdir() if path.is_dir()) if moves.is_dir() else []
     for batch in begun:
@@ -217,13 +222,15 @@ def _compare(target: Directory, name: str, digest: bytes, path: SafePath) -> Non
 def _undo(target: Directory, record: BatchRecord, source: Directory) -> None:
     """Remove all that a move without a record has put on the target; the source has every file.
 
-    Copies get their final names in order, when all are made. So from the first one that is still in the
-    directory of the move on, a file of that name is another's.
+    Copies get their final names in order, when all are made and marked so. Without the mark no name is the
+    move's; and from the first copy that is still in the directory of the move on, a file of that name is
+    another's.
     """
     place = target.root / STATE_NAME / MOVES / record.id
     with suppress(CfetchError):
+        is_copied = (place / COPIED).exists()
         for number, path in enumerate(_paths_of(record)):
-            if (place / str(number)).exists():
+            if not is_copied or (place / str(number)).exists():
                 break
             original, copy = source.identify(path), target.identify(path)
             if copy is not None and _are_equal(original, copy):

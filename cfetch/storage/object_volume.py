@@ -144,6 +144,7 @@ class ObjectStoreVolume:
         """
         self._existing = existing
         self.search: volume.Search | None = None
+        self.loans: volume.Loans | None = None  # an upload cannot be read
         self.name = printable(store.url)
         self.bucket = Bucket(
             store,

@@ -1,18 +1,26 @@
 """Who is at work on a directory: any number of runs, or one process that moves batches away or to it.
 
+Of the processes that delete here what one source has no longer, there is one at a time, whatever other
+directories and whichever state each of them has: an older list must not delete what a newer one has brought.
+
 The system keeps the lock for the open directory, and drops it when the process ends, however it ends. Some
 network file systems keep it for one machine only.
 """
 
 import errno
 import fcntl
+import hashlib
+import os
 import socket
 from contextlib import suppress
+from pathlib import Path
 
 from cfetch.errors import Held, LocalFault
 from cfetch.storage.directory import Directory
-from cfetch.storage.files import volume_fault
+from cfetch.storage.files import STATE_NAME, make_private, volume_fault
+from cfetch.storage.sharing import create_file
 
+GUARDS = "guards"  # below a directory's state: an empty file for each source, which is locked
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF}
 
 
@@ -38,6 +46,36 @@ def occupy(directory: Directory) -> None:
             f"cannot keep runs away from {directory.root}, as its file system has no locks "
             f"({error.strerror}); move batches on the machine that has the disk"
         ) from None
+
+
+def claim(root: Path, source: str) -> int:
+    """Be the only process that deletes below ``root`` what ``source`` has no longer.
+
+    That ends when the returned descriptor is closed. Raises Held, LocalFault.
+    """
+    guards = root / STATE_NAME / GUARDS
+    try:
+        make_private(guards)
+        name = hashlib.sha256(source.encode()).hexdigest()[:32]
+        descriptor = create_file(guards / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise _make_held_error(f"another process brings {root} in step with the same source") from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(descriptor)
+                raise
+    except OSError as error:
+        raise volume_fault(error, f"cannot lock {root}") from None
+    return descriptor
+
+
+def end_claims(claims: dict[Path, int]) -> None:
+    """Let others delete below the directories: close the descriptors of ``claim``."""
+    while claims:
+        os.close(claims.popitem()[1])
 
 
 def leave(directory: Directory) -> None:

@@ -119,12 +119,12 @@ class Part:
     """
 
     __slots__ = (
-        "_disk",
         "_hash",
         "_is_over",
         "_line",
         "_notes",
         "_volume",
+        "disk",
         "entry",
         "file",
         "last_modified",
@@ -147,7 +147,7 @@ class Part:
     ) -> None:
         """``keeps_time``: the file gets the time of its last change that the server states."""
         self._volume = volume
-        self._disk = disk
+        self.disk = disk
         self._line = disk.line
         self.entry = entry
         self.file = PartFile(volume, entry, raises=disk is INLINE, is_second=is_second, keeps_time=keeps_time)
@@ -171,7 +171,7 @@ class Part:
         self.check()
         if not self.position:
             self._hash.begin(self.stated)
-        self._disk.do(self.file.append, _own(data, self._disk), size_bytes=len(data))
+        self.disk.do(self.file.append, _own(data, self.disk), size_bytes=len(data))
         if self._hash.running is not None:
             self._hash.running.update(data)
         self.position += len(data)
@@ -186,7 +186,7 @@ class Part:
             return
         for start, end in ranges.unheld(offset, min(offset + len(data), segment.end)):
             piece = data[start - offset : end - offset]
-            self._disk.do(self.file.write_at, start, _own(piece, self._disk), size_bytes=len(piece))
+            self.disk.do(self.file.write_at, start, _own(piece, self.disk), size_bytes=len(piece))
             self._notes.unnoted_bytes += len(piece)
             if self._hash.running is not None and start == self._hash.seen_bytes:
                 self._hash.running.update(piece)
@@ -205,11 +205,11 @@ class Part:
     @property
     def must_wait(self) -> bool:
         """Whether the disk is behind, so that callers with more bytes have to await ``wait_for_room``."""
-        return self._disk.must_wait
+        return self.disk.must_wait
 
     async def wait_for_room(self) -> None:
         """Wait for the disk. Raises LocalFault."""
-        await self._disk.wait_for_room()
+        await self.disk.wait_for_room()
         self.check()
 
     def can_split(self, size_bytes: int) -> bool:
@@ -226,7 +226,7 @@ class Part:
         assert self.can_split(size_bytes)
         ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
         note = self._notes.encode_ranges(ranges, self.validator)
-        self._disk.do(self.file.split_into_ranges, note)
+        self.disk.do(self.file.split_into_ranges, note)
         self._notes.is_noted = note is not None
         self._hash.begin(None if self.position else self.stated)
         self._hash.seen_bytes = self.position
@@ -243,7 +243,7 @@ class Part:
     def open_second(self) -> "Part":
         """Implements ``volume.Part.open_second``."""
         keeps_time = self.file.keeps_time
-        return Part(self._volume, self.entry, self._disk, is_second=True, keeps_time=keeps_time)
+        return Part(self._volume, self.entry, self.disk, is_second=True, keeps_time=keeps_time)
 
     def release_segment(self) -> None:
         """Implements ``volume.Sink.release_segment``."""
@@ -278,8 +278,8 @@ class Part:
         else:  # the server has stated the hash when bytes of an earlier run were there already
             assert self.stated is not None
             seen, running = 0, new_hash(self.stated.algorithm)
-        descriptor = await self._disk.call(lambda: self.file.reader(seen), undo=os.close)
-        await _read_and_close(descriptor, running, self.entry.path, self._disk)
+        descriptor = await self.disk.call(lambda: self.file.reader(seen), undo=os.close)
+        await _read_and_close(descriptor, running, self.entry.path, self.disk)
         self._hash.running, self._hash.seen_bytes = running, self.position
 
     async def adopt(self, leftover: Leftover, note: Note | None) -> None:
@@ -288,7 +288,7 @@ class Part:
         If the part is whole, but the server has to confirm it, its last byte is fetched again: by the ETag of
         that reply, the other bytes are still the same or not.
         """
-        if not await self._disk.call(lambda: self.file.take_over(leftover)):
+        if not await self.disk.call(lambda: self.file.take_over(leftover)):
             return
         self._notes.is_noted = bool(leftover.note)
         if note is not None and note.identity == self.file.identity:
@@ -303,8 +303,8 @@ class Part:
                 await self.hash_rest()
             return
         if self._hash.running is not None:
-            await _read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self._disk)
-        self.position = await self._disk.call(lambda: self.file.end(last_byte))
+            await _read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self.disk)
+        self.position = await self.disk.call(lambda: self.file.end(last_byte))
 
     def change_source(self, *, mirror: bool) -> None:
         """Note that the next bytes come from another source, whose validator is not known yet."""
@@ -320,7 +320,7 @@ class Part:
         if ranges is not None:
             ranges.abandon()
         self._notes.is_noted, self._notes.unnoted_bytes = False, 0
-        self._disk.do(self.file.empty)
+        self.disk.do(self.file.empty)
         self.position = 0
         self.validator = self.stated = None
         self._hash = PartHash(self.entry)
@@ -341,7 +341,7 @@ class Part:
             self.ranges = self.segment = None
             ranges.abandon()
             self._notes.is_noted, self._notes.unnoted_bytes = False, 0
-            self._disk.do(self.file.join_ranges)
+            self.disk.do(self.file.join_ranges)
             if must_ask(self.entry):  # while it waits for the other pieces, only its ETag can prove it
                 self._notes.note_source(self.validator)
         return proof
@@ -351,12 +351,12 @@ class Part:
 
         Raises LocalFault: a network file system may report only now that it is full.
         """
-        self._disk.do(self.file.close)
+        self.disk.do(self.file.close)
 
     @property
     def is_in_memory(self) -> bool:
         """Whether the whole file is only in memory until ``finish``; never if a thread writes it."""
-        return self._disk.is_prompt and self.file.is_in_memory
+        return self.disk.is_prompt and bool(self.file.unwritten)
 
     def finish(self) -> None:
         """Note that the part is whole and verified. Raises LocalFault.
@@ -364,7 +364,7 @@ class Part:
         If the entry has no hash, its source is noted on the file: see ``Sources.note``.
         """
         self.check()
-        self._disk.do(self.file.finish, self._notes.leave_out_mirror(self.validator), self.last_modified)
+        self.disk.do(self.file.finish, self._notes.leave_out_mirror(self.validator), self.last_modified)
 
     def publish(self) -> None:
         """Give the verified part its final name. This is a step that the disk carries out.
@@ -381,15 +381,19 @@ class Part:
         """Undo ``publish``. This is a step; it raises LocalFault."""
         self.file.unpublish()
 
-    def keep_leftover(self, *, whole: bool = False, even_small: bool = False) -> int:
+    def keep_leftover(
+        self, *, whole: bool = False, even_small: bool = False, is_leaving: bool = False
+    ) -> int:
         """Keep the part if a later run can continue it, else remove it; return the number of bytes kept.
 
         ``whole``: the part is verified, so its size and its name are proof enough on this boot.
         ``even_small``: keep what kill -9 would leave, a part of any size that its name is enough to prove.
+        ``is_leaving``: another part begins with its bytes at once, and finds out how many there are.
         """
         least = 0 if even_small else WORTH_KEEPING_BYTES
         is_proved = self.entry.digest is not None and self.position > least
-        has_skipped = self.file.fault is not None and self._disk is not INLINE
+        fault = self._line.fault if is_leaving else self.file.fault
+        has_skipped = fault is not None and self.disk is not INLINE
         lost = self.file.lost or has_skipped or self._volume.lost_writes
         if lost or not (self._notes.is_noted or is_proved or whole):
             self.discard()
@@ -399,7 +403,7 @@ class Part:
                 self.ranges.abandon()
                 self._notes.note_ranges(self.ranges, self.validator)
         with contextlib.suppress(LocalFault):
-            self._disk.do(partial(self.file.close, is_kept=True))
+            self.disk.do(partial(self.file.close, is_kept=True))
         return self.position
 
     def discard(self) -> None:
@@ -411,7 +415,7 @@ class Part:
         ranges, self.ranges, self.segment = self.ranges, None, None
         if ranges is not None:
             ranges.abandon()
-        self._disk.tidy(self.file.remove)
+        self.disk.tidy(self.file.remove)
 
 
 def _own(data: Bytes, disk: Disk) -> Bytes:

@@ -66,12 +66,12 @@ class PartFile:
         "_is_second",
         "_name",
         "_raises",
-        "_unwritten",
         "_volume",
         "fault",
         "fd",
         "keeps_time",
         "lost",
+        "unwritten",
     )
 
     def __init__(
@@ -93,7 +93,7 @@ class PartFile:
         self._is_made = False  # whether it is in the staging directory
         self._is_noted = False  # whether a note is beside it
         self._is_discarded = False
-        self._unwritten = b""  # the whole of a small file
+        self.unwritten = b""  # the whole of a small file that is only in memory
         self.fd = -1
         self.lost = False
         self.fault: LocalFault | None = None
@@ -131,19 +131,14 @@ class PartFile:
         self._name = self._own_name()
         self.fd = self._volume.staging.create_part(self._name)
         self._is_made = True
-        if self._unwritten:
-            self._write(self._unwritten)
-            self._unwritten = b""
+        if self.unwritten:
+            self._write(self.unwritten)
+            self.unwritten = b""
 
     def _write(self, data: Bytes) -> None:
         written = os.write(self.fd, data)
         while written < len(data):  # a nearly full disk first takes only some of the bytes
             written += os.write(self.fd, memoryview(data)[written:])
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the whole file is in memory, not written yet."""
-        return bool(self._unwritten)
 
     def append(self, data: Bytes) -> None:
         """Append bytes."""
@@ -152,8 +147,8 @@ class PartFile:
         try:
             if self.fd < 0:
                 is_whole = len(data) == self._entry.size_bytes and len(data) <= SMALL_BYTES
-                if is_whole and not self._is_made and not self._unwritten:
-                    self._unwritten = bytes(data)
+                if is_whole and not self._is_made and not self.unwritten:
+                    self.unwritten = bytes(data)
                     return
                 self._open()
             self._write(data)
@@ -232,7 +227,7 @@ class PartFile:
                 self._volume.staging.discard_part(self._name)
                 self._is_made = False
                 return
-            self._unwritten = b""
+            self.unwritten = b""
             if not self._is_made:
                 return
             if self.fd < 0:
@@ -253,7 +248,7 @@ class PartFile:
         ``is_kept``: for a later run, so bytes that are only in memory are written before.
         """
         try:
-            if is_kept and self._unwritten and self.fault is None:
+            if is_kept and self.unwritten and self.fault is None:
                 self._open()
         except (OSError, LocalFault) as error:
             self._note_failure(error, "write")
@@ -316,7 +311,7 @@ class PartFile:
     def remove(self) -> None:
         """Remove the file and its note, if possible."""
         self._is_discarded = True
-        self._unwritten = b""
+        self.unwritten = b""
         with contextlib.suppress(LocalFault):
             self.close()
         with contextlib.suppress(LocalFault):
@@ -325,6 +320,19 @@ class PartFile:
             self._is_made = False
         with contextlib.suppress(LocalFault):
             self._forget_note()
+
+    def set_aside(self) -> Leftover | None:
+        """Leave the closed file where it is, for others; None: there is none. This is a step.
+
+        A later step of this part does not touch it, and a publish that waits for its turn does not happen.
+        """
+        is_made, self._is_made, self._is_noted = self._is_made, False, False
+        self._is_discarded = True
+        if not is_made or self.lost:
+            return None
+        with contextlib.suppress(OSError):
+            return self._volume.staging.look_at_part(self._name)
+        return None
 
     def take_over(self, leftover: Leftover) -> bool:
         """Become a dead run's part; False: another run was faster. Raises LocalFault."""

@@ -202,9 +202,12 @@ class Publisher:
             pending.ended(fault)
 
     def _withdraw_pending(self, pending: _Pending, fault: LocalFault) -> None:
-        """Remove the names that were not flushed, so that the batch can go to another volume."""
+        """Remove the names that were not flushed, so that batch and parts can go to another volume."""
         if pending.record is not None:
-            self.withdraw(pending.parts)
+            self._disk.tidy(lambda: self._unpublish(pending.parts))
+            for part in pending.parts:
+                if isinstance(part, JoinedFile):
+                    part.discard()
         pending.ended(fault)
 
     def withdraw(self, parts: Sequence[Publishable]) -> None:
@@ -254,7 +257,10 @@ class Publisher:
 
     @staticmethod
     def _end(pending: _Pending, error: CfetchError | None) -> None:
-        if error is not None:
-            for part in pending.parts:
+        """Report the end. After an error, who gave a record decides about the parts of its batch."""
+        for part in pending.parts if error is not None else ():
+            if pending.record is None:
                 part.discard()
+            elif isinstance(part, JoinedFile):
+                part.keep_pieces()
         pending.ended(error)

@@ -29,6 +29,7 @@ from cfetch.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.etags import is_hash, keep_etag
 from cfetch.storage.files import STATE_NAME
+from cfetch.storage.sharing import create_file
 
 ATTRIBUTE = "user.cfetch.source"
 SOURCES = "sources"  # below the volume's state directory
@@ -179,7 +180,7 @@ class Sources:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         directory = self._held.open_below(f"{STATE_NAME}/{SOURCES}", mode=0o700)
         try:
-            descriptor = os.open(_name_of(parent), flags, 0o600, dir_fd=directory)
+            descriptor = create_file(_name_of(parent), flags, 0o600, dir_fd=directory)
         finally:
             os.close(directory)
         try:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from cfetch.storage.descriptors import DIRECTORY, HeldDirectories
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import NOTE_SUFFIX, PART_NAME
+from cfetch.storage.sharing import create_file
 
 MAX_FILE_BYTES = 16 << 10
 _KEPT = re.compile(r"[0-9]+-[0-9]+")
@@ -119,6 +120,32 @@ class Staging:
         """The epoch of this execution, from the path; a Spark task's directory is one level deeper."""
         return self.path.split("/")[3]
 
+    @property
+    def run(self) -> str:
+        """The directory of this run below ``attempts``."""
+        return self.path.split("/", 2)[2]
+
+    def look_at_part(self, name: str) -> Leftover:
+        """A part of this run that is closed, as a leftover. Raises OSError."""
+        status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        note = b""
+        with suppress(FileNotFoundError):
+            note = _read(self.descriptor, name + NOTE_SUFFIX)
+        return Leftover(self.run, name, status.st_size, note)
+
+    def read_leftover(self, leftover: Leftover, offset: int, size_bytes: int) -> bytes:
+        """Read bytes of a leftover; fewer at its end. Raises OSError."""
+        descriptor = os.open(f"{leftover.run}/{leftover.name}", _FILE, dir_fd=self._attempts_fd)
+        try:
+            return os.pread(descriptor, size_bytes, offset)
+        finally:
+            os.close(descriptor)
+
+    def changed_s(self, leftover: Leftover) -> float:
+        """The time of a leftover's last change. Raises OSError."""
+        path = f"{leftover.run}/{leftover.name}"
+        return os.stat(path, dir_fd=self._attempts_fd, follow_symlinks=False).st_mtime
+
     def leftovers(self) -> list[Leftover]:
         """Parts of dead runs of the same plan that may be of use."""
         return list(_leftovers_in(self._attempts_fd, self.path.split("/")[2]))
@@ -129,13 +156,15 @@ class Staging:
         None: another run was faster. A kill between any two steps leaves the part with its note.
         """
         source = f"{leftover.run}/{leftover.name}"
-        if leftover.note:
+        is_here = (leftover.run, leftover.name) == (self.run, name)  # its batch has come back to this volume
+        if leftover.note and not is_here:
             self.note_part(name, leftover.note)
         try:
-            os.rename(source, name, src_dir_fd=self._attempts_fd, dst_dir_fd=self.descriptor)
-            if leftover.note:
-                with suppress(FileNotFoundError):
-                    os.unlink(source + NOTE_SUFFIX, dir_fd=self._attempts_fd)
+            if not is_here:
+                os.rename(source, name, src_dir_fd=self._attempts_fd, dst_dir_fd=self.descriptor)
+                if leftover.note:
+                    with suppress(FileNotFoundError):
+                        os.unlink(source + NOTE_SUFFIX, dir_fd=self._attempts_fd)
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
             return os.open(name, flags, dir_fd=self.descriptor)
         except FileNotFoundError:
@@ -156,7 +185,7 @@ class Staging:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         flags |= os.O_TRUNC if renews else os.O_EXCL
         try:
-            descriptor = os.open(draft, flags, 0o600, dir_fd=self.descriptor)
+            descriptor = create_file(draft, flags, 0o600, dir_fd=self.descriptor)
             try:
                 if os.write(descriptor, note) < len(note):  # a torn note makes its part useless
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -180,7 +209,7 @@ class Staging:
         """Create an empty file in the staging directory; return its descriptor, for writing and reading."""
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.open(name, flags, 0o666, dir_fd=self.descriptor)  # the mode of the final file
+            return create_file(name, flags, 0o666, dir_fd=self.descriptor)  # the mode of the final file
         except OSError as error:
             raise volume_fault(
                 error, f"cannot create a part file in {self._root}", beneath=self.descriptor
@@ -205,7 +234,7 @@ class Staging:
         """Create an empty file in the staging directory, where a later run finds it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(OSError):
-            os.close(os.open(name, flags, 0o600, dir_fd=self.descriptor))
+            os.close(create_file(name, flags, 0o600, dir_fd=self.descriptor))
 
     def unmark(self, name: str) -> None:
         """Remove a mark. If that fails, a later run does it."""

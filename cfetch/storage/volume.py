@@ -204,6 +204,22 @@ class Search(Protocol):
         """
 
 
+class Loans(Protocol):
+    """Lends the parts of entries whose batches have left the volume, or leave it now, to another volume."""
+
+    def keep(self, part: Part, *, whole: bool) -> None:
+        """Keep a part, if its bytes can be proved; else discard it. ``whole``: it is verified."""
+
+    async def lend(self, entry: Entry, part: Part) -> None:
+        """Copy the bytes that are kept of the entry and that another volume's ``part`` lacks; drop them here.
+
+        Bytes that cannot be read, or not soon, are not copied. Raises LocalFault of ``part``.
+        """
+
+    def forget(self, entry: Entry) -> None:
+        """Drop what is kept of the entry."""
+
+
 class Volume(Protocol):
     """The port. Its methods raise VolumeFault if the volume refuses, or does not answer.
 
@@ -212,6 +228,10 @@ class Volume(Protocol):
 
     name: str
     search: Search | None
+
+    @property
+    def loans(self) -> Loans | None:
+        """What its parts are lent by; None: they cannot be read."""
 
     async def open(self) -> None:
         """Look up the leftovers of dead runs; called once, before all other methods."""

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
+from cfetch.storage.sharing import create_file, make_directory
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ class LocalFiles:
     def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
         """Make a new file; ``flush``: its bytes survive a power cut (its name does by ``flush_names``)."""
         with self._parent(path) as (parent, name):
-            descriptor = os.open(name, _NEW, PRIVATE, dir_fd=parent)
+            descriptor = create_file(name, _NEW, PRIVATE, dir_fd=parent)
             try:
                 _write(descriptor, data)
                 if flush:
@@ -136,7 +137,7 @@ class LocalFiles:
     def copy(self, old: str, new: str) -> None:
         """Make a new file with the bytes of an old one."""
         with self._open(old, os.O_RDONLY) as source, self._parent(new) as (parent, name):
-            target = os.open(name, _NEW, PRIVATE, dir_fd=parent)
+            target = create_file(name, _NEW, PRIVATE, dir_fd=parent)
             with os.fdopen(source, "rb", closefd=False) as reader, os.fdopen(target, "wb") as writer:
                 os.fchmod(target, stat.S_IMODE(os.fstat(source).st_mode))  # a part becomes the user's file
                 shutil.copyfileobj(reader, writer, 1 << 20)
@@ -152,7 +153,7 @@ class LocalFiles:
         for component in path.split("/"):
             done = f"{done}/{component}" if done else component
             with self._parent(done) as (parent, name), suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=parent)
+                make_directory(name, 0o700, dir_fd=parent)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory; raises OSError if it is not."""

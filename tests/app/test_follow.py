@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -16,7 +17,23 @@ from cfetch.errors import FeedReplaced, Held, Refused, SourceError
 from cfetch.events import EntryFinished
 from cfetch.feed.journal import Journal, locate_journal
 from cfetch.report.follow_text import end_text, idle_text
-from tests.feed.follow_world import open_world
+from cfetch.storage.directory import Directory
+from cfetch.storage.occupancy import occupy
+from tests.feed.follow_world import FollowWorld, open_world
+
+
+class Told(list[str]):
+    """Lines of a follower; with the first one ``at_first`` is called."""
+
+    def __init__(self, at_first):
+        super().__init__()
+        self._at_first = at_first
+
+    def append(self, line):
+        if self._at_first is not None:
+            at_first, self._at_first = self._at_first, None
+            at_first(line)
+        super().append(line)
 
 
 @pytest.fixture
@@ -243,6 +260,40 @@ def test_one_follower_at_a_time(world):
     with Journal(journal(world)), pytest.raises(Held):
         world.follow()
     assert world.follow().files.done == 1
+
+
+def test_followers_whose_volumes_overlap_are_kept_apart(world, tmp_path):
+    """Each has a state of its own; the older one would delete what the newer one has brought."""
+    world.served.write({"a": "1", "b": "2"})
+    volumes = [str(tmp_path / f"v{n}") for n in range(3)]
+    own_state = str(tmp_path / "own")
+    refused: list[str] = []
+
+    def follow_too(line):
+        for settings in ({"to": tuple(volumes[1:])}, {"to": tuple(volumes), "state": own_state}):
+            with pytest.raises(Held, match=r"another process brings .*v[01] in step with the same source"):
+                other.follow(settings=settings, delete=True)
+            refused.append(line)
+
+    other = FollowWorld(world.served, tmp_path)
+    world.lines = Told(follow_too)
+    world.follow(settings={"to": tuple(volumes)}, delete=True)
+    assert refused
+    assert other.follow(settings={"to": tuple(volumes[1:])}, delete=True).exit_code == 0
+
+
+def test_nothing_is_deleted_while_batches_are_moved(world):
+    """A batch might lose files between its copy and its record."""
+    world.served.write({"a": "1", "b": "2"})
+    world.follow()
+    world.served.write({"a": None})
+    with closing(Directory(world.to)) as directory:
+        occupy(directory)
+        with pytest.raises(Held, match="cfetch volume is moving batches"):
+            world.follow(delete=True)
+    assert set(world.tree()) == {"a", "b"}
+    world.follow(delete=True)
+    assert set(world.tree()) == {"b"}
 
 
 def test_a_source_that_cannot_be_had(world, tmp_path):

@@ -3,12 +3,17 @@
 import asyncio
 import hashlib
 import json
+import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pytest
 
+from cfetch.run.catalogue import name_source
+from cfetch.storage.directory import Directory
+from cfetch.storage.occupancy import claim, occupy
 from tests.conditions.runner import call
 from tests.engine.drive import tree
 from tests.wire.raw_server import RecordingServer, reply
@@ -413,6 +418,28 @@ async def test_a_file_on_another_volume_is_not_deleted(tmp_path):
         assert document["sync"]["deleted"] == len(own)
     assert {name: tree(first)[name] for name in own} == dict.fromkeys(own, b"a user's!")
     assert tree(second) == {}
+
+
+async def test_syncs_whose_volumes_overlap_are_kept_apart(tmp_path):
+    """Each has a state of its own; also no batches are moved meanwhile, nor is anything deleted then."""
+    volumes = [tmp_path / f"v{n}" for n in range(3)]
+    more = [word for volume in volumes[1:] for word in ("--to", volume)]
+    async with Index({"a/1": b"1", "a/2": b"2"}) as server:
+        await sync(server.url, volumes[0], *more)
+        server.files = {"a/1": b"1"}
+        before = {volume: tree(volume) for volume in volumes}
+        claims = [claim(volumes[1], name_source(server.url))]
+        ran, _ = await sync(server.url, volumes[2], "--to", volumes[1], "--delete", "--max-delete", 9)
+        assert ran.code == 4
+        assert f"another process brings {volumes[1]} in step with the same source" in ran.err
+        os.close(claims.pop())
+        with closing(Directory(volumes[2])) as directory:
+            occupy(directory)
+            ran, _ = await sync(server.url, volumes[0], *more, "--delete", "--max-delete", 9)
+        assert (ran.code, "is moving batches" in ran.err) == (4, True)
+        assert {volume: tree(volume) for volume in volumes} == before
+        _, document = await sync(server.url, volumes[0], *more, "--delete", "--max-delete", 9)
+    assert document["sync"]["deleted"] == 1
 
 
 async def test_a_list_that_may_not_be_whole_deletes_nothing(tmp_path):

@@ -14,9 +14,9 @@ import pytest
 
 from cfetch.bench.content import Synthetic
 from cfetch.storage.directory import Directory
-from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.part import Part
 from cfetch.storage.resume import read_note, useful_parts
+from cfetch.storage.salvage import Salvage
 from tests.crash.part_child import DATA
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, PROJECT, Job, Scene, serving

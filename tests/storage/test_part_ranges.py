@@ -15,11 +15,11 @@ from cfetch.errors import Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest, Piece
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
-from cfetch.storage.directory_volume import Salvage
 from cfetch.storage.disk import GuardedDisk
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
 from cfetch.storage.resume import encode_note, read_note, useful_parts
+from cfetch.storage.salvage import Salvage
 from tests.engine.drive import entry_of, split, tree
 
 DATA = random.Random("ranges").randbytes(100_000)

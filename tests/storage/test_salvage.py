@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
-from cfetch.storage.directory_volume import DirectoryVolume, Salvage
+from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.part import Part
 from cfetch.storage.resume import encode_note, note_for, part_name
+from cfetch.storage.salvage import Salvage
 from cfetch.storage.staging import boot_id
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply

@@ -2,8 +2,9 @@
 
 A FUSE file system in one process, which speaks the kernel's protocol itself (linux/fuse.h, version 7.31), so
 that no library is needed. Standard input rules it, one word a line: ``hang`` answers no request any more,
-``full`` and ``readonly`` refuse what writes, ``well`` answers all again, also those that wait; the end of
-input ends it. It says ``mounted`` when it is.
+``full`` and ``readonly`` refuse what writes; ``unreadable`` and ``mute`` are full too, and refuse what reads
+files, or let it wait; ``well`` answers all again, also those that wait; the end of input ends it. It says
+``mounted`` when it is.
 """
 
 import ctypes
@@ -25,6 +26,7 @@ ATTR = struct.Struct("<QQQQQQIIIIIIIIII")
 ENTRY = struct.Struct("<QQQQII")
 DETACHED = 2  # MNT_DETACH
 WRITES = {4, 6, 8, 9, 10, 11, 12, 13, 16, 35, 43, 45}  # of the numbers below
+READ = 15
 GROWS = {6, 8, 9, 13, 16, 35, 43}
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -230,11 +232,17 @@ def serve(below: Path, root: str) -> None:
         raise OSError(ctypes.get_errno(), "mount", root)
     print("mounted", flush=True)
     mirror, state = Mirror(below), "well"
+    waiting: list[bytes] = []
 
     def answer(request: bytes) -> None:
         _, opcode, unique, node, *_ = HEAD.unpack_from(request)
         found: bytes | int | None
-        if state == "full" and opcode in GROWS:
+        if state == "mute" and opcode == READ:
+            waiting.append(request)
+            return
+        if state == "unreadable" and opcode == READ:
+            found = errno.EIO
+        elif state in ("full", "unreadable", "mute") and opcode in GROWS:
             found = errno.ENOSPC
         elif state == "readonly" and opcode in WRITES:
             found = errno.EROFS
@@ -256,6 +264,8 @@ def serve(below: Path, root: str) -> None:
             if not word:
                 break
             state = word[-1]
+            while state == "well" and waiting:
+                answer(waiting.pop())
             print(state, flush=True)
         if device in ready:
             with suppress(BlockingIOError, FileNotFoundError):  # who asked has been killed

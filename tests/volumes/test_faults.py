@@ -134,6 +134,22 @@ def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path):
     assert found == ["b1.json"]
 
 
+def test_a_record_that_goes_while_they_are_confirmed_is_not_missed(tmp_path, monkeypatch):
+    """The run itself removes the record of a batch that another volume has, in the disk's own thread."""
+    volume = Directory(tmp_path, "attempts/i/0")
+    records = volume.records
+    records.put("b1", b"{}")
+    has = records.has
+
+    def look(batch):
+        records.remove(batch)
+        return has(batch)
+
+    monkeypatch.setattr(records, "has", look)
+    volume.confirm()
+    volume.close()
+
+
 async def test_a_volume_is_removed_in_the_middle(tmp_path):
     """Its batches go to the others."""
     files = named(8, 4, 40 * KIB)

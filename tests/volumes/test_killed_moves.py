@@ -10,6 +10,7 @@ from cfetch.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover
+from cfetch.storage.occupancy import share
 from cfetch.storage.volume import BatchRecord
 from tests.volumes.scene import Scene, named, under
 from tests.volumes.test_moves import filled, homes, is_well, to, volume
@@ -95,3 +96,36 @@ async def test_an_undone_move_leaves_a_file_that_it_had_not_copied(tmp_path):
     shutil.copy2(source / "b0/2", target / "b0/2")
     assert [done.is_done for done in recover(scene.to)] == [False]
     assert set(under(target)) == {"b0/2"}
+
+
+async def test_an_undone_move_that_had_copied_nothing_leaves_all_files(tmp_path):
+    """It was killed before its first copy; somebody has put the very files there since, with their times."""
+    scene = await filled(tmp_path, named(1, 2), volumes=2)
+    source, target = scene.to
+    move_and_die(scene, "open_existing", 0)
+    shutil.copytree(source / "b0", target / "b0")
+    assert [done.is_done for done in recover(scene.to)] == [False]
+    assert set(under(target)) == set(scene.files)
+
+
+@pytest.mark.parametrize("volumes", [2, 3])
+@pytest.mark.parametrize(("step", "calls"), [("open_existing", 1), ("publish", 0), ("publish", 2)])
+async def test_a_download_ends_a_killed_move(tmp_path, step, calls, volumes):
+    """It removes the copies, which need room; while another run is at work the next one does that."""
+    files = named(2, 3)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=volumes)
+        whole, scene.to = scene.to, scene.to[:1]
+        assert (await scene.run()).code == 0
+        scene.to = whole
+        move_and_die(scene, step, calls)
+        assert list(scene.to[1].glob(".cfetch/moves/*/*"))
+        asked = len(origin.requests)
+        with closing(Directory(scene.to[0])) as other:
+            share(other)
+            assert (await scene.run()).code == 0
+        assert list(scene.to[1].glob(".cfetch/moves/*/*"))
+        assert (await scene.run()).code == 0
+        assert len(origin.requests) == asked
+    is_well(scene)
+    assert homes(scene) == {"b0": 0, "b1": 0}

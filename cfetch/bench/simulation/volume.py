@@ -174,6 +174,7 @@ class SimVolume:
 
     def __init__(self, name: str, rate_bps: float = math.inf) -> None:
         self.search: volume.Search | None = None
+        self.loans: volume.Loans | None = None
         self.name = name
         self.done_bytes = self.done_files = 0
         self.left_behind = 0

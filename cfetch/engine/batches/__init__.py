@@ -1,7 +1,7 @@
 """Batches on several volumes: where they are staged, when they are committed, what follows a failed volume.
 
 ``placement/`` decides, and this room carries its decisions out. A batch is published on one volume as a
-whole, or begins anew on another one.
+whole, or goes to another one, which begins with copies of its parts.
 
     batched.py         the answers to the pool: the ``Commitment`` to batches
     arrivals.py        entries cut into batches, in the order in which they arrive
@@ -19,6 +19,7 @@ whole, or begins anew on another one.
         its entries are released to the schedule; the workers bring them into parts on that volume
         the last one is whole: publish all parts, write the batch's record, emit BatchCommitted
         the volume fails: drop its stagings, cancel their transfers (``moved``), the batches wait again
+        on the next volume: copy what the old one holds of an entry, fetch the rest
 
 When it fails: a batch that has no volume until ``--placement-deadline``, or was begun too often in vain, is
 given up, and its entries fail. If an entry of a named batch fails, the batch is not published; its bytes are

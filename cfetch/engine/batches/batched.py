@@ -2,9 +2,8 @@
 
 A batch arrives (``arrivals``), gets a volume (``rounds``, by the ``Placer``'s decision), its entries are
 handed out (``stagings``); when the last of them is whole they are published together (``completion``). When
-the volume fails before that (``health``, ``volume_watch``), all that was done for the batch there is thrown
-away and it begins anew on another: its entries under way are cancelled, and their attempts end as
-``moved``.
+the volume fails before that (``health``, ``volume_watch``), the batch goes to another: its entries under way
+are cancelled, and their attempts end as ``moved``. What the old volume holds of them is copied, if it can be.
 """
 
 import asyncio
@@ -194,6 +193,7 @@ class Batched:
             standing = await self._volumes[volume_index].verify_existing(entry)
         if standing is None:
             await self._volumes[staging.volume_index].adopt_leftover(entry, transfer.part)
+            await self._stagings.borrow(transfer, staging)
         return standing
 
     def put_back(self, transfer: Transfer, due_s: float) -> None:
@@ -206,7 +206,8 @@ class Batched:
     def skip(self, transfer: Transfer) -> None:
         """Take note that the entry is in place. In a named batch that counts only if the batch stays here."""
         staging = _staging(transfer)
-        self._volumes[staging.volume_index].remove_leftovers(transfer.entry)
+        for volume in self._volumes:
+            volume.remove_leftovers(transfer.entry)
         if staging.is_over:
             self._stagings.drop(transfer)
         elif staging.batch.name is not None:

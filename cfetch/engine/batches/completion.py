@@ -125,6 +125,9 @@ class Completion:
         if staging.is_over:  # it has been given to another volume meanwhile
             if error is None:
                 volume.withdraw_batch(staging.batch.id, parts)
+            else:
+                for part in parts:
+                    part.discard()
             return
         if isinstance(error, VolumeFault) and self._watch.can_move(error):
             # the bytes are copied to join pieces: without room for that, another download would be in vain
@@ -134,6 +137,8 @@ class Completion:
             if error is None:
                 self._stagings.finish(transfer, "done", kept_bytes=transfer.part.position)
             else:
+                if not staging.batch.joined_bytes:  # else they could only not be joined: a later run has them
+                    transfer.part.discard()
                 self._stagings.finish(transfer, "failed", error=error)
         if error is None:
             self._emit(batch_committed(self._clock.now(), staging, volume.name))

@@ -100,8 +100,12 @@ class Rounds:
             while not self._arrivals.is_over and self._placer.wants_more(self._clock.now()):
                 await self._arrive()
             now_s = self._clock.now()
+            short_of_room = self._watch.take_short_of_room()
             for placed in self._placer.assign(now_s):
                 self._emit_placed(placed)
+                short_of_room.discard(placed.batch)
+            for number in short_of_room:  # its room may be all there is for it
+                self._stagings.give_up_kept(self._stagings.batches[number])
             self._share_places()
             began = self._begin_batches(now_s)
         for overdue in self._placer.overdue(self._clock.now()):

@@ -2,8 +2,12 @@
 
 A staging begins when its batch gets a volume, and ends when the batch is committed or goes to another volume.
 In the second case the entries begin anew: the transfers are dropped, and their attempts are kept for the
-entries' records, with the outcome ``moved``.
+entries' records, with the outcome ``moved``. The old volume keeps the parts, unless it cannot be read or the
+batch needs their room, and the new volume begins with copies of them (``storage/loans.py``).
 """
+
+import asyncio
+from contextlib import suppress
 
 import msgspec
 
@@ -16,6 +20,8 @@ from cfetch.errors import CfetchError
 from cfetch.manifest.entries import Entries
 from cfetch.records import AttemptRecord, Status
 from cfetch.storage.volume import Volume
+
+LEAVE_S = 5.0  # how long an entry waits for the worker that had it; a step on a disk cannot be interrupted
 
 
 class Stagings:
@@ -35,6 +41,8 @@ class Stagings:
         self._schedule = schedule
         self._ledger = ledger
         self._lost: dict[int, list[AttemptRecord]] = {}  # by entry: attempts on volumes that were left
+        self._kept: dict[int, set[int]] = {}  # by entry: the volumes that may keep a part of it
+        self._leaving: dict[int, asyncio.Event] = {}  # by entry: a worker still has its former transfer
         self.batches: dict[int, Batch] = {}
         self.under_way: dict[int, Staging] = {}
 
@@ -74,9 +82,20 @@ class Stagings:
         transfer.attempts = list(self._lost.get(index, ()))
         return transfer
 
-    def drop(self, transfer: Transfer) -> None:
-        """Remove the part of an entry that begins anew on another volume; keep its attempts."""
-        transfer.part.discard()
+    def drop(self, transfer: Transfer, *, whole: bool = False) -> None:
+        """Let go of the part of an entry that begins anew on another volume; keep its attempts.
+
+        ``whole``: the part is verified.
+        """
+        staging = transfer.staging
+        loans = None if staging is None else self._volumes[staging.volume_index].loans
+        if staging is None or loans is None or staging.batch.number not in self.batches:
+            transfer.part.discard()
+        else:
+            loans.keep(transfer.part, whole=whole)
+            self._kept.setdefault(transfer.index, set()).add(staging.volume_index)
+        if (left := self._leaving.pop(transfer.index, None)) is not None:
+            left.set()
         self._lost[transfer.index] = [
             msgspec.structs.replace(attempt, outcome="moved") for attempt in transfer.attempts
         ]
@@ -103,13 +122,34 @@ class Stagings:
             for transfer in self._schedule.withdraw(queue):
                 self.drop(transfer)
         for transfer in staging.staged:
-            self.drop(transfer)
+            self.drop(transfer, whole=True)
         staging.staged.clear()
         for transfer in staging.transfers:
             transfer.moved = True
+            self._leaving[transfer.index] = asyncio.Event()
             if transfer.task is not None:
                 transfer.task.cancel()
         self._volumes[staging.volume_index].unmark_batch(batch.id)
+
+    async def borrow(self, transfer: Transfer, staging: Staging) -> None:
+        """Let the part begin with what other volumes have of the entry. Raises LocalFault of its volume."""
+        if (leaving := self._leaving.get(transfer.index)) is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(leaving.wait(), LEAVE_S)
+        for volume_index, volume in enumerate(self._volumes):
+            if volume_index != staging.volume_index and volume.loans is not None and not volume.is_stuck:
+                await volume.loans.lend(transfer.entry, transfer.part)
+        self._kept.pop(transfer.index, None)
+
+    def give_up_kept(self, batch: Batch) -> None:
+        """Remove what volumes that were left keep of a batch: it is over, or it needs their room."""
+        if not self._kept:
+            return
+        for index in batch.entries:
+            for volume_index in self._kept.pop(index, ()):
+                loans = self._volumes[volume_index].loans
+                if loans is not None:
+                    loans.forget(self._entries.entry(index))
 
     def close(self, staging: Staging, *, come_back: bool) -> None:
         """End a staging whose entries have ended; ``come_back``: a later run goes on with the batch here."""
@@ -131,6 +171,7 @@ class Stagings:
         """Drop a batch about which nothing more is to be done in this run."""
         for queue in self._queues.of_batch(batch.number):
             self._schedule.close(queue)  # settled entries may still be in it after a move
+        self.give_up_kept(batch)
         del self.batches[batch.number]
 
     def _volume_of(self, transfer: Transfer) -> Volume:

@@ -53,6 +53,7 @@ class VolumeWatch:
         self._done_bytes = [0] * len(volumes)
         self._done_batches = [0] * len(volumes)
         self._out_of_use: set[int] = set()  # by the events that were emitted
+        self._short_of_room: set[int] = set()  # batches that have just left a full volume
         self.health = Health(
             volumes,
             placer,
@@ -93,10 +94,16 @@ class VolumeWatch:
         self._placer.fail(number, now_s, of=volume_index, reason=reason, no_room=no_room, for_good=for_good)
         self._stagings.withdraw(staging)
         if fault.no_room:
+            self._short_of_room.add(number)
             self.health.note_full(volume_index)
         if self._placer.view(volume_index).breaker is not before:
             self._emit_paused(volume_index)
         self._work.set()
+
+    def take_short_of_room(self) -> set[int]:
+        """The batches that have left a full volume since the last call."""
+        short, self._short_of_room = self._short_of_room, set()
+        return short
 
     def leave_all(self, volume_index: int, fault: LocalFault) -> None:
         """Move all batches away from a volume that takes nothing any more."""

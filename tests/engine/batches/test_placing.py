@@ -12,6 +12,7 @@ from cfetch.engine.pool import Pool
 from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
 from cfetch.report.counts import LiveCounts
+from cfetch.report.wasted_bytes import wasted_bytes
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from tests.engine.drive import ListPlan, entry_of, tree
@@ -242,7 +243,7 @@ def test_a_volume_that_fails_gives_its_whole_batch_to_another(world):
 
 
 def test_the_attempts_on_a_volume_that_was_left_are_told_of_as_moved(world):
-    """The metrics count what came for nothing, and the good attempt once."""
+    """What came on the old volume is copied to the new one, and nothing is asked for again."""
     entries, scripts = named(1, 3)
     scripts["b0/f2"] = Reply(BODY, rate_bps=len(BODY) / 10)
     left: list[int] = []
@@ -256,7 +257,9 @@ def test_the_attempts_on_a_volume_that_was_left_are_told_of_as_moved(world):
     assert set(world.statuses.values()) == {"done"}
     assert world.homes()["b0"] != left[0]
     for record in world.records.values():
-        assert [attempt.outcome for attempt in record.attempts] == ["moved", "done"]
+        assert [attempt.outcome for attempt in record.attempts] == ["moved"]
+        assert wasted_bytes(record) == 0
+    assert len(world.transport.opens) == 3
 
 
 def refuse_third_name(world):
@@ -396,7 +399,7 @@ def test_a_volume_that_comes_back_before_the_deadline_takes_the_rest(tmp_path):
 
 
 def test_a_batch_that_no_volume_brings_to_an_end_is_given_up(world):
-    """Each takes its bytes, so that the deadline begins anew, and gives it no name."""
+    """Each takes its bytes, so that the deadline begins anew, and gives it no name; they are fetched once."""
 
     def trip(world):
         for volume in world.volumes:
@@ -407,7 +410,9 @@ def test_a_batch_that_no_volume_brings_to_an_end_is_given_up(world):
     assert "never completed" in str(world.pool.fault)
     assert all(f"{root}: " in str(world.pool.fault) for root in world.roots)
     assert set(world.statuses.values()) == {"failed"}
-    assert len(world.transport.opens) == 2 * 17
+    assert len(world.transport.opens) == 2
+    assert len(world.of(BatchPlaced)) == 17
+    assert world.debris == []
 
 
 def test_one_volume_has_nobody_to_go_to(tmp_path):

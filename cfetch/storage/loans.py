@@ -1,0 +1,177 @@
+"""Lends the parts of batches that have left a volume, so that the next volume copies what stands there.
+
+A part that is lent stays where it is, under its own name: a later run finds it like any part of a dead run.
+The same proofs count for both (``fits`` in ``resume.py``), and the parts of dead runs are lent too. The bytes
+are written like bytes of a server, so the new part hashes them, and gets notes of its own.
+
+When it fails: a part that cannot be read, or not soon enough, is fetched. After that the volume lends nothing
+more, so that a disk that hangs is waited for only once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from cfetch.errors import LocalFault
+from cfetch.manifest.entry import Entry
+from cfetch.storage import volume
+from cfetch.storage.directory import Directory
+from cfetch.storage.disk import Disk
+from cfetch.storage.part import READ_BYTES, Part
+from cfetch.storage.resume import IN_RANGES, Note, identity_of, must_ask, owner_of
+from cfetch.storage.salvage import Salvage
+from cfetch.storage.staging import Leftover
+
+T = TypeVar("T")
+ANSWER_S = 5.0  # for one read; the entries of a batch wait for it at the same time
+SLOWEST_BPS = 4 << 20  # a disk that reads more slowly is no better than most servers
+
+
+class PartLoans:
+    """Implements ``volume.Loans`` for a directory."""
+
+    def __init__(self, directory: Directory, disk: Disk, salvage: Salvage) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._salvage = salvage
+        self._coming: dict[str, asyncio.Task[None]] = {}  # by owner: parts that are being closed
+        self._has_failed = False
+
+    def keep(self, part: volume.Part, *, whole: bool) -> None:
+        """Implements ``volume.Loans.keep``."""
+        assert isinstance(part, Part)
+        if self._has_failed or not part.position:
+            part.discard()
+        elif part.keep_leftover(whole=whole, even_small=True, is_leaving=True):
+            self._coming[owner_of(part.entry)] = asyncio.create_task(self._keep(part))
+
+    async def _keep(self, part: Part) -> None:
+        try:
+            leftover = await self._disk.call(part.file.set_aside)
+        except LocalFault:
+            leftover = None
+        if leftover is not None:
+            self._salvage.add(leftover)
+
+    async def lend(self, entry: Entry, part: volume.Part) -> None:
+        """Implements ``volume.Loans.lend``."""
+        await self.wait_for(entry)
+        loan = None if self._has_failed else self._salvage.take_best(entry)
+        if loan is None or not _adds_to(part, entry, *loan):
+            self._salvage.remove_leftovers(entry)
+            if loan is not None:
+                self._salvage.remove(loan[0])
+            return
+        try:
+            await self._copy(entry, part, *loan)
+            if isinstance(part, Part):  # else no later run could continue it
+                await part.disk.call(lambda: None)  # its bytes are written before they go here
+        except BaseException:
+            self._salvage.add(loan[0])
+            raise
+        self._salvage.remove(loan[0])
+
+    async def wait_for(self, entry: Entry) -> None:
+        """Wait until the entry's part is closed, if it is being closed, but not for long."""
+        coming = self._coming.pop(owner_of(entry), None)
+        if coming is not None:
+            await asyncio.wait([coming], timeout=ANSWER_S)
+
+    def forget(self, entry: Entry) -> None:
+        """Implements ``volume.Loans.forget``."""
+        coming = self._coming.pop(owner_of(entry), None)
+        if coming is not None and not coming.done():
+            coming.add_done_callback(lambda _: self._salvage.remove_leftovers(entry))
+        else:
+            self._salvage.remove_leftovers(entry)
+
+    async def _copy(self, entry: Entry, part: volume.Part, leftover: Leftover, note: Note | None) -> None:
+        """Copy what is held, in order. Raises LocalFault of the part's own volume, never of this one."""
+        if not part.position and note is not None and note.identity == identity_of(entry):
+            part.validator = note.validator
+        end = leftover.size_bytes if entry.size_bytes is None else entry.size_bytes
+        last = end - 1 if must_ask(entry) else end  # the server has to send the last byte of such a part
+        reading = _Reading(self._directory, self._disk, leftover)
+        try:
+            if note is None or not isinstance(note.held, tuple) or not isinstance(note.total_bytes, int):
+                await reading.copy(part, part.position, min(leftover.size_bytes, last))
+            elif part.can_split(note.total_bytes):
+                ranges = part.split_into_ranges(note.total_bytes)
+                part.release_segment()
+                for start, stop in note.held:
+                    sink = part.open_segment(ranges.join(start, min(stop, last)))
+                    try:
+                        await reading.copy(sink, start, min(stop, last))
+                    finally:
+                        sink.release_segment()
+            else:
+                start, stop = note.held[0]
+                await reading.copy(part, part.position, 0 if start else min(stop, last))
+            if part.position == entry.size_bytes:
+                await part.hash_rest()
+                from email.utils import formatdate  # most runs need it as little as this copy
+
+                part.last_modified = formatdate(await reading.changed_s(), usegmt=True)
+        except _CannotRead as error:
+            self._has_failed = True
+            if not error.is_late:
+                part.restart()
+
+
+def _adds_to(part: volume.Part, entry: Entry, leftover: Leftover, note: Note | None) -> bool:
+    """Whether the leftover has bytes that ``part`` lacks, and that may follow those it has, if any."""
+    if not part.position:
+        return True
+    if part.ranges is not None or leftover.name.startswith(IN_RANGES):
+        return False
+    is_same = note is not None and note.validator is not None and note.validator == part.validator
+    return leftover.size_bytes > part.position and (entry.digest is not None or is_same)
+
+
+class _CannotRead(Exception):
+    """The volume that was left does not give the bytes. ``is_late``: those that have come are right."""
+
+    def __init__(self, *, is_late: bool = False) -> None:
+        super().__init__()
+        self.is_late = is_late
+
+
+class _Reading:
+    """Reads one part, as long as its disk is fast enough."""
+
+    def __init__(self, directory: Directory, disk: Disk, leftover: Leftover) -> None:
+        self._staging = directory.staging
+        self._disk = disk
+        self._leftover = leftover
+        self._left_s = ANSWER_S  # how much longer the disk may take
+
+    async def copy(self, sink: volume.Sink, start: int, end: int) -> None:
+        """Copy bytes to the sink, at the same place. Raises _CannotRead, or LocalFault of the sink."""
+        for offset in range(start, end, READ_BYTES):
+            size_bytes = min(READ_BYTES, end - offset)
+            read = partial(self._staging.read_leftover, self._leftover, offset, size_bytes)
+            data = await self._call(read)
+            if len(data) < size_bytes:
+                raise _CannotRead
+            self._left_s = min(ANSWER_S, self._left_s + size_bytes / SLOWEST_BPS)
+            sink.write(data)
+            if sink.must_wait:
+                await sink.wait_for_room()
+
+    async def changed_s(self) -> float:
+        """The time of the part's last change. Raises _CannotRead."""
+        return await self._call(partial(self._staging.changed_s, self._leftover))
+
+    async def _call(self, step: Callable[[], T]) -> T:
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        try:
+            async with asyncio.timeout(self._left_s):
+                answer = await self._disk.glance(step)
+        except TimeoutError:
+            raise _CannotRead(is_late=True) from None
+        except (OSError, LocalFault):
+            raise _CannotRead from None
+        self._left_s -= clock() - began_s
+        return answer

@@ -1,0 +1,160 @@
+"""Destinations that several users of one group share: real users, to whom root's processes change."""
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cfetch.bench.content import Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
+
+ANNA, BERT, TEAM, OTHERS = 61001, 61002, 61100, 61101
+FILES = {f"{part}/{n}": Synthetic(f"{part}/{n}", 3000) for part in "ab" for n in range(3)}
+MIB = 1 << 20
+AS_USER = """
+import importlib, os, pkgutil, sys
+from contextlib import suppress
+import cfetch
+uid, gid, umask = map(int, sys.argv[1:4])
+for module in pkgutil.walk_packages(cfetch.__path__, "cfetch."):  # others cannot read root's Python
+    with suppress(Exception):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+import _strptime, asyncio.runners, encodings.ascii, encodings.idna, encodings.latin_1, pwd, uvloop
+from cfetch.cli.app import main
+os.setgroups([]), os.setgid(gid), os.setuid(uid), os.umask(umask)
+sys.argv = ["cfetch", *sys.argv[4:]]
+main()
+"""
+
+
+@pytest.fixture
+def folder():
+    """A directory of root's that all may enter, with one of the team's in it, ``team``."""
+    path = Path(tempfile.mkdtemp(prefix="cfetch-group-"))
+    path.chmod(0o755)
+    team = path / "team"
+    team.mkdir()
+    os.chown(team, 0, TEAM)
+    team.chmod(0o2775)
+    yield path
+    shutil.rmtree(path)
+
+
+async def begin(user, *words, group=TEAM, umask=0o077):
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(Path(__file__).parents[2])}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", AS_USER, *map(str, (user, group, umask)), *map(str, words)),
+        env=env,
+        cwd="/",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def command(user, *words, group=TEAM, umask=0o077):
+    """The exit code of a user's command, and what it said."""
+    child = await begin(user, *words, group=group, umask=umask)
+    _, said = await asyncio.wait_for(child.communicate(), 60)
+    assert b"Traceback" not in said, said.decode()
+    return child.returncode, said.decode()
+
+
+def write_manifest(folder, origin, names):
+    path = folder / "m.txt"
+    path.write_text("".join(f"{origin.url}{name}\n  out={name}\n" for name in names))
+    path.chmod(0o644)
+    return path
+
+
+def closed_to_group(root):
+    """What the group may not use as its owner does, and directories whose files would not be the group's."""
+    wrong = []
+    for path in [root, *root.rglob("*")]:
+        mode = path.lstat().st_mode
+        is_like_owner = mode >> 3 & 0o7 == mode >> 6 & 0o7 and path.lstat().st_gid == TEAM
+        if not is_like_owner or (path.is_dir() and not mode & stat.S_ISGID):
+            wrong.append((str(path), oct(mode)))
+    return wrong
+
+
+async def test_members_of_a_group_share_a_destination(folder):
+    """Each goes on where another has stopped, replaces files of the other, and nobody else may."""
+    to = folder / "team/data"
+    async with Origin(FILES) as origin:
+        half = write_manifest(folder, origin, [name for name in FILES if name < "b"])
+        assert await command(ANNA, "download", half, "--to", to, "--group", "-q") == (0, "")
+        assert closed_to_group(to) == []
+        assert stat.S_IMODE((to / ".cfetch").stat().st_mode) == 0o2770
+        everything = write_manifest(folder, origin, FILES)
+        code, said = await command(BERT, "download", everything, "--to", to)
+        assert code == 2
+        assert f"{to}/.cfetch belongs to the user with uid {ANNA}" in said
+        assert "if that is meant, give --group" in said
+        assert await command(BERT, "download", everything, "--to", to, "--group", "-q") == (0, "")
+        assert {path for path in FILES if (to / path).is_file()} == set(FILES)
+        words = ("download", everything, "--to", to, "--existing", "refetch", "-q")
+        assert await command(ANNA, *words) == (0, "")  # who has made the state need not say it again
+        for verb in (("plan", "list"), ("plan", "clean"), ("volume", "list"), ("verify", everything)):
+            assert (await command(BERT, *verb, "--to", to))[0] == 0
+        assert closed_to_group(to) == []
+        code, _ = await command(BERT, "plan", "list", "--to", to, group=OTHERS)
+        assert code == 3
+
+
+async def test_a_member_goes_on_with_the_parts_of_another(folder):
+    """Anna's run is killed, and Bert's brings only what is missing."""
+    to, size_bytes = folder / "team/data", 8 * MIB
+    files = {"big": Synthetic("big", size_bytes)}
+    async with Origin(files, {"big": Fault(kind="slow", rate_bps=4.0 * MIB, first=1)}) as origin:
+        manifest = write_manifest(folder, origin, files)
+        child = await begin(ANNA, "download", manifest, "--to", to, "--group", "-q", "--segments", 1)
+        while sum(path.stat().st_size for path in to.glob(".cfetch/attempts/*/1/*")) < 3 * MIB:
+            assert child.returncode is None, await child.communicate()
+            await asyncio.sleep(0.02)
+        child.kill()
+        await child.communicate()
+        assert await command(BERT, "download", manifest, "--to", to, "--group", "-q") == (0, "")
+        begun = [request.range for request in origin.requests]
+    assert begun[0] is None
+    assert int(str(begun[1]).removeprefix("bytes=").split("-")[0]) >= 2 * MIB
+    assert (to / "big").stat().st_size == size_bytes
+
+
+async def test_a_state_that_is_not_shared_names_its_owner(folder):
+    """And says what can be done; a state of one's own becomes shared afterwards."""
+    to = folder / "team/data"
+    async with Origin(FILES) as origin:
+        manifest = write_manifest(folder, origin, FILES)
+        assert (await command(ANNA, "download", manifest, "--to", to, "-q", umask=0o022))[0] == 0
+        assert stat.S_IMODE((to / ".cfetch").stat().st_mode) & 0o777 == 0o700
+        for verb in (("download", manifest), ("plan", "list"), ("get", f"{origin.url}a/0")):
+            code, said = await command(BERT, *verb, "--to", to)
+            assert code == 3
+            assert f"{to}/.cfetch belongs to the user with uid {ANNA}, and you may not write there" in said
+            assert "run the download with --group" in said
+        code, said = await command(BERT, "download", manifest, "--to", to, "--group")
+        assert (code, f"{to} belongs to the user with uid {ANNA}" in said) == (3, True)
+        assert (await command(ANNA, "download", manifest, "--to", to, "--group", "-q", umask=0o022))[0] == 0
+        assert closed_to_group(to / ".cfetch") == []
+        assert (await command(BERT, "download", manifest, "--to", to, "--group", "-q"))[0] == 0
+
+
+async def test_c110_without_the_option_a_directory_of_a_team_opens_nothing(folder):
+    """The state is its maker's, and the umask counts."""
+    to = folder / "team"
+    async with Origin(FILES) as origin:
+        manifest = write_manifest(folder, origin, FILES)
+        assert (await command(ANNA, "download", manifest, "--to", to, "-q", umask=0o027))[0] == 0
+    modes = {stat.S_IMODE(path.lstat().st_mode) & 0o077 for path in (to / ".cfetch").rglob("*")}
+    assert modes == {0}
+    assert stat.S_IMODE((to / "a").stat().st_mode) == 0o2750
+    assert stat.S_IMODE((to / "a/0").stat().st_mode) == 0o640

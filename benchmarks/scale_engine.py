@@ -24,11 +24,11 @@ import gc
 import json
 import multiprocessing
 import random
-import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ from cfetch.bench.faults import Fault
 from cfetch.bench.network import Change, HostShare, Network, Slow
 from cfetch.bench.simulation import exchange
 from cfetch.bench.simulation.connections import Connection
-from cfetch.bench.simulation.exchange import Exchange, Meets
+from cfetch.bench.simulation.exchange import Exchange
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import RunClock, VirtualClock, run_virtual
@@ -62,7 +62,7 @@ from cfetch.straggler.baseline import RunningQuantile
 
 HOSTS = 200
 QUANTUM_S = 0.25  # between two reads of a reply; the finer pieces of other simulations would take days here
-REFUSED = Meets(Fault(kind="status", status=429, retry_after_s=1), False)
+REFUSED = Fault(kind="status", status=429, retry_after_s=1, first=0)
 COLUMNS = {
     "cancelled": "cancelled",
     "refused": "429s",
@@ -138,7 +138,7 @@ class CardTransport(SimTransport):
         crowds, host = self._crowds, connection.host
         if crowds.served[host] >= crowds.bears:
             crowds.refused += 1
-            self._faults = {index: REFUSED}  # type: ignore[dict-item] - read by _meets only
+            self._faults = {index: REFUSED}
         else:
             self._faults = {}
             crowds.served[host] += 1
@@ -160,9 +160,6 @@ class CardTransport(SimTransport):
         if connection in self._served:
             self._served.discard(connection)
             self._crowds.served[connection.host] -= 1
-
-    def _meets(self, index: int) -> Meets:
-        return self._faults.get(index, Meets(None, False))  # type: ignore[return-value]
 
 
 class SharedVolume(SimVolume):
@@ -357,7 +354,7 @@ class Cluster:
             self.launched += 1
             copy = Copy(self, share, executor)
             self._running.setdefault(share, []).append(copy)
-            copy.task.add_done_callback(lambda _, copy=copy: self._end(copy))
+            copy.task.add_done_callback(partial(self._end, copy))
             await asyncio.sleep(1 / self.world.launches_a_s)
 
     def _next_double(self) -> int | None:
@@ -371,7 +368,7 @@ class Cluster:
                 return share
         return None
 
-    def _end(self, copy: Copy) -> None:
+    def _end(self, copy: Copy, _: asyncio.Task[None]) -> None:
         running = self._running[copy.share]
         running.remove(copy)
         if not running:
@@ -477,4 +474,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

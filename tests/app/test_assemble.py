@@ -165,14 +165,17 @@ def test_volumes_that_cannot_hold_the_copy_are_not_begun_with(site, fetch, tmp_p
 
 def test_volumes_without_room_for_the_copy_are_each_tried_once(site, fetch, tmp_path, monkeypatch):
     """Their disks state more room than there is, as with a quota: the pieces do not come again and again."""
+    tried = []
 
     def refuse(*_):
+        tried.append(1)
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     monkeypatch.setattr(shutil, "copyfileobj", refuse)
     ended = fetch(to=(str(tmp_path / "v0"), str(tmp_path / "v1")))
     assert (ended["d/whole"], ended["other"], fetch.exit_code) == ("failed", "done", 3)
-    assert [name for _, name, _ in site.asked].count("p/0") == 2
+    assert len(tried) == 2
+    assert [name for _, name, _ in site.asked].count("p/0") == 1  # the second volume copied it
     assert "no destination had room for all of it" in fetch.errors["d/whole"]
 
 

@@ -173,7 +173,9 @@ def test_fallback_is_restored_when_progress_says_parallel_again():
         ([attempt(size=100, outcome="lost"), attempt(size=100)], 100, [100, 0]),
         ([attempt(size=100), attempt(size=80, outcome="lost")], 100, [0, 80]),
         ([attempt(size=40, outcome="error")], 40, [0]),
-        ([attempt(size=40, outcome="moved")], 100, [40]),  # the new volume had it all
+        ([attempt(size=40, outcome="moved")], 100, [0]),  # the new volume copied it
+        ([attempt(size=40, outcome="moved"), attempt(size=100)], 100, [40, 0]),
+        ([attempt(size=40, outcome="moved"), attempt(from_byte=30, size=70)], 100, [10, 0]),
         ([attempt(size=40, outcome="error")], 0, [40]),
         ([], 0, []),
     ],

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+from scale_engine import ROWS, play
 from scale_model import Cluster
 from scale_paper import limits_of, paper
 from scale_world import ALL, World, clean, job_of
@@ -102,3 +103,17 @@ def test_the_paper():
         times = [limits_of(files, 16 << 20, executors).network_s for executors in (10, 100, 1000)]
         assert times == sorted(times, reverse=True)
     assert paper() in (Path(__file__).parents[2] / "docs/scale.md").read_text()
+
+
+@pytest.mark.parametrize("rules", ["policy, speculation, hub", "policy and speculation"])
+def test_tasks_with_the_real_engine_keep_to_what_a_host_bears(rules):
+    """A few hosts refuse most tasks: with the hub no file is lost to 429s, and few requests are refused."""
+    world = WORLD._replace(files=1_500, executors=5, slots=2, hosts=4, lost_an_hour=0.0, seed=4)
+    result = play(rules, world, 6)
+    assert result["at_host"] <= 6
+    assert result["makespan"] < 3.0
+    if ROWS[rules][1].hub:
+        assert result["failed"] == 0
+        assert result["refused"] < 150
+    else:
+        assert result["refused"] > 300

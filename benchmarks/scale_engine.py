@@ -144,7 +144,10 @@ class CardTransport(SimTransport):
             crowds.served[host] += 1
             crowds.most = max(crowds.most, crowds.served[host])
             self._served.add(connection)
-        return await super().ask(connection, index, headers)
+        try:
+            return await super().ask(connection, index, headers)
+        finally:
+            self.forget(asyncio.current_task())  # its traits are asked for by no one here
 
     def over(self, connection: Connection) -> None:
         """Note the end of a reply."""

@@ -189,13 +189,19 @@ class Volumes:
         """Keep others away who move batches here, or delete here what ``source`` has no longer.
 
         ``claims`` gets the descriptors by which the latter is so, until they are closed, even after this is.
+        A full disk without a guard of the source is left out: nobody else can hold it there, and a follower
+        tries again.
 
         Raises Held, LocalFault.
         """
         for volume in self.local:
             self._ask(volume.root, partial(share, volume))
             if volume.root not in claims:
-                claims[volume.root] = self._ask(volume.root, partial(claim, volume.root, source))
+                try:
+                    claims[volume.root] = self._ask(volume.root, partial(claim, volume.root, source))
+                except VolumeFault as fault:
+                    if not fault.no_room:
+                        raise
 
     def refuse_same_plan(self, plan: str) -> None:
         """Raise Held if another run brings the same plan to one of them, with another state.

@@ -9,7 +9,7 @@ more, so that a disk that hangs is waited for only once.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -18,8 +18,9 @@ from cfetch.manifest.entry import Entry
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
+from cfetch.storage.held_ranges import HeldRanges
 from cfetch.storage.part import READ_BYTES, Part
-from cfetch.storage.resume import IN_RANGES, Note, identity_of, must_ask, owner_of
+from cfetch.storage.resume import Note, identity_of, must_ask, owner_of
 from cfetch.storage.salvage import Salvage
 from cfetch.storage.staging import Leftover
 
@@ -67,6 +68,7 @@ class PartLoans:
             await self._copy(entry, part, *loan)
             if isinstance(part, Part):  # else no later run could continue it
                 await part.disk.call(lambda: None)  # its bytes are written before they go here
+                part.check()
         except BaseException:
             self._salvage.add(loan[0])
             raise
@@ -92,22 +94,17 @@ class PartLoans:
             part.validator = note.validator
         end = leftover.size_bytes if entry.size_bytes is None else entry.size_bytes
         last = end - 1 if must_ask(entry) else end  # the server has to send the last byte of such a part
+        held = [(start, min(stop, last)) for start, stop in _find_held(leftover, note)]
         reading = _Reading(self._directory, self._disk, leftover)
         try:
-            if note is None or not isinstance(note.held, tuple) or not isinstance(note.total_bytes, int):
-                await reading.copy(part, part.position, min(leftover.size_bytes, last))
-            elif part.can_split(note.total_bytes):
-                ranges = part.split_into_ranges(note.total_bytes)
+            total_bytes = _find_total(note)
+            if part.ranges is None and total_bytes is not None and part.can_split(total_bytes):
+                part.split_into_ranges(total_bytes)
                 part.release_segment()
-                for start, stop in note.held:
-                    sink = part.open_segment(ranges.join(start, min(stop, last)))
-                    try:
-                        await reading.copy(sink, start, min(stop, last))
-                    finally:
-                        sink.release_segment()
-            else:
-                start, stop = note.held[0]
-                await reading.copy(part, part.position, 0 if start else min(stop, last))
+            if part.ranges is not None:
+                await reading.fill_gaps(part, part.ranges, held)
+            elif held[0][0] == 0:
+                await reading.copy(part, part.position, held[0][1])
             if part.position == entry.size_bytes:
                 await part.hash_rest()
                 from email.utils import formatdate  # most runs need it as little as this copy
@@ -119,14 +116,30 @@ class PartLoans:
                 part.restart()
 
 
+def _find_held(leftover: Leftover, note: Note | None) -> Sequence[tuple[int, int]]:
+    """The bytes of the file that the leftover has: pairs of first byte and end, in order."""
+    is_in_order = note is None or not isinstance(note.held, tuple)
+    return ((0, leftover.size_bytes),) if is_in_order else note.held
+
+
+def _find_total(note: Note | None) -> int | None:
+    """The file's size as a note of ranges states it; None: the leftover is in order."""
+    return None if note is None or not isinstance(note.total_bytes, int) else note.total_bytes
+
+
 def _adds_to(part: volume.Part, entry: Entry, leftover: Leftover, note: Note | None) -> bool:
-    """Whether the leftover has bytes that ``part`` lacks, and that may follow those it has, if any."""
+    """Whether the leftover has bytes that ``part`` lacks, and that may be joined with those it has, if any."""
     if not part.position:
         return True
-    if part.ranges is not None or leftover.name.startswith(IN_RANGES):
-        return False
     is_same = note is not None and note.validator is not None and note.validator == part.validator
-    return leftover.size_bytes > part.position and (entry.digest is not None or is_same)
+    if entry.digest is None and not is_same:
+        return False
+    held, ranges = _find_held(leftover, note), part.ranges
+    if ranges is None:
+        return held[-1][1] > part.position
+    if _find_total(note) not in (ranges.size_bytes, None) or held[-1][1] > ranges.size_bytes:
+        return False
+    return any(ranges.unheld(start, stop) for start, stop in held)
 
 
 class _CannotRead(Exception):
@@ -158,6 +171,15 @@ class _Reading:
             sink.write(data)
             if sink.must_wait:
                 await sink.wait_for_room()
+
+    async def fill_gaps(self, part: volume.Part, ranges: HeldRanges, held: Sequence[tuple[int, int]]) -> None:
+        """Copy what the part lacks of the bytes ``held``. Raises as ``copy``."""
+        for start, stop in [gap for pair in held for gap in ranges.unheld(*pair)]:
+            sink = part.open_segment(ranges.join(start, stop))
+            try:
+                await self.copy(sink, start, stop)
+            finally:
+                sink.release_segment()
 
     async def changed_s(self) -> float:
         """The time of the part's last change. Raises _CannotRead."""

@@ -60,11 +60,16 @@ def open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> Non
 
 
 def share_files(directory: Path) -> None:
-    """Let the group use the files of a directory, if it is in a shared state. Raises OSError."""
+    """Let the group use this user's files of a directory, if it is in a shared state. Raises OSError.
+
+    Another member may put files there at the same time, who shares them, or replaces some of these.
+    """
     if is_for_group(directory.stat()):
         for path in directory.iterdir():
-            if path.is_file() and not path.is_symlink():
-                path.chmod(stat.S_IMODE(path.stat().st_mode) | _GROUP_FILE)
+            with suppress(FileNotFoundError, PermissionError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and status.st_mode & _GROUP_FILE != _GROUP_FILE:
+                    path.chmod(stat.S_IMODE(status.st_mode) | _GROUP_FILE)
 
 
 def share_destination(root: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
+from cfetch.storage.sharing import share_files
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 
@@ -158,3 +159,24 @@ async def test_c110_without_the_option_a_directory_of_a_team_opens_nothing(folde
     assert modes == {0}
     assert stat.S_IMODE((to / "a").stat().st_mode) == 0o2750
     assert stat.S_IMODE((to / "a/0").stat().st_mode) == 0o640
+
+
+def test_two_members_put_one_plan_at_the_same_time(folder):
+    """Each shares the files of his own; those of the other are not his to change."""
+    plan = folder / "team/plan"
+    plan.mkdir()
+    os.chown(plan, ANNA, TEAM)
+    plan.chmod(0o2770)
+    for name, user in (("anna", ANNA), ("bert", BERT)):
+        (plan / name).write_bytes(b"")
+        os.chown(plan / name, user, TEAM)
+        (plan / name).chmod(0o600)
+    groups = os.getgroups()
+    os.setgroups([TEAM])
+    os.seteuid(BERT)
+    try:
+        share_files(plan)
+    finally:
+        os.seteuid(0)
+        os.setgroups(groups)
+    assert [stat.S_IMODE((plan / name).stat().st_mode) for name in ("anna", "bert")] == [0o600, 0o660]

@@ -1,6 +1,7 @@
 """``cfetch sync``: a directory like a source that has a list, over its changes and deletions."""
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
@@ -12,8 +13,9 @@ from urllib.parse import quote, unquote
 import pytest
 
 from cfetch.run.catalogue import name_source
+from cfetch.storage import occupancy
 from cfetch.storage.directory import Directory
-from cfetch.storage.occupancy import claim, occupy
+from cfetch.storage.occupancy import GUARDS, claim, occupy
 from tests.conditions.runner import call
 from tests.engine.drive import tree
 from tests.wire.raw_server import RecordingServer, reply
@@ -440,6 +442,28 @@ async def test_syncs_whose_volumes_overlap_are_kept_apart(tmp_path):
         assert {volume: tree(volume) for volume in volumes} == before
         _, document = await sync(server.url, volumes[0], *more, "--delete", "--max-delete", 9)
     assert document["sync"]["deleted"] == 1
+
+
+async def test_a_disk_too_full_for_a_guard_keeps_no_other_from_its_work(tmp_path, monkeypatch):
+    """A guard is an empty file, which takes an inode; deletes make room there too."""
+    first, second = tmp_path / "1", tmp_path / "2"
+    async with Index({str(number): b"x" * 9 for number in range(8)}) as server:
+        await sync(server.url, first, "--to", second)
+        gone, *_ = tree(second)
+        shutil.rmtree(second / ".cfetch" / GUARDS)
+        del server.files[gone]
+        server.files["new"] = b"y"
+
+        def refuse(directory, **_):
+            if directory == second / ".cfetch" / GUARDS:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            make_private(directory)
+
+        make_private = occupancy.make_private
+        monkeypatch.setattr(occupancy, "make_private", refuse)
+        ran, document = await sync(server.url, first, "--to", second, "--delete", "--max-delete", 9)
+    assert (ran.code, document["sync"]["deleted"]) == (0, 1)
+    assert tree(first) | tree(second) == server.files
 
 
 async def test_a_list_that_may_not_be_whole_deletes_nothing(tmp_path):

@@ -192,8 +192,7 @@ class Batched:
         if volume_index is not None:
             standing = await self._volumes[volume_index].verify_existing(entry)
         if standing is None:
-            await self._volumes[staging.volume_index].adopt_leftover(entry, transfer.part)
-            await self._stagings.borrow(transfer, staging)
+            await self._stagings.adopt_and_borrow(transfer, staging)
         return standing
 
     def put_back(self, transfer: Transfer, due_s: float) -> None:

@@ -131,11 +131,15 @@ class Stagings:
                 transfer.task.cancel()
         self._volumes[staging.volume_index].unmark_batch(batch.id)
 
-    async def borrow(self, transfer: Transfer, staging: Staging) -> None:
-        """Let the part begin with what other volumes have of the entry. Raises LocalFault of its volume."""
+    async def adopt_and_borrow(self, transfer: Transfer, staging: Staging) -> None:
+        """Let the part begin with what its volume has of the entry, and then with what others have.
+
+        A worker that still has the former transfer may be copying what this volume has. Raises LocalFault.
+        """
         if (leaving := self._leaving.get(transfer.index)) is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(leaving.wait(), LEAVE_S)
+        await self._volumes[staging.volume_index].adopt_leftover(transfer.entry, transfer.part)
         for volume_index, volume in enumerate(self._volumes):
             if volume_index != staging.volume_index and volume.loans is not None and not volume.is_stuck:
                 await volume.loans.lend(transfer.entry, transfer.part)

@@ -216,9 +216,8 @@ class Reporter:
         else:
             self.leave_part()
         if fault is not None:
-            name = f"fault-{self._spec.epoch}-{self._copy.share:06d}-{self._copy.task}"
             report = msgspec.structs.replace(self._begin_report(), fault=str(fault))
-            leave_receipt(self._directory, name, encode_report(report))
+            leave_receipt(self._directory, report.fault_name, encode_report(report))
 
     def _leave_share(self) -> bool:
         name = share_receipt_name(self._spec.epoch, self._copy.share)

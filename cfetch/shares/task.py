@@ -10,7 +10,7 @@ are in place, and all copies end when the receipt of the share is there.
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -276,7 +276,7 @@ async def _run_pool(
             links = stack.enter_context(ExitStack())
             api = StatementApi(settings.statement_host, spec.env, network, clock)
             renewal = Renewal(spec.origin, api, links)
-            beats = _make_beat_maker(spec, copy)
+            beats = _make_beat_maker(spec, copy, run_clock.now)
             pool = Pool(
                 EntryList(share.entries, spec.headers),
                 settings,
@@ -314,9 +314,9 @@ async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
                 raise result
 
 
-def _make_beat_maker(spec: RunSpec, copy: TaskCopy) -> BeatMaker:
+def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) -> BeatMaker:
     who = Beat(task=copy.task, share=copy.share, executor=copy.executor)
-    return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)))
+    return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 
 async def _watch_pool(pool: Pool, reporter: Reporter, part_s: float) -> None:

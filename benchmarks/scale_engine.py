@@ -197,7 +197,8 @@ class Copy:
         await asyncio.sleep(TASK_S)
         entries = ShareEntries(cluster.job, self.share)
         who = Beat(task=self.number, share=self.share, executor=str(self.executor))
-        beats = BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // world.tasks)))
+        shown = min(MOST_SHOWN, max(2, SHOWN // world.tasks))
+        beats = BeatMaker(who, shown=shown, now_s=cluster.clock.now)
         dice = random.Random(f"{world.seed} {self.number}")
 
         def emit(event: Event) -> None:

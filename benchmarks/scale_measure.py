@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from driver_cost import measure_apart, report_share
+from driver_cost import INSTANT, measure_apart, report_share
 
-from cfetch.hub.receipts import ReceiptReader, share_receipt_name
+from cfetch.hub.receipts import ReceiptReader, encode_report, share_receipt_name
 from cfetch.manifest.freezing import freeze
 from cfetch.shares.cut import Pace, cut_shares
 from cfetch.spark.share_files import ShareFiles, file_name, write_shares
@@ -122,10 +122,12 @@ def account(folder: Path, batches: int = 200) -> Iterator[tuple[str, str]]:
 def listing(folder: Path, many: int) -> Iterator[tuple[str, str]]:
     """A directory of so many small receipts: what a look at it takes when nothing is new."""
     report_share(str(folder), 0, range(1), 2)
-    data = (folder / share_receipt_name(1, 0)).read_bytes()
-    for batch in range(1, many):
-        (folder / f"share-1-{batch:06d}").write_bytes(data)
-    receipts = ReceiptReader(folder)
+    for first in ReceiptReader(folder, INSTANT).read_new(share_receipt_name(1, 0).__eq__):
+        records = first.read_records()
+        for batch in range(1, many):
+            report = msgspec.structs.replace(first.reports[0], share=batch)
+            (folder / share_receipt_name(1, batch)).write_bytes(encode_report(report, records))
+    receipts = ReceiptReader(folder, INSTANT)
     for what in ("the first look at {:,} receipts of one file", "... each further look"):
         began_s = time.monotonic()
         seen = sum(1 for _ in receipts.read_new(lambda name: name.startswith("share-1-")))

@@ -320,8 +320,11 @@ class Hosts:
                 host.width.note_end()
         return None
 
-    def join_pause(self, name: str, pause_s: float, now_s: float) -> None:
-        """Start nothing at ``name`` for ``pause_s``: the host has asked another process of the run for it."""
+    def join_pause(self, name: str, pause_s: float, now_s: float, *, spread_s: float = 0.0) -> None:
+        """Start nothing at ``name`` for ``pause_s``: the host has asked another process of the run for it.
+
+        ``spread_s``: begin so much later. A pause that is told again is not made longer by it.
+        """
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = self._new_host(name)
@@ -330,7 +333,7 @@ class Hosts:
         if host.held_until_s <= now_s:  # otherwise its limit has just been cut
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
             host.cut_s = now_s
-        host.held_until_s = now_s + pause_s
+        host.held_until_s = now_s + pause_s + spread_s
 
     def note_hanging(self, name: str, now_s: float, served: int) -> None:
         """Note that a fresh connection to ``name`` hangs too, while ``served`` others bring bytes."""

@@ -138,8 +138,8 @@ class Pool:
     def pause_host(self, host: str, pause_s: float) -> None:
         """Call ``Hosts.join_pause``, as another pool of the run was asked for this pause."""
         if host in self._hosts_named:
-            spread_s = pause_s * (1 + PAUSE_SPREAD * self._jitter())
-            self._parts.hosts.join_pause(host, spread_s, self._clock.now())
+            spread_s = pause_s * PAUSE_SPREAD * self._jitter()
+            self._parts.hosts.join_pause(host, pause_s, self._clock.now(), spread_s=spread_s)
 
     def use_median(self, median_bps: float | None) -> None:
         """Call ``Policy.use_median``."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from cfetch.events import EntriesFinished, EntryFinished, Event
-from cfetch.hub.receipts import Receipt, Report
+from cfetch.hub.receipts import Receipt, Report, check_block
 from cfetch.records import FileRecord, RecordBlock
 
 
@@ -17,7 +17,8 @@ class Account:
         self._ended = bytearray()  # a bit for each entry
         self._count = 0
         self._held: dict[int, dict[int, FileRecord]] = {}  # by share and entry
-        self._known: dict[int, int] = {}  # reports by task
+        self._known: dict[int, int] = {}  # reports by task, without a gap
+        self._early: set[tuple[int, int]] = set()  # reports by task and number, behind a gap
 
     def __contains__(self, number: int) -> bool:
         return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)
@@ -44,13 +45,15 @@ class Account:
         return True
 
     def take_in(self, receipt: Receipt) -> Iterator[Event]:
-        """Take in a receipt. Yields the events that were not known."""
+        """Take in a receipt. Yields the events that were not known.
+
+        Raises OSError, or one of ``NOT_DECODED``: the report is damaged, and nothing of it was taken in.
+        """
         for report, block in zip(receipt.reports, receipt.blocks, strict=True):
-            known = self._known.get(report.task, 0)
-            if report.number < known:
+            if self._knows(report):
                 continue
-            if report.number == known:  # else a part is missing, and the share's receipt repeats it
-                self._known[report.task] = known + 1
+            check_block(report, block)
+            self._note(report)
             yield from report.events
             yield from self._take_block(report, block)
             for record in report.unfinished:
@@ -63,6 +66,18 @@ class Account:
         """Yield the ends of the entries that no task has brought; called at the end of the run."""
         for share in list(self._held):
             yield from self._release(share)
+
+    def _knows(self, report: Report) -> bool:
+        return report.number < self._known.get(report.task, 0) or (report.task, report.number) in self._early
+
+    def _note(self, report: Report) -> None:
+        """Note that a report is known: if an earlier one is missing, the share's receipt repeats both."""
+        self._early.add((report.task, report.number))
+        known = self._known.get(report.task, 0)
+        while (report.task, known) in self._early:
+            self._early.remove((report.task, known))
+            known += 1
+        self._known[report.task] = known
 
     def _take_block(self, report: Report, block: RecordBlock) -> Iterator[Event]:
         """Take in the entries in place: as a whole, unless another copy of the task has brought some."""

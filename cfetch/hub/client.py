@@ -52,16 +52,20 @@ FAIR_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's lat
 
 
 class BeatMaker:
-    """Listens to the pool of a task and makes its beats. ``shown``: how many attempts a beat shows."""
+    """Listens to the pool of a task and makes its beats. ``shown``: how many attempts a beat shows.
 
-    def __init__(self, who: Beat, *, shown: int) -> None:
+    ``now_s``: the clock of the pool's events.
+    """
+
+    def __init__(self, who: Beat, *, shown: int, now_s: Callable[[], float]) -> None:
         self._who = who
         self._shown = shown
+        self._now_s = now_s
         self._progress: Progress | None = None
         self._counts = Counts()
         self._finished = 0  # files since the last beat that could be sampled
         self._samples: list[Sample] = []
-        self._pauses: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}  # when they end, by host
 
     def __call__(self, event: Event) -> None:
         """A listener of the pool."""
@@ -72,12 +76,13 @@ class BeatMaker:
             if event.record.status == "done":
                 self._add_sample(event)
         elif isinstance(event, HostPaused) and event.is_certain and len(self._pauses) < MOST_DEMANDS:
-            self._pauses[event.host] = event.pause_s
+            self._pauses[event.host] = event.t_s + event.pause_s
 
     def make_beat(
         self, demands: Mapping[str, Demand], rates: Mapping[str, Demand] = NO_DEMANDS, *, over: bool = False
     ) -> Beat:
         """Make the next beat: it has the samples since the last one, and the present state."""
+        now_s = self._now_s()
         active = self._progress.active if self._progress is not None and not over else []
         beat = msgspec.structs.replace(
             self._who,
@@ -88,7 +93,7 @@ class BeatMaker:
             size_bytes=self._counts.done_bytes,
             demands={host: demand for host, demand in demands.items() if any(demand)},
             rates=dict(rates),
-            pauses=self._pauses,
+            pauses={host: max(0.0, until_s - now_s) for host, until_s in self._pauses.items()},
             samples=self._samples,
             finished=self._finished,
             over=over,

@@ -7,7 +7,8 @@ many. So the run has a limit for such a host, too.
 A moment after a refusal, the connections that are left are those that the host serves: so many it bears. From
 there the limit doubles every few seconds up to half of the connections that were too many, and then grows
 slowly until the next refusal. A host that bears a number of connections is found at once, and one that bears
-a number of requests a second is found in a few steps.
+a number of requests a second is found in a few steps. A host that refuses all requests for a while says
+nothing about their number, and is asked as before once it has recovered.
 """
 
 from math import log2
@@ -45,7 +46,10 @@ class LearnedLimits:
         if before is not None and now_s < max(before.since_s, before.pause_s) + ROUND_S:
             return
         too_many = self.find_limit(host, connections, now_s) or connections
-        self._limits[host] = _Limit(None, max(1, too_many // 2), now_s, now_s + pause_s)
+        ceiling = max(1, too_many // 2)
+        if before is not None and too_many <= 1:  # a host that refuses a lone connection refuses every one
+            ceiling = before.ceiling
+        self._limits[host] = _Limit(None, ceiling, now_s, now_s + pause_s)
 
     def find_limit(self, host: str, connections: int, now_s: float) -> int | None:
         """The connections that all tasks together may have to the host now; None: no limit is known.

@@ -43,7 +43,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     ``active``: the attempts that are worth showing, out of ``under_way``. ``files`` and ``size_bytes`` count
     all that has ended since the task began; ``samples``: of the files that ``finished`` since the last beat.
     ``rates``: of the rates in bytes a second, by host or ``ALL_HOSTS``. ``pauses``: hosts that have asked for
-    a pause since the last beat, with its seconds. ``over``: this is the last beat.
+    a pause since the last beat, with the seconds that are left of it. ``over``: this is the last beat.
     """
 
     task: int

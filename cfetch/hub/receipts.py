@@ -2,7 +2,8 @@
 
 A report tells what a task has done since its last one: a line with sums, events and failures, then the lines
 of the metrics about the files that it brought. These lines are made once, by the task, and nobody needs to
-read them on their way to the metrics file.
+decode them on their way to the metrics file. So that a disk that returns other bytes is noticed all the same,
+the line and the lines behind it have check sums (CRC-32); the first stands in front of the line.
 
 ``share-<epoch>-<share>`` is left once, by the first copy of a task that brings all of its share to its end:
 it is made under a temporary name and linked into place, so the first copy wins. It has all reports of its
@@ -13,10 +14,11 @@ in good order. Jobs and data frames read the same receipts.
 
 import errno
 import io
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import Annotated, BinaryIO, Literal, NamedTuple
 
 import msgspec
 
@@ -31,17 +33,19 @@ STOP_NAME = "stop"
 ReportedEvent = FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
 REPORTED = (FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
 Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+EntryNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]  # the driver has a bit for each
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The first line of a report (``cfetch.receipt/2``).
 
     ``number``: counts the reports of this task, from 0. ``ids``: the entries in place, whose records take up
-    the next ``block_bytes``; ``digest`` sums them up. ``unfinished``: records of the others that have ended.
-    ``fault``: the fault that ended the task early. ``executor``: its name for people.
+    the next ``block_bytes``, with the check sum ``block_sum``; ``digest`` sums them up. ``unfinished``:
+    records of the others that have ended. ``fault``: the fault that ended the task early. ``executor``: its
+    name for people.
     """
 
-    schema: str = "cfetch.receipt/2"
+    schema: Literal["cfetch.receipt/2"] = "cfetch.receipt/2"
     instant: str
     epoch: int
     share: int
@@ -51,15 +55,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     executor: str = ""
     events: list[ReportedEvent] = []
     unfinished: list[FileRecord] = []
-    ids: list[Number] = []
+    ids: list[EntryNumber] = []
     digest: Digest | None = None
     block_bytes: Number = 0
+    block_sum: Number = 0
     fault: str | None = None
 
     @property
     def part_name(self) -> str:
         """The name of the part that has this report alone."""
         return f"part-{self.epoch}-{self.share:06d}-{self.task}-{self.number}"
+
+    @property
+    def fault_name(self) -> str:
+        """The name of the file in which the task tells of its fault."""
+        return f"fault-{self.epoch}-{self.share:06d}-{self.task}"
+
+    def belongs_to(self, instant: str, name: str) -> bool:
+        """Whether it is a report of the plan, and in the file of this name."""
+        names = (self.part_name, share_receipt_name(self.epoch, self.share), self.fault_name)
+        return self.instant == instant and name in names
 
 
 class Receipt(NamedTuple):
@@ -78,6 +93,7 @@ class Receipt(NamedTuple):
         """The records of the entries that have ended. Raises one of ``NOT_DECODED``."""
         records = []
         for report, block in zip(self.reports, self.blocks, strict=True):
+            check_block(report, block)
             records += [*block.read_records(), *report.unfinished]
         return records
 
@@ -103,8 +119,19 @@ def encode_report(report: Report, records: Sequence[FileRecord] = ()) -> bytes:
         ids=[record.id for record in brought],
         unfinished=[record for record in records if not record.is_in_place],
         block_bytes=len(block),
+        block_sum=zlib.crc32(block),
     )
-    return _ENCODER.encode(report) + b"\n" + block
+    head = _ENCODER.encode(report)
+    return b"%08x %b\n%b" % (zlib.crc32(head), head, block)
+
+
+def check_block(report: Report, block: RecordBlock) -> None:
+    """Compare the lines of a report with their check sum. Raises OSError, DecodeError."""
+    found = 0
+    for text in block.read_lines():
+        found = zlib.crc32(text, found)
+    if found != report.block_sum:
+        raise msgspec.DecodeError("its records are not those that were written")
 
 
 def leave_receipt(directory: Path, name: str, *reports: bytes) -> bool:
@@ -143,7 +170,7 @@ def _decode(name: str, file: BinaryIO) -> Receipt:
     receipt = Receipt(name, [], [])
     end = file.seek(0)
     while end < size_bytes or not receipt.reports:
-        report = _REPORT.decode(file.readline())
+        report = _decode_head(file.readline())
         begin = file.tell()
         end = begin + report.block_bytes
         if end > size_bytes:
@@ -152,6 +179,13 @@ def _decode(name: str, file: BinaryIO) -> Receipt:
         receipt.reports.append(report)
         receipt.blocks.append(RecordBlock(file, begin, report.block_bytes))
     return receipt
+
+
+def _decode_head(line: bytes) -> Report:
+    stated, _, head = line.rstrip(b"\n").partition(b" ")
+    if stated != b"%08x" % zlib.crc32(head):
+        raise msgspec.DecodeError("its first line is not the one that was written")
+    return _REPORT.decode(head)
 
 
 def is_in_place(volume: Directory, record: FileRecord, *, written_ns: int | None = None) -> bool:
@@ -171,10 +205,15 @@ def is_in_place(volume: Directory, record: FileRecord, *, written_ns: int | None
 
 
 class ReceiptReader:
-    """Reads a directory of receipts as they come; each receipt is returned once."""
+    """Reads a directory of receipts as they come; each receipt is returned once.
 
-    def __init__(self, directory: Path) -> None:
+    ``instant``: of their plan. A receipt of another plan or share speaks of other files under the same
+    numbers, and counts as damaged.
+    """
+
+    def __init__(self, directory: Path, instant: str) -> None:
         self._directory = directory
+        self._instant = instant
         self._seen: set[str] = set()
 
     def read_new(self, is_wanted: Callable[[str], bool], *, needs_all: bool = True) -> Iterator[Receipt]:
@@ -193,7 +232,10 @@ class ReceiptReader:
             try:
                 with (self._directory / name).open("rb") as file:
                     is_lasting = name.startswith("share-")  # its task may remove a part at any time
-                    yield _decode(name, file if is_lasting else io.BytesIO(file.read()))
+                    receipt = _decode(name, file if is_lasting else io.BytesIO(file.read()))
+                    if not all(report.belongs_to(self._instant, name) for report in receipt.reports):
+                        raise msgspec.DecodeError("it is of another plan or share")
+                    yield receipt
             except OSError as error:
                 if error.errno in _GONE:  # it was a part, and its share is over by now
                     continue
@@ -214,4 +256,4 @@ class ReceiptReader:
 def _order_of(name: str) -> tuple[bool, int, str]:
     """The sort key: parts come before receipts of shares, and the parts of a task in their order."""
     number = name.rpartition("-")[2]
-    return not name.startswith("part-"), int(number) if number.isdigit() else 0, name
+    return not name.startswith("part-"), int(number) if number.isdecimal() else 0, name

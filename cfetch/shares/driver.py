@@ -192,7 +192,7 @@ class Driver:
         self._now = run.clock.now
         self._epoch = run.guard.epoch
         self._directory = setup.state / "plans" / run.guard.instant / "receipts"
-        self._receipts = ReceiptReader(self._directory)
+        self._receipts = ReceiptReader(self._directory, run.guard.instant)
         self._account = Account()
         self._lost_by: CfetchError | None = None
         self._place = setup.place(run.guard.instant, self._epoch)
@@ -398,6 +398,8 @@ class Driver:
             except OSError as error:
                 raise local_fault(error, f"cannot read {self._directory / receipt.name}") from None
             except NOT_DECODED:
+                if not receipt.is_over:  # a power cut has torn it, on the machine of a task
+                    continue
                 raise LocalFault(
                     f"{self._directory / receipt.name} is damaged; run the same command again"
                 ) from None

@@ -10,7 +10,7 @@ are in place, and all copies end when the receipt of the share is there.
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -216,9 +216,8 @@ class Reporter:
         else:
             self.leave_part()
         if fault is not None:
-            name = f"fault-{self._spec.epoch}-{self._copy.share:06d}-{self._copy.task}"
             report = msgspec.structs.replace(self._begin_report(), fault=str(fault))
-            leave_receipt(self._directory, name, encode_report(report))
+            leave_receipt(self._directory, report.fault_name, encode_report(report))
 
     def _leave_share(self) -> bool:
         name = share_receipt_name(self._spec.epoch, self._copy.share)
@@ -277,7 +276,7 @@ async def _run_pool(
             links = stack.enter_context(ExitStack())
             api = StatementApi(settings.statement_host, spec.env, network, clock)
             renewal = Renewal(spec.origin, api, links)
-            beats = _make_beat_maker(spec, copy)
+            beats = _make_beat_maker(spec, copy, run_clock.now)
             pool = Pool(
                 EntryList(share.entries, spec.headers),
                 settings,
@@ -315,9 +314,9 @@ async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
                 raise result
 
 
-def _make_beat_maker(spec: RunSpec, copy: TaskCopy) -> BeatMaker:
+def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) -> BeatMaker:
     who = Beat(task=copy.task, share=copy.share, executor=copy.executor)
-    return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)))
+    return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 
 async def _watch_pool(pool: Pool, reporter: Reporter, part_s: float) -> None:

@@ -414,6 +414,18 @@ def test_a_pause_that_another_process_was_asked_for_is_kept_too():
     assert places(hosts, 25.0) == 4
 
 
+def test_a_pause_that_is_told_again_with_another_spread_is_not_made_longer():
+    """The hub tells it each second, and the largest of many random numbers would be taken."""
+    hosts = hosts_of(16)
+    hosts.join_pause("h", 60.0, 1.0, spread_s=1.0)
+    hosts.join_pause("h", 59.0, 2.0, spread_s=15.0)
+    assert (places(hosts, 61.9), places(hosts, 62.0)) == (0, 8)
+    hosts = hosts_of(16)
+    tell(hosts, REFUSED, 1.0)
+    hosts.join_pause("h", 59.1, 1.9, spread_s=15.0)
+    assert (places(hosts, 60.9), places(hosts, 61.0)) == (0, 8)
+
+
 def test_its_own_pause_told_by_others_changes_nothing():
     """The hub repeats it a second later."""
     hosts = hosts_of(16)

@@ -13,9 +13,10 @@ import pytest
 from cfetch.bench.faults import Fault
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
-from cfetch.events import StragglerCancelled
+from cfetch.events import HostPaused, StragglerCancelled
 from cfetch.hub import client as hub_client
 from cfetch.hub import registry as hub_registry
+from cfetch.hub.client import BeatMaker
 from cfetch.hub.learned_limits import HEARD_S
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import HubAddress
@@ -108,6 +109,17 @@ def test_a_429_of_another_task_is_kept(tmp_path):
         bring_share(spec, share, TaskCopy(0, 1, 0, "a"))
         assert time.monotonic() - began_s >= 1.5
     assert tree(tmp_path / "to") == whole(files)
+
+
+def test_a_pause_is_told_with_the_seconds_that_are_left_of_it():
+    """A beat comes up to a second later: no task waits for longer than the host has asked."""
+    beats = BeatMaker(beat(1), shown=1, now_s=iter([10.75, 11.5, 12.0]).__next__)
+    pause = HostPaused(t_s=10.0, host="h", pause_s=1.0, reason="HTTP 429", is_certain=True)
+    beats(pause)
+    assert beats.make_beat({}).pauses == {"h": 0.25}
+    beats(pause)
+    assert beats.make_beat({}).pauses == {"h": 0.0}
+    assert beats.make_beat({}).pauses == {}
 
 
 def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_connections(tmp_path):

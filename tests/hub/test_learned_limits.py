@@ -33,6 +33,15 @@ def test_a_host_that_serves_none_for_a_moment_is_soon_asked_as_before():
     assert limits.find_limit("h", 0, 2.0 + 7 * DOUBLED_S) == int(64 * (1 + SLOWLY * DOUBLED_S))
 
 
+def test_a_host_that_refuses_all_for_a_while_is_soon_asked_as_before():
+    """A lone connection is refused as well, so their number was not the reason."""
+    limits = LearnedLimits()
+    for began_s in (0.0, 3.5, 7.0, 10.5):
+        limits.note_pause("h", 1 if began_s else 128, 1.0, began_s)
+        assert limits.find_limit("h", 0, began_s + HEARD_S) == 1
+    assert limits.find_limit("h", 0, 10.5 + HEARD_S + 6 * DOUBLED_S) == 64
+
+
 def test_one_pause_is_counted_once():
     """Hundreds of tasks report it, and requests of the same second meet it too."""
     limits = LearnedLimits()

@@ -1,6 +1,7 @@
 """Receipts on a real disk: the first of two wins, what is torn is passed over, each entry ends once."""
 
 import os
+import zlib
 
 import msgspec
 import pytest
@@ -67,7 +68,7 @@ class Scene:
 
     def __init__(self, directory):
         self._directory = directory
-        self._reader = ReceiptReader(directory)
+        self._reader = ReceiptReader(directory, "i")
         self.account = Account()
         self.events = []
 
@@ -116,7 +117,7 @@ def test_files_in_place_are_told_together_and_their_lines_are_those_of_the_metri
     """The driver adds up the sums of the task and copies the lines, without reading them."""
     records = [ended(1), ended(2, "skipped"), ended(3, "failed")]
     scene.leave(SHARE, report(*records))
-    (receipt,) = ReceiptReader(tmp_path).read_new(everything)
+    (receipt,) = ReceiptReader(tmp_path, "i").read_new(everything)
     assert scene.read() == [(1, "done"), (2, "skipped"), (3, "failed")]
     together, alone = scene.events
     assert (type(together), type(alone)) == (EntriesFinished, EntryFinished)
@@ -130,7 +131,7 @@ def test_each_receipt_is_read_once_and_parts_come_before_their_share(scene, tmp_
     """So that what a share's receipt relies on is known."""
     scene.leave(part_name(0), report(ended(1)))
     scene.leave(SHARE, report(ended(2)))
-    receipts = ReceiptReader(tmp_path)
+    receipts = ReceiptReader(tmp_path, "i")
     assert [one.is_over for one in receipts.read_new(everything)] == [False, True]
     assert list(receipts.read_new(everything)) == []
 
@@ -146,13 +147,77 @@ def test_a_torn_part_is_passed_over_and_a_torn_share_is_named(scene, tmp_path, d
         scene.read()
 
 
+def flipped(data, place):
+    """With one bit that a disk has turned."""
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+def take_all_in(directory):
+    account = Account()
+    for receipt in ReceiptReader(directory, "i").read_new(everything):
+        list(account.take_in(receipt))
+
+
+def test_a_bit_that_has_turned_is_noticed_wherever_it_is(tmp_path):
+    """Else another file would count as in place, or the sums or the lines of the metrics would be wrong."""
+    data = report(ended(12), ended(13, "failed"))
+    for place in range(len(data)):
+        (tmp_path / SHARE).write_bytes(flipped(data, place))
+        assert read_result(tmp_path / SHARE) is None
+        with pytest.raises((LocalFault, msgspec.DecodeError)):
+            take_all_in(tmp_path)
+
+
+def test_of_a_damaged_report_nothing_is_taken_in(scene, tmp_path):
+    """The driver passes over a part whose lines a power cut has torn, and its share's receipt repeats it."""
+    first = report(ended(1), events=[RETRY])
+    (tmp_path / part_name(0)).write_bytes(first[:-9] + bytes(9))
+    with pytest.raises(msgspec.DecodeError):
+        scene.read()
+    scene.leave(SHARE, first)
+    assert scene.read() == [(1, "done")]
+    assert scene.events[0] == RETRY
+
+
+@pytest.mark.parametrize("facts", [{"instant": "j"}, {"epoch": 2}, {"share": 1}])
+def test_a_receipt_of_another_plan_or_share_does_not_count(tmp_path, facts):
+    """Somebody has put it there: its numbers are those of other files."""
+    head = Report(**{"instant": "i", "epoch": 1, "share": 0, "task": 1, "attempt": 0} | facts)
+    leave_receipt(tmp_path, SHARE, encode_report(head, [ended(1)]))
+    leave_receipt(tmp_path, part_name(0), encode_report(head, [ended(1)]))
+    assert list(ReceiptReader(tmp_path, "i").read_new(everything, needs_all=False)) == []
+    with pytest.raises(LocalFault, match="share-1-000000 is damaged"):
+        list(ReceiptReader(tmp_path, "i").read_new(everything))
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [({}, b"cfetch.receipt/3"), ({"ids": [1 << 32]}, None), ({"ids": [-1]}, None)],
+)
+def test_a_receipt_of_a_later_version_or_with_impossible_numbers_does_not_count(tmp_path, facts, text):
+    """The driver has a bit for each number: one that is far too large would take all memory."""
+    head = msgspec.json.encode(
+        msgspec.structs.replace(Report(instant="i", epoch=1, share=0, task=1, attempt=0), **facts)
+    )
+    head = head if text is None else head.replace(b"cfetch.receipt/2", text)
+    (tmp_path / SHARE).write_bytes(b"%08x %b\n" % (zlib.crc32(head), head))
+    assert list(ReceiptReader(tmp_path, "i").read_new(everything, needs_all=False)) == []
+    assert read_result(tmp_path / SHARE) is None
+
+
+def test_names_of_other_files_are_no_numbers(tmp_path):
+    """A digit of another alphabet is passed over with its file."""
+    (tmp_path / "part-1-000000-1-²").touch()
+    assert list(ReceiptReader(tmp_path, "i").read_new(everything)) == []
+
+
 def test_a_receipt_of_another_version_counts_as_not_there(tmp_path):
     """An earlier run of the plan has left it: the tasks look at its files themselves."""
     old = (
         b'{"schema":"cfetch.receipt/1","instant":"i","epoch":1,"share":0,"task":1,"attempt":0,"number":null,'
     )
     (tmp_path / SHARE).write_bytes(old + b'"first":0,"events":[],"fault":null,"executor":""}')
-    assert list(ReceiptReader(tmp_path).read_new(everything, needs_all=False)) == []
+    assert list(ReceiptReader(tmp_path, "i").read_new(everything, needs_all=False)) == []
     assert read_result(tmp_path / SHARE) is None
 
 
@@ -160,7 +225,7 @@ def test_a_part_that_goes_while_it_is_taken_in_is_told_whole(scene, tmp_path):
     """Its task, perhaps on another machine, removes it once the share is over."""
     scene.leave(part_name(0), report(*map(ended, range(9))))
     told = []
-    for receipt in ReceiptReader(tmp_path).read_new(everything):
+    for receipt in ReceiptReader(tmp_path, "i").read_new(everything):
         with (tmp_path / part_name(0)).open("r+b") as file:
             file.truncate(0)
         (tmp_path / part_name(0)).unlink()
@@ -182,7 +247,7 @@ def test_a_directory_that_has_gone_is_a_local_fault(tmp_path):
     with pytest.raises(LocalFault, match="cannot leave a receipt"):
         leave_receipt(tmp_path / "gone", SHARE, report())
     with pytest.raises(LocalFault, match="cannot use"):
-        list(ReceiptReader(tmp_path / "gone").read_new(everything))
+        list(ReceiptReader(tmp_path / "gone", "i").read_new(everything))
 
 
 def test_an_entry_that_two_copies_have_brought_is_told_once(scene):
@@ -263,6 +328,16 @@ def test_a_part_that_was_torn_is_told_by_its_share(scene):
     assert scene.read() == [(2, "done"), (3, "done")]
 
 
+def test_behind_a_part_that_was_torn_no_event_is_told_twice(scene):
+    """The receipt of the share repeats the later parts, too."""
+    first, second = report(ended(1), events=[RETRY]), report(ended(2), number=1, events=[RETRY])
+    scene.leave(part_name(1), second)
+    assert scene.read() == [(2, "done")]
+    scene.leave(SHARE, first, second)
+    assert scene.read() == [(1, "done")]
+    assert scene.events.count(RETRY) == 1
+
+
 def test_other_events_are_told_as_they_are(scene):
     """Two retries are two."""
     scene.leave(part_name(0), report(events=[RETRY, RETRY]))
@@ -300,7 +375,7 @@ def test_a_file_that_has_changed_since_its_receipt_does_not_count(tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
     record = msgspec.structs.replace(ended(1), path="file", bytes=3)
     assert leave_receipt(tmp_path, SHARE, report(ended(1)))
-    reader, volume = ReceiptReader(tmp_path), Directory(tmp_path)
+    reader, volume = ReceiptReader(tmp_path, "i"), Directory(tmp_path)
     (left,) = reader.read_new(SHARE.__eq__)
     written_ns = reader.find_written_ns(left)
     assert is_in_place(volume, record, written_ns=written_ns)

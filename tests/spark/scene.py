@@ -112,7 +112,7 @@ def share_of(tmp_path, manifest, sharers=1):
 
 def read_receipts(tmp_path):
     """All receipts of the run, in the order in which they came."""
-    receipts = ReceiptReader(tmp_path / "receipts").read_new(lambda _: True)
+    receipts = ReceiptReader(tmp_path / "receipts", "i").read_new(lambda _: True)
     return [
         Told(
             one.name,

@@ -128,7 +128,7 @@ def _find_total(note: Note | None) -> int | None:
 
 
 def _adds_to(part: volume.Part, entry: Entry, leftover: Leftover, note: Note | None) -> bool:
-    """Whether the leftover has bytes that ``part`` lacks, and that may be joined with those it has, if any."""
+    """Whether the leftover has bytes that ``part`` lacks, and that may be joined with those it has."""
     if not part.position:
         return True
     is_same = note is not None and note.validator is not None and note.validator == part.validator

@@ -30,7 +30,7 @@ class Shelf:
 
 
 async def test_a_batch_comes_back_while_a_worker_copies_what_stood_there():
-    """The copy has to end before the volume goes on with that; else it would begin a second file of its name."""
+    """The copy has to end before the volume goes on with that; else it would begin a second file."""
     told = []
     volumes = [Shelf("first", told), Shelf("second", told)]
     queues = SimpleNamespace(of_batch=lambda _: ())

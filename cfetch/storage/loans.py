@@ -118,8 +118,9 @@ class PartLoans:
 
 def _find_held(leftover: Leftover, note: Note | None) -> Sequence[tuple[int, int]]:
     """The bytes of the file that the leftover has: pairs of first byte and end, in order."""
-    is_in_order = note is None or not isinstance(note.held, tuple)
-    return ((0, leftover.size_bytes),) if is_in_order else note.held
+    if note is None or not isinstance(note.held, tuple):
+        return ((0, leftover.size_bytes),)
+    return note.held
 
 
 def _find_total(note: Note | None) -> int | None:
@@ -128,7 +129,7 @@ def _find_total(note: Note | None) -> int | None:
 
 
 def _adds_to(part: volume.Part, entry: Entry, leftover: Leftover, note: Note | None) -> bool:
-    """Whether the leftover has bytes that ``part`` lacks, and that may be joined with those it has, if any."""
+    """Whether the leftover has bytes that ``part`` lacks, and that may be joined with those it has."""
     if not part.position:
         return True
     is_same = note is not None and note.validator is not None and note.validator == part.validator

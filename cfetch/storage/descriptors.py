@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.errors import ConfigError, VolumeFault
-from cfetch.storage.sharing import open_to_group
+from cfetch.storage.sharing import make_for_group
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -201,9 +201,8 @@ class HeldDirectories:
             for component in path.split("/"):
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(component.encode(), mode, dir_fd=current)
-                        if self.is_shared:
-                            open_to_group(component, dir_fd=current)
+                        make = make_for_group if self.is_shared else os.mkdir
+                        make(component.encode(), mode, dir_fd=current)
                 below = os.open(component.encode(), DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = below

@@ -118,8 +118,9 @@ class PartLoans:
 
 def _find_held(leftover: Leftover, note: Note | None) -> Sequence[tuple[int, int]]:
     """The bytes of the file that the leftover has: pairs of first byte and end, in order."""
-    is_in_order = note is None or not isinstance(note.held, tuple)
-    return ((0, leftover.size_bytes),) if is_in_order else note.held
+    if note is None or not isinstance(note.held, tuple):
+        return ((0, leftover.size_bytes),)
+    return note.held
 
 
 def _find_total(note: Note | None) -> int | None:

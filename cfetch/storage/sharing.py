@@ -10,13 +10,16 @@ Links with signatures are part of a plan, so nobody joins a shared state without
 
 import os
 import stat
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cfetch.errors import ConfigError, LocalFault
 
 _OF_GROUP = stat.S_ISGID | stat.S_IRWXG
 _GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
+_UMASK = threading.Lock()
 
 
 def is_for_group(status: os.stat_result) -> bool:
@@ -30,13 +33,34 @@ def may_share(status: os.stat_result) -> bool:
     return is_for_group(status) and status.st_gid in {os.getegid(), *os.getgroups()}
 
 
+@contextmanager
+def for_group(*, is_shared: bool = True) -> Iterator[None]:
+    """Let what is made in the block be the group's from its first moment.
+
+    If its mode changed only afterwards, another member could be refused meanwhile, and for ever after a kill.
+    The umask is the process's, so that other threads may make files for the group too.
+    """
+    if not is_shared:
+        yield
+        return
+    with _UMASK:
+        umask = os.umask(0o077)
+        os.umask(umask & ~stat.S_IRWXG)
+        try:
+            yield
+        finally:
+            os.umask(umask)
+
+
 def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None = None) -> int:
     """Open a file of the state, or a part; if it is made in a shared directory, the group may use it too.
 
     ``name`` is in the directory ``dir_fd``, or a path. Raises OSError.
     """
-    descriptor = os.open(name, flags, mode, dir_fd=dir_fd)
-    if is_for_group(_look_above(name, dir_fd)):
+    is_shared = is_for_group(_look_above(name, dir_fd))
+    with for_group(is_shared=is_shared):
+        descriptor = os.open(name, flags, mode | _GROUP_FILE if is_shared else mode, dir_fd=dir_fd)
+    if is_shared:
         with suppress(PermissionError):  # it was there, and is another member's
             os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | _GROUP_FILE)
     return descriptor
@@ -48,15 +72,23 @@ def _look_above(name: str | bytes | Path, dir_fd: int | None) -> os.stat_result:
 
 def make_directory(name: str | bytes | Path, mode: int, *, dir_fd: int | None = None) -> None:
     """Make a directory in a state; in a shared one, for the group too. Raises OSError."""
-    os.mkdir(name, mode, dir_fd=dir_fd)
     if is_for_group(_look_above(name, dir_fd)):
-        open_to_group(name, dir_fd=dir_fd)
+        make_for_group(name, mode, dir_fd=dir_fd)
+    else:
+        os.mkdir(name, mode, dir_fd=dir_fd)
 
 
-def open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> None:
-    """Let the group use a directory that this user has made just now. Raises OSError."""
+def make_for_group(name: str | bytes | Path, mode: int, *, dir_fd: int | None = None) -> None:
+    """Make a directory that the group may use. Raises OSError."""
+    with for_group():
+        os.mkdir(name, mode | stat.S_IRWXG, dir_fd=dir_fd)
+    _open_to_group(name, dir_fd=dir_fd)  # where the directory above does not pass its group on
+
+
+def _open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> None:
     status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-    os.chmod(name, stat.S_IMODE(status.st_mode) | _OF_GROUP, dir_fd=dir_fd)
+    if status.st_mode & _OF_GROUP != _OF_GROUP:
+        os.chmod(name, stat.S_IMODE(status.st_mode) | _OF_GROUP, dir_fd=dir_fd)
 
 
 def share_files(directory: Path) -> None:
@@ -81,13 +113,14 @@ def share_destination(root: Path) -> None:
     if os.geteuid() not in (0, status.st_uid):
         who = _name_user(status.st_uid)
         raise LocalFault(f"{root} belongs to {who}, who can share it with its group: chmod g+rwxs {root}")
-    open_to_group(root)
+    _open_to_group(root)
 
 
 def share_state(state: Path) -> None:
     """Share the state, and what is in it, with the group of its directory. Raises LocalFault, OSError."""
+    state.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
-        state.mkdir(0o700, parents=True)
+        make_for_group(state, 0o700)
     status = state.lstat()
     if is_for_group(status):
         return

@@ -6,6 +6,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
-from cfetch.storage.sharing import share_files
+from cfetch.storage.sharing import create_file, make_directory, make_for_group, share_files, share_state
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 
@@ -180,3 +181,26 @@ def test_two_members_put_one_plan_at_the_same_time(folder):
         os.seteuid(0)
         os.setgroups(groups)
     assert [stat.S_IMODE((plan / name).stat().st_mode) for name in ("anna", "bert")] == [0o600, 0o660]
+
+
+def test_all_is_the_groups_from_its_first_moment(folder, monkeypatch):
+    """A member who is killed before he can change a mode has locked nobody out."""
+
+    def die(*_, **__):
+        raise SystemExit
+
+    for name in ("chmod", "fchmod"):
+        monkeypatch.setattr(os, name, die)
+    umask = os.umask(0o077)
+    try:
+        state = folder / "team/.cfetch"
+        share_state(state)
+        make_directory(state / "plans", 0o700)
+        with suppress(SystemExit):
+            os.close(create_file(state / "lock", os.O_RDWR | os.O_CREAT, 0o600))
+        make_for_group(folder / "team/data", 0o777)
+        assert os.umask(0o077) == 0o077
+    finally:
+        os.umask(umask)
+    assert closed_to_group(state) == []
+    assert closed_to_group(folder / "team/data") == []

@@ -13,8 +13,8 @@ from urllib.parse import quote, unquote
 import pytest
 
 from cfetch.run.catalogue import name_source
-from cfetch.storage import occupancy
 from cfetch.storage.directory import Directory
+from cfetch.storage.files import make_private
 from cfetch.storage.occupancy import GUARDS, claim, occupy
 from tests.conditions.runner import call
 from tests.engine.drive import tree
@@ -459,8 +459,7 @@ async def test_a_disk_too_full_for_a_guard_keeps_no_other_from_its_work(tmp_path
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             make_private(directory)
 
-        make_private = occupancy.make_private
-        monkeypatch.setattr(occupancy, "make_private", refuse)
+        monkeypatch.setattr("cfetch.storage.occupancy.make_private", refuse)
         ran, document = await sync(server.url, first, "--to", second, "--delete", "--max-delete", 9)
     assert (ran.code, document["sync"]["deleted"]) == (0, 1)
     assert tree(first) | tree(second) == server.files

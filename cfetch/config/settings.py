@@ -302,7 +302,7 @@ class Settings:
         ),
     ] = 16
     max_attempts: Annotated[
-        int, count(1, 100, "Tries per file when errors occur; cancelled stragglers do not count.")
+        int, count(1, 100, "Tries per file when errors occur; cancelled stragglers and 429s do not count.")
     ] = 5
     retry_budget: Annotated[
         float,

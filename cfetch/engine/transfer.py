@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from cfetch.engine.hosts import Hosts
-from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling
+from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling, Throttled
 from cfetch.manifest.entry import Entry
 from cfetch.records import AttemptRecord, FileRecord, Status, round_s
 from cfetch.secret import SecretText, SecretUrl
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 NOT_NEEDED = 1  # is never a helper's key: those are below 0
 LEFT = 1 << 30  # failures of a source that is never asked again
+TOO_MANY = 429
 
 
 class Sources:
@@ -435,8 +436,13 @@ class Transfer:
         return bool(self.attempts) and self.attempts[-1].from_byte > 0
 
     def count(self, error: SourceError) -> None:
-        """Count a failed try. Stragglers and expired links have limits of their own."""
-        self.tries.errors += not isinstance(error, Straggling | Expired)
+        """Count a failed try. Stragglers and expired links have limits of their own.
+
+        A 429 is about the host and not about this entry, so only the retry budget ends it: while a host
+        throttles, one entry after the other would use up its tries as the probe.
+        """
+        is_throttled = isinstance(error, Throttled) and error.http_status == TOO_MANY
+        self.tries.errors += not (is_throttled or isinstance(error, Straggling | Expired))
         has_digest = self.entry.digest is not None
         self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
 

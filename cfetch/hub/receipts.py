@@ -127,10 +127,10 @@ def encode_report(report: Report, records: Sequence[FileRecord] = ()) -> bytes:
 
 def check_block(report: Report, block: RecordBlock) -> None:
     """Compare the lines of a report with their check sum. Raises OSError, DecodeError."""
-    found = 0
+    read_sum = 0
     for text in block.read_lines():
-        found = zlib.crc32(text, found)
-    if found != report.block_sum:
+        read_sum = zlib.crc32(text, read_sum)
+    if read_sum != report.block_sum:
         raise msgspec.DecodeError("its records are not those that were written")
 
 

@@ -190,6 +190,17 @@ def test_a_503_waits_as_long_as_it_says(tmp_path):
     assert outcome.elapsed_s == pytest.approx(7.0, abs=0.002)
 
 
+def test_a_429_is_no_try_of_the_file_but_takes_of_its_time(tmp_path):
+    """A host that refuses everything for a while costs no file, whichever one is the probe each time."""
+    busy = Reply(status=429, headers={"Retry-After": "1"})
+    outcome = one(tmp_path, [busy] * 20 + [Reply(status=500), Reply(body=BODY)], max_attempts=2)
+    assert outcome.statuses == ["done"]
+    assert 20 <= outcome.elapsed_s < 30
+    outcome = one(tmp_path, busy, max_attempts=2, retry_budget=60.0)
+    assert 50 < outcome.elapsed_s < 61
+    assert "retry budget of 60 s" in outcome.records["a"].error
+
+
 def test_a_retry_after_beyond_the_budget_fails_early(tmp_path):
     """Nobody waits for a date (43) that the budget does not reach."""
     busy = Reply(status=429, headers={"Retry-After": "86400"})

@@ -142,7 +142,7 @@ class Checks:
             self._breach("descriptor", f"run {run.number} left {after - before} descriptors open")
 
     def requests(self, run, requests, elapsed_s):
-        """No storm: failed tries, refreshes, mitigations and helpers bound what is asked for one entry."""
+        """No storm: failed tries, refreshes, mitigations and helpers bound what is asked for an entry."""
         settings = self._world.settings
         for path, count in requests.items():
             entry = self._entries[path]

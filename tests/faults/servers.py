@@ -46,7 +46,9 @@ class Network:
         self._by_path = {entry.path: entry for entry in world.entries}
         self.faulty = True
         self.faults: Counter[str] = Counter()
-        self.requests: Counter[str] = Counter()  # of this run, by path
+        self.requests: Counter[str] = (
+            Counter()
+        )  # of this run, by path; without 429s, which are about the host
         self.total = 0
         self.read_bytes = 0  # of this run; what is saved from a broken attempt has come already
         self.leaks: list[str] = []
@@ -64,6 +66,7 @@ class Network:
         rng = random.Random(f"{self._world.seed} {text} {self.total}")
         host, entry = self._world.hosts[parts.netloc], self._by_path[path]
         fault = self._draw(rng, host, entry)
+        self.requests[path] -= fault == "429"
         asked = (headers.get("Range"), headers.get("If-Range"))
         self._log(f"{method} {text} {asked[0]} {asked[1]} fresh={fresh} fault={fault}")
         await self._arrive(rng, host, fault)

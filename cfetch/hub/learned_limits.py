@@ -4,11 +4,11 @@ A host asks for a pause (429, 503) when all tasks together ask too much of it. E
 window, but it keeps one connection at least, and a thousand tasks with one connection each may still be too
 many. So the run has a limit for such a host, too.
 
-A moment after a refusal, the connections that are left are those that the host serves: so many it bears. From
-there the limit doubles every few seconds up to half of the connections that were too many, and then grows
-slowly until the next refusal. A host that bears a number of connections is found at once, and one that bears
-a number of requests a second is found in a few steps. A host that refuses all requests for a while says
-nothing about their number, and is asked as before once it has recovered.
+A moment after a refusal, the connections that are left are those that the host serves: so many it bears. If
+hardly any is left, the host counts requests and not connections, and the limit is a quarter of what was too
+much. From there it doubles every few seconds up to half of what was too much, and then grows slowly until the
+next refusal. A host that refuses all requests for a while says nothing about their number, and is asked as
+before once it has recovered.
 """
 
 from math import log2
@@ -18,6 +18,7 @@ HEARD_S = 1.2  # after so long every task has told how many connections are left
 ROUND_S = 2.0  # tasks may have asked until they heard of a pause: refusals until then belong to it
 DOUBLED_S = 3.0
 SLOWLY = 0.02  # of the ceiling a second: another refusal comes only every few seconds
+HARDLY_ANY = 32  # of the connections that were too many, one
 FORGOTTEN = 4  # times the ceiling: a limit that large has met no refusal for minutes
 
 
@@ -62,7 +63,8 @@ class LearnedLimits:
         if limit.served is None:
             if now_s < limit.pause_s + HEARD_S:
                 return connections
-            served = max(1, connections)
+            too_many = 2 * limit.ceiling
+            served = max(1, connections if HARDLY_ANY * connections > too_many else too_many // 4)
             limit = self._limits[host] = limit._replace(served=served, ceiling=max(limit.ceiling, served))
         assert limit.served is not None
         grown_s = DOUBLED_S * log2(limit.ceiling / limit.served)

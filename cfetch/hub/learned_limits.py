@@ -61,9 +61,9 @@ class LearnedLimits:
         if limit is None:
             return None
         if limit.served is None:
-            if now_s < limit.pause_s + HEARD_S:
-                return connections
             too_many = 2 * limit.ceiling
+            if now_s < limit.pause_s + HEARD_S:
+                return max(1, connections, too_many // 4)  # a task that has no lease has to wait for its beat
             served = max(1, connections if HARDLY_ANY * connections > too_many else too_many // 4)
             limit = self._limits[host] = limit._replace(served=served, ceiling=max(limit.ceiling, served))
         assert limit.served is not None

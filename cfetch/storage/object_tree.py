@@ -1,10 +1,12 @@
 """Reads the objects below a prefix of a store as a tree, for ``cfetch verify``; it changes nothing.
 
-Sizes come from the store's listing, a thousand in each request. A hash needs the bytes of the object: they
-come in ranges of one version, several objects at a time, each range within a time-out.
+Sizes come from the store's listing, a thousand in each request, and so do some MD5s: the ETag of an object
+that was put in one request, and not encrypted by a key of its own. Any other hash needs the bytes of the
+object: they come in ranges of one version, several objects at a time, each range within a time-out.
 """
 
 import errno
+import re
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -25,12 +27,14 @@ RANGE_BYTES = 8 << 20  # a slow way to the store brings it within the time-out; 
 RANGE_TIMEOUT_S = 120.0
 CHANGED = {"412", "PreconditionFailed"}
 NOT_THERE = -1
+MD5_BYTES = 16
+_MD5 = re.compile('"([0-9a-f]{32})"')
 
 
 class ObjectTree:
     """The objects below ``url``. ``find`` gives the number of an entry by its path; there are ``entries``.
 
-    It implements ``tree.Tree``; the sizes of entries take 8 bytes each. Any thread may use it.
+    It implements ``tree.Tree``; sizes and MD5s take 24 bytes an entry. Any thread may use it.
     """
 
     def __init__(self, url: str, find: Callable[[str], int | None], entries: int) -> None:
@@ -44,10 +48,13 @@ class ObjectTree:
         assert listing is not None
         self._listing = listing
         self._sizes = array("q", [NOT_THERE]) * entries
-        for path, size_bytes in self._list():
+        self._md5s = bytearray(MD5_BYTES * entries)  # zeros: the store states none
+        for path, size_bytes, etag in self._list():
             number = find(path)
             if number is not None:
                 self._sizes[number] = size_bytes
+                if md5 := _MD5.fullmatch(etag):
+                    self._md5s[MD5_BYTES * number : MD5_BYTES * (number + 1)] = bytes.fromhex(md5[1])
         self._store = open_store(url, timeout_s=RANGE_TIMEOUT_S)
 
     def size_of(self, path: str) -> int:
@@ -56,6 +63,14 @@ class ObjectTree:
         if number is None or self._sizes[number] == NOT_THERE:
             raise FileNotFoundError
         return self._sizes[number]
+
+    def stated_hash_of(self, path: str, algorithm: str) -> str | None:
+        """The hash that the store's listing states; it may be of an encrypted object, and so another one."""
+        number = self._find(path)
+        if number is None or algorithm != "md5":
+            return None
+        md5 = self._md5s[MD5_BYTES * number : MD5_BYTES * (number + 1)]
+        return md5.hex() if any(md5) else None
 
     def hash_of(
         self,
@@ -98,13 +113,14 @@ class ObjectTree:
 
     def walk(self) -> Iterator[Found]:
         """Yield all objects in the listing's order; cfetch's own are left out. Raises UsageError."""
-        for path, _ in self._list():
+        for path, _, _ in self._list():
             yield Found(path, is_file=True)
 
-    def _list(self) -> Iterator[tuple[str, int]]:
-        for row, _ in list_objects(self._listing):
+    def _list(self) -> Iterator[tuple[str, int, str]]:
+        """Paths, sizes in bytes, and ETags."""
+        for row, etag in list_objects(self._listing):
             path, size_bytes = row["path"], row["size"]
             assert isinstance(path, str)
             assert isinstance(size_bytes, int)
             if not path.startswith(f"{STATE_NAME}/"):
-                yield path, size_bytes
+                yield path, size_bytes, etag

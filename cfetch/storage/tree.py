@@ -44,6 +44,9 @@ class Tree(Protocol):
     def size_of(self, path: str) -> int | None:
         """The size of a file in bytes, as ``ReadOnlyTree.size_of``."""
 
+    def stated_hash_of(self, path: str, algorithm: str) -> str | None:
+        """A hash that is known without the file's bytes, if there is one."""
+
     def hash_of(
         self,
         path: str,
@@ -83,6 +86,10 @@ class ReadOnlyTree:
         finally:
             os.close(parent)
         return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+    def stated_hash_of(self, path: str, algorithm: str) -> str | None:  # noqa: ARG002
+        """None: a directory states no hashes."""
+        return None
 
     def hash_of(
         self,

@@ -74,6 +74,25 @@ def test_quick_asks_for_no_object(manifest, bucket):
     assert set(bucket.server.take_asked()) == {"GET list-type"}
 
 
+def test_an_md5_needs_no_bytes_if_the_store_states_it(tmp_path, bucket):
+    """The ETag of an object that was put in one request is its MD5. Where it differs, the bytes decide."""
+    files = []
+    for n, (path, content) in enumerate(CONTENT.items()):
+        md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        files.append({"url": f"https://h.example/{n}", "path": path, "size": len(content), "md5": md5})
+        bucket.put(path, content)
+    manifest = tmp_path / "m.json"
+    manifest.write_text(json.dumps({"files": files}))
+    bucket.server.take_asked()
+    differences, comparison = compared(str(manifest), bucket.url)
+    assert (differences, comparison.good) == ([], {"md5": 5})
+    assert set(bucket.server.take_asked()) == {"GET list-type"}
+    bucket.put("a.bin", b"Alpha")
+    differences, _ = compared(str(manifest), bucket.url)
+    assert differences == [("wrong hash", "a.bin")]
+    assert "GET" in set(bucket.server.take_asked())
+
+
 def test_an_object_in_several_ranges(manifest, bucket, monkeypatch):
     """A large object comes in ranges."""
     monkeypatch.setattr(object_tree, "RANGE_BYTES", 999)

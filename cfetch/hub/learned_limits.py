@@ -61,10 +61,10 @@ class LearnedLimits:
         if limit is None:
             return None
         if limit.served is None:
-            too_many = 2 * limit.ceiling
+            least = max(1, limit.ceiling // 2)
             if now_s < limit.pause_s + HEARD_S:
-                return max(1, connections, too_many // 4)  # a task that has no lease has to wait for its beat
-            served = max(1, connections if HARDLY_ANY * connections > too_many else too_many // 4)
+                return max(connections, least)  # a task that has no lease would have to wait for its beat
+            served = connections if HARDLY_ANY * connections > 2 * limit.ceiling else least
             limit = self._limits[host] = limit._replace(served=served, ceiling=max(limit.ceiling, served))
         assert limit.served is not None
         grown_s = DOUBLED_S * log2(limit.ceiling / limit.served)

@@ -32,6 +32,7 @@ The type says whose fault the error is, whether a retry can help, and the exit c
 Anything else that escapes is a bug in cfetch: exit 70.
 """
 
+import traceback
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
@@ -271,3 +272,15 @@ class Interrupted(CfetchError):
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"interrupted by signal {signal_number}; run the same command to go on")
         self.signal_number = signal_number
+
+
+def describe_bug(bug: BaseException) -> list[str]:
+    """Describe an error that nobody expected, by lines: its type, and the places that it passed.
+
+    Its text is left out, as it may hold a secret. Of a group each error is described.
+    """
+    if isinstance(bug, BaseExceptionGroup):
+        return [line for inner in bug.exceptions for line in describe_bug(inner)]
+    frames = traceback.extract_tb(bug.__traceback__)
+    places = [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return [f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", *places]

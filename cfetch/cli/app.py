@@ -9,7 +9,6 @@ import atexit
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -20,7 +19,7 @@ import typer
 from cfetch import __version__
 from cfetch.cli.help import Command, Group
 from cfetch.cli.streams import ReaderGone, guard, settle
-from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError
+from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
 from cfetch.run.collector import collect_seldom
 
 _EXAMPLES = """\
@@ -181,16 +180,8 @@ def _run_verb(command: Callable[[], object]) -> int:
 
 
 def _print_places(bug: BaseException) -> None:
-    if isinstance(bug, BaseExceptionGroup):
-        for inner in bug.exceptions:
-            _print_places(inner)
-        return
     if isinstance(bug, ModuleNotFoundError) and bug.name in _OF_UNIX:
-        print(
-            f"cfetch: this platform lacks Python's module {bug.name}; run it on Linux or macOS",
-            file=sys.stderr,
-        )
-        return
-    print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
-    for frame in traceback.extract_tb(bug.__traceback__):
-        print(f"  {frame.filename}:{frame.lineno} in {frame.name}", file=sys.stderr)
+        lines = [f"cfetch: this platform lacks Python's module {bug.name}; run it on Linux or macOS"]
+    else:
+        lines = describe_bug(bug)
+    print("\n".join(lines), file=sys.stderr)

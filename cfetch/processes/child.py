@@ -9,13 +9,12 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from types import FrameType
 from typing import BinaryIO
 
 import msgspec
 
-from cfetch.errors import CfetchError, LocalFault
+from cfetch.errors import CfetchError, LocalFault, describe_bug
 from cfetch.processes.messages import Answer, Order, read_message, write_message
 from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import HANDLED_SIGNALS
@@ -31,9 +30,7 @@ def main() -> None:
         with collect_seldom():
             _serve(orders, answers)
     except Exception as bug:  # noqa: BLE001 - its text may hold a secret, so only places are shown
-        print(f"cfetch: a bug in cfetch, {type(bug).__name__}, at:", file=sys.stderr)
-        for frame in traceback.extract_tb(bug.__traceback__):
-            print(f"  {frame.filename}:{frame.lineno} in {frame.name}", file=sys.stderr)
+        print("\n".join(describe_bug(bug)), file=sys.stderr)
         sys.stderr.flush()
         os._exit(CfetchError.exit_code)
 

@@ -51,6 +51,8 @@ class Bursts:
         if not within:
             return self._choose_witness(paces, now_s)
         fast_bps = middle(within)
+        if not fast_bps:
+            return None  # all stand still, those within the burst too
         if fast_bps >= MUCH * slow_bps and not self._is_contradicted(size_bytes, fast_bps, slow_bps):
             self.chunk_bytes, self.rate_bps, self._since_s = _round_down(size_bytes), fast_bps, now_s
         return None

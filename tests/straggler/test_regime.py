@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.adaptive import Adaptive
@@ -43,8 +45,53 @@ def reply(rate=MIB, *, asks=1, carried=0, size=MIB, began=0.0, end=1.0):
     return Reply(asks, carried, size, rate, began, end)
 
 
+RATES = st.sampled_from([0.0, 0.0, 512 * KIB, 2 * MIB])
+BYTES = st.sampled_from([0, MIB, 2 * MIB, 8 * MIB])
+SECONDS = st.sampled_from([0.0, 0.2, 1.0, 1.2])
+PACES = st.builds(
+    Pace,
+    key=st.integers(0, 9),
+    asks=st.integers(1, 3),
+    carried_bytes=BYTES,
+    began_s=SECONDS,
+    received=BYTES,
+    left_bytes=BYTES,
+    rate_bps=RATES,
+    best_bps=RATES,
+    fell_bytes=st.sampled_from([None, 2 * MIB]),
+    fell_s=SECONDS,
+    is_free=st.booleans(),
+)
+REPLIES = st.builds(
+    Reply,
+    st.integers(1, 3),
+    BYTES,
+    BYTES.filter(bool),
+    RATES.filter(bool),
+    SECONDS,
+    SECONDS.map(lambda end_s: end_s + 1.0),
+)
+
+
 class TestBursts:
     """The same byte for all, and others that have not reached it are fast."""
+
+    def test_attempts_that_all_stand_still_show_nothing(self):
+        """As at nginx's ``limit_rate``, which pauses all connections for a second at a time."""
+        bursts = Bursts()
+        bursts.note(reply(size=4 * MIB))
+        still = [*(fallen(n)._replace(rate_bps=0.0) for n in range(4)), pace(9, 0, received=MIB)]
+        assert bursts.look(still, 1.2) is None
+        assert bursts.chunk_bytes == 0
+
+    @given(paces=st.lists(PACES, min_size=4, max_size=6), replies=st.lists(REPLIES, max_size=2))
+    def test_no_paces_and_replies_are_too_odd(self, paces, replies):
+        regime = Regime()
+        for each in replies:
+            regime.note_reply(each, paces)
+        for now_s in (1.0, 2.0, 4.0):
+            regime.look(paces, now_s, 0.1)
+            regime.choose_cure(now_s, is_first=True)
 
     def test_a_witness_that_has_brought_less_shows_the_burst(self):
         bursts = Bursts()

@@ -78,7 +78,7 @@ class Network:
             reply.fail(403)
         else:
             self._answer(reply, *asked, fault, rng)
-        body = Body(self, reply, _arrivals(reply, rng, now_s, host, fault), fault)
+        body = Body(self, reply, self._shape(host, _arrivals(reply, rng, now_s, host, fault)), fault)
         body.place = body.source = url
         self.open_now.add(body)
         self._log(f"{reply.status} {text} {len(reply.data)} bytes {reply.framing} {reply.ending}")
@@ -114,6 +114,12 @@ class Network:
         await asyncio.sleep(host.latency_s * rng.uniform(0.8, 1.5))
         if fault == "connect error":
             raise Transient("cannot connect: Connection refused")
+
+    def _shape(self, host, arrivals):
+        if host.shaping is None or not self.faulty or not arrivals:
+            return arrivals
+        self.faults["shaped"] += 1
+        return list(_shaped(host.shaping, arrivals))
 
     def _is_over(self, text):
         if self._world.signed_s is None or "sig=" not in text:
@@ -305,6 +311,21 @@ def _arrivals(reply, rng, now_s, host, fault):
             pieces.append((now_s + lasts_s * cut / len(data), data[last:cut]))
         last = cut
     return pieces
+
+
+def _shaped(shaping, arrivals):
+    """The same bytes, held back: (second, bytes)."""
+    sent, now_s = 0, arrivals[0][0]
+    for came_s, data in arrivals:
+        left, now_s = data, max(came_s, now_s)
+        while left:
+            is_burst = sent < shaping.burst_bytes
+            size = shaping.burst_bytes - sent if is_burst else max(1, int(shaping.rate_bps * shaping.pulse_s))
+            piece, left = left[:size], left[size:]
+            now_s += 0.0 if is_burst else len(piece) / shaping.rate_bps
+            now_s = next((to_s for from_s, to_s in shaping.freezes if from_s <= now_s < to_s), now_s)
+            sent += len(piece)
+            yield now_s, piece
 
 
 class Body:

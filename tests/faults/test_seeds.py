@@ -23,6 +23,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.staging import Staging
+from cfetch.straggler import burst, regime
 from cfetch.straggler.stall import find_stalled
 from cfetch.timeline.attempts import Attempts
 from cfetch.wire.judge import judge
@@ -31,7 +32,7 @@ from cfetch.wire.retry import Limits, next_step
 from tests.faults.disk import Disk
 from tests.faults.life import simulate
 from tests.faults.servers import Body, Network
-from tests.faults.world import Ending, draw_world
+from tests.faults.world import Ending, Shaping, draw_world
 
 SEEDS = 75  # the script plays thousands
 CHUNK = 15
@@ -59,6 +60,30 @@ def test_nothing_is_broken_where_streams_share_files(monkeypatch, first):
         assert (seed, story.violations) == (seed, [])
         asked += sum(bool(re.search(r"bytes=\d+-\d", line)) for line in story.trace)
     assert asked > 20
+
+
+@pytest.mark.parametrize("first", [0, 20, 40])
+def test_nothing_is_broken_where_hosts_hold_back(monkeypatch, first):
+    """The same with hosts that send a burst, then little, and at times nothing at all."""
+    monkeypatch.setattr(burst, "LEAST_CHUNK_BYTES", 16 << 10)  # files are 3 MiB at most
+    monkeypatch.setattr(regime, "LEAST_REPLY_BYTES", 16 << 10)
+    for seed in range(first, first + 20):
+        story = simulate(seed, world=holding_back(seed))
+        assert (seed, story.violations) == (seed, [])
+
+
+def holding_back(seed):
+    """The world of ``seed`` with shaped hosts, and with patience."""
+    world, rng = sharing(seed), random.Random(f"holding back {seed}")
+    freezes = tuple((from_s, from_s + 1.5) for from_s in range(rng.randint(1, 3), 40, 4))
+    shaping = Shaping(
+        rng.choice((48, 192)) << 10, rng.choice((32, 128)) * 2.0**10, rng.choice((0.05, 1.0)), freezes
+    )
+    world.hosts = {
+        name: replace(host, rate_bps=2.0**23, trouble=0.02, shaping=shaping)
+        for name, host in world.hosts.items()
+    }
+    return world
 
 
 def sharing(seed):

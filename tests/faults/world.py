@@ -57,6 +57,20 @@ class Object:
 
 
 @dataclass(frozen=True)
+class Shaping:
+    """How a server holds bodies back, as ``limit_rate`` and shapers do: ``pulse_s`` pass between pieces.
+
+    The first ``burst_bytes`` come at the host's rate, all others at ``rate_bps``. ``freezes`` are (from, to)
+    seconds in which no body of the host moves.
+    """
+
+    burst_bytes: int
+    rate_bps: float
+    pulse_s: float
+    freezes: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
 class Host:
     """A server. ``outages`` are (from, to) seconds in which it takes no connection."""
 
@@ -67,6 +81,7 @@ class Host:
     ranges: bool
     trouble: float
     outages: tuple[tuple[float, float], ...]
+    shaping: Shaping | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +125,8 @@ def draw_world(seed: int) -> World:
     names = [f"h{n}.test" for n in range(rng.randint(1, 4))]
     trouble = rng.choice((0.05, 0.2, 0.4, 0.6, 0.8))
     hosts = {name: _host(rng, name, trouble) for name in names}
+    shapes = random.Random(f"shaping {seed}")
+    hosts = {name: replace(host, shaping=_shaping(shapes)) for name, host in hosts.items()}
     world = World(
         seed=seed,
         settings=settings,
@@ -171,6 +188,18 @@ def _host(rng: random.Random, name: str, trouble: float) -> Host:
         ranges=rng.random() < 0.85,
         trouble=trouble * rng.choice((0.3, 1.0, 1.2)),
         outages=tuple(outages),
+    )
+
+
+def _shaping(rng: random.Random) -> Shaping | None:
+    if rng.random() < 0.6:
+        return None
+    starts = sorted(rng.uniform(0, 20) for _ in range(rng.choice((0, 2, 5))))
+    return Shaping(
+        burst_bytes=rng.choice((0, 256 << 10, 512 << 10)),
+        rate_bps=rng.choice((32, 128, 512)) * 2.0**10,
+        pulse_s=rng.choice((0.05, 0.5, 1.0)),
+        freezes=tuple((from_s, from_s + rng.choice((0.3, 1.5, 6.0))) for from_s in starts),
     )
 
 

@@ -12,10 +12,12 @@ from cfetch.run.directories import places, timeline
 from cfetch.run.volumes import OBJECTS
 from cfetch.storage.object_uploads import abort_dead_uploads
 from cfetch.timeline.archive import archive, read_archive
+from cfetch.timeline.bucket_files import BucketFiles
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
+from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.table import Table, find, on_this_machine, open_existing
 
@@ -58,6 +60,9 @@ def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
             shutil.rmtree(
                 places(settings).state / "plans" / instant, ignore_errors=True
             )  # it holds signed links
+            if isinstance(table.files, BucketFiles):
+                with on_this_machine("cannot remove the frozen plan"):
+                    remove_frozen(table.files, instant)
 
 
 def archive_plans(settings: Settings, instants: Collection[str]) -> None:

@@ -51,7 +51,6 @@ from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.storage.files import on_disk
 from cfetch.storage.patience import call_within
-from cfetch.timeline.bucket_files import BucketFiles
 from cfetch.timeline.states import Action, Entry, State, new_instant
 from cfetch.timeline.table import Table, existing, open_existing
 from cfetch.wire.network import make_network
@@ -297,9 +296,9 @@ def prepare_planned(
             there = _elsewhere(settings, table, entry)
             if there:
                 raise UsageError(f"plan {instant} is for {there}; give that as --to")
-            if isinstance(table.files, BucketFiles):
+            if table.bucket is not None:
                 with on_disk(destinations.state):
-                    table.files.get_directory(f"plans/{instant}", directory)
+                    table.bucket.get_directory(f"plans/{instant}", directory)
         settings = _fit_descriptors(settings, len(destinations.roots))
         plan = load(stack, directory)
         origin = read_origin(directory / ORIGIN_NAME)

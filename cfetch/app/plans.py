@@ -12,7 +12,6 @@ from cfetch.run.directories import places, timeline
 from cfetch.run.volumes import OBJECTS
 from cfetch.storage.object_uploads import abort_dead_uploads
 from cfetch.timeline.archive import archive, read_archive
-from cfetch.timeline.bucket_files import BucketFiles
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
 from cfetch.timeline.owner import Owner
@@ -60,9 +59,9 @@ def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
             shutil.rmtree(
                 places(settings).state / "plans" / instant, ignore_errors=True
             )  # it holds signed links
-            if isinstance(table.files, BucketFiles):
+            if table.bucket is not None:
                 with on_this_machine("cannot remove the frozen plan"):
-                    remove_frozen(table.files, instant)
+                    remove_frozen(table.bucket, instant)
 
 
 def archive_plans(settings: Settings, instants: Collection[str]) -> None:

@@ -43,7 +43,6 @@ from cfetch.storage.patience import call_within
 from cfetch.storage.resume import useful_parts
 from cfetch.storage.sharing import share_files
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.timeline.bucket_files import BucketFiles
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.files import place_of
@@ -334,8 +333,8 @@ class Prepared:
     def _forget_frozen(self, table: Table, instant: str) -> None:
         """Remove the frozen manifest, from this machine and from the timeline's home. Raises OSError."""
         shutil.rmtree(self._state / "plans" / instant, ignore_errors=True)
-        if isinstance(table.files, BucketFiles):
-            remove_frozen(table.files, instant)
+        if table.bucket is not None:
+            remove_frozen(table.bucket, instant)
 
     def _lay_down_anew(self, table: Table, instant: str) -> None:
         """Save the same plan with newly signed links, unless another run has just completed it."""
@@ -354,8 +353,8 @@ class Prepared:
         self._for_engines.forget_other_kind(directory)
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
         share_files(directory)
-        if isinstance(table.files, BucketFiles):
-            table.files.put_directory(f"plans/{instant}", directory)
+        if table.bucket is not None:
+            table.bucket.put_directory(f"plans/{instant}", directory)
             shutil.rmtree(directory, ignore_errors=True)  # it holds signed links, and others end the plan
 
     def _metrics_path(self, execution: Execution) -> Path:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.secret import printable
@@ -14,7 +14,6 @@ from cfetch.storage.files import local_fault
 from cfetch.storage.patience import call_within
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.ballast import leave_ballast, use_ballast
-from cfetch.timeline.bucket_files import BucketFiles
 from cfetch.timeline.files import Files, LocalFiles, PatientFiles, place_of
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, Verdict, look
 from cfetch.timeline.lock import TableLock
@@ -22,6 +21,9 @@ from cfetch.timeline.owner import Owner, has_restarted, is_gone, this_owner
 from cfetch.timeline.records import Completion, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_instant
 from cfetch.timeline.store import TIMELINE, Store
+
+if TYPE_CHECKING:
+    from cfetch.timeline.bucket_files import BucketFiles
 
 T = TypeVar("T")
 POLL_S = 5.0  # between looks at a heartbeat that may be dead; such a wait takes minutes
@@ -76,11 +78,13 @@ class Table:
         *,
         keep_beating: KeepBeating = BeatThread,
         scratch: Files | None = None,
+        bucket: "BucketFiles | None" = None,
     ) -> None:
-        """``scratch``: this machine's own directory, if ``files`` is a bucket."""
+        """``bucket``: these are the ``files``, and ``scratch`` is this machine's own directory."""
         self.files = files
         self.scratch = scratch
-        self.look_every_s = 0.0 if scratch is None else STALE_S
+        self.bucket = bucket
+        self.look_every_s = 0.0 if bucket is None else STALE_S
         self.node = node
         self.heartbeats = heartbeats
         self.attempts = Attempts(volumes)
@@ -238,7 +242,7 @@ def open_table(
         files = _open_files(stack, state, limit_s, as_absent=False)
         home = None
         if bucket is not None:
-            home = BucketFiles(bucket)
+            home = _reach_bucket(bucket)
             home.prove()
         attempts: list[Files] = []
         for path in volumes:
@@ -254,7 +258,13 @@ def open_table(
         if home is None:
             yield Table(files, attempts, node, heartbeats)
         else:
-            yield Table(home, attempts, node, heartbeats, scratch=files)
+            yield Table(home, attempts, node, heartbeats, scratch=files, bucket=home)
+
+
+def _reach_bucket(url: str) -> "BucketFiles":
+    from cfetch.timeline.bucket_files import BucketFiles  # with all of the object stores' code
+
+    return BucketFiles(url)
 
 
 def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absent: bool) -> Files:
@@ -285,7 +295,7 @@ def open_existing(
 ) -> Iterator[Table]:
     """Open an existing timeline, also on a full disk; never makes one. Raises UsageError, LocalFault."""
     if bucket is not None:
-        if not BucketFiles(bucket).has_timeline():
+        if not _reach_bucket(bucket).has_timeline():
             raise UsageError(
                 f"there is no timeline in {printable(bucket)}; give the --to or --state of a download"
             )

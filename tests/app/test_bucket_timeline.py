@@ -1,6 +1,7 @@
 """Plans in the bucket: machines without a common disk see them, hold them, take them over, and clean."""
 
 import asyncio
+import signal
 
 import pytest
 
@@ -58,15 +59,37 @@ async def test_another_machine_completes_what_a_killed_one_began(bucket, on, tmp
         first.kill()
         await first.wait()
         before, origin.script.faults = len(origin.requests), {}
-        again = await cfetch_plan("run", "--all", "--to", bucket.url, *HASTY, **on("b"))
+        again = await cfetch_plan("run", "--all", "--wait", "--to", bucket.url, *HASTY, **on("b"))
         assert again.code == 0, again.err
         assert {request.path.lstrip("/") for request in list(origin.requests)[before:]} == set(SLOW)
     assert {name: bucket.get(name) for name in FILES} == whole(FILES)
-    assert [(plan["state"], plan["epoch"]) for plan in await plans(bucket, on("c"))] == [("completed", 2)]
+    listed = [(plan["action"], plan["state"], plan["epoch"]) for plan in await plans(bucket, on("c"))]
+    assert listed == [("download", "completed", 2), ("rollback", "completed", 1)]
     assert own_keys(bucket) == [".cfetch/timeline.json"]
     assert (await cfetch_plan("clean", "--to", bucket.url, "--keep", "0s", **on("c"))).code == 0
     assert await plans(bucket, on("c")) == []
     assert list((tmp_path / "b").rglob("entries*")) == []
+
+
+async def test_a_paused_machine_that_wakes_up_has_lost_the_plan(bucket, on):
+    """It ends with exit code 4, and puts nothing over its successor's files."""
+    async with Origin(FILES, SLOW) as origin:
+        data = manifest_of(origin, FILES)
+        first = await begun("download", "-", "--to", bucket.url, *HASTY, stdin=data, **on("a"))
+        while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
+            assert first.returncode is None, await first.communicate()
+            await asyncio.sleep(0.02)
+        first.send_signal(signal.SIGSTOP)
+        origin.script.faults = {}
+        again = await cfetch_plan("run", "--all", "--wait", "--to", bucket.url, *HASTY, **on("b"))
+        assert again.code == 0, again.err
+        before = {name: bucket.head(name)["last-modified"] for name in FILES}
+        await asyncio.sleep(1)
+        first.send_signal(signal.SIGCONT)
+        late = await ended(first)
+        assert (late.code, "by another run while this one stood still" in late.err) == (4, True), late.err
+    assert {name: bucket.head(name)["last-modified"] for name in FILES} == before
+    assert own_keys(bucket) == [".cfetch/timeline.json"]
 
 
 async def test_of_two_machines_that_begin_at_once_only_one_has_the_plan(bucket, on):
@@ -107,8 +130,8 @@ async def test_a_store_without_conditional_writes_needs_a_state(bucket, on, tmp_
             refused = await cfetch(*words, stdin=manifest_of(origin, FILES), **on("a"))
             assert (refused.code, "name a directory for it with --state" in refused.err) == (2, True)
             assert len(origin.requests) == 0
-            words = (*words, "--state", tmp_path / "state")
-            assert (await cfetch(*words, stdin=manifest_of(origin, FILES), **on("a"))).code == 0
+            own = ("--state", tmp_path / "state")
+            assert (await cfetch(*words, *own, stdin=manifest_of(origin, FILES), **on("a"))).code == 0
     finally:
         bucket.server.treat_conditions("kept")
 

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from cfetch.errors import ConfigError, NewerRecord
+from cfetch.errors import ConfigError, NewerRecord, VolumeFault
 from cfetch.storage.object_versions import VersionedObjects
-from cfetch.timeline import bucket_files
 from cfetch.timeline.bucket_files import DATA, INDEX, BucketFiles
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.records import PlanRecord
@@ -105,7 +104,8 @@ def test_of_many_writers_each_is_heard(bucket):
 def test_a_write_whose_answer_was_lost_counts_once(files, monkeypatch, answer):
     """The writer finds its own name in the index, also if another has written since."""
     other = BucketFiles(files.url)
-    swap, times = VersionedObjects.swap, []
+    swap = VersionedObjects.swap
+    times: list[int] = []
 
     def forgetful(self, key, data, tag):
         kept = swap(self, key, data, tag)
@@ -113,7 +113,7 @@ def test_a_write_whose_answer_was_lost_counts_once(files, monkeypatch, answer):
             times.append(1)
             other.create("another", b"")
             if answer == "error":
-                raise bucket_files.VolumeFault("no answer")
+                raise VolumeFault("no answer")
             return False
         return kept
 

@@ -37,7 +37,7 @@ class VersionedObjects:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._objects = _Objects(url, timeout_s=TIMEOUT_S, is_only=True)
+        self._objects = _Objects(url, timeout_s=TIMEOUT_S)
 
     def read(self, key: str) -> Version | None:
         """Read an object; None if there is none."""

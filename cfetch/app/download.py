@@ -285,16 +285,21 @@ def prepare_planned(
     clock = clock or SystemClock()
     destinations = _find_places(settings)
     with ExitStack() as stack:
+        directory = destinations.state / "plans" / instant
+        if destinations.bucket is not None:  # a copy of this process's own
+            directory = own_directory(stack, destinations.state, f"{instant}.{secrets.token_hex(8)}")
         with open_existing(*timeline(settings)) as table:
             entry = existing(table, table.store.entries(), instant)
             if entry.state is State.COMPLETED:
                 yield None
                 return
             there = _elsewhere(settings, table, entry)
-        if there:
-            raise UsageError(f"plan {instant} is for {there}; give that as --to")
+            if there:
+                raise UsageError(f"plan {instant} is for {there}; give that as --to")
+            if table.bucket is not None:
+                with on_disk(destinations.state):
+                    table.bucket.get_directory(f"plans/{instant}", directory)
         settings = _fit_descriptors(settings, len(destinations.roots))
-        directory = destinations.state / "plans" / instant
         plan = load(stack, directory)
         origin = read_origin(directory / ORIGIN_NAME)
         settings = aim_repository_token(settings, [origin.manifest], env)

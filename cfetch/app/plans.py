@@ -16,6 +16,7 @@ from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
+from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.table import Table, find, on_this_machine, open_existing
 
@@ -58,6 +59,9 @@ def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
             shutil.rmtree(
                 places(settings).state / "plans" / instant, ignore_errors=True
             )  # it holds signed links
+            if table.bucket is not None:
+                with on_this_machine("cannot remove the frozen plan"):
+                    remove_frozen(table.bucket, instant)
 
 
 def archive_plans(settings: Settings, instants: Collection[str]) -> None:

@@ -48,6 +48,7 @@ from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.files import place_of
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
+from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, open_table, when_free
 from cfetch.wire.network import Network
@@ -178,9 +179,8 @@ class Prepared:
                 with suppress(OSError):  # the next run tries again
                     self._on_state(lambda: self._keep_for_later(engine.learned))
             if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
-                directory = self._state / "plans" / execution.instant
                 with suppress(LocalFault, OSError):  # all is in place; a later run tidies up what failed
-                    self._on_state(lambda: shutil.rmtree(directory, ignore_errors=True))
+                    self._on_state(lambda: self._forget_frozen(table, execution.instant))
                     tidy_up(table, KEEP_S)
             return summary
 
@@ -242,8 +242,8 @@ class Prepared:
         return read_baseline(self._state)
 
     def _table(self) -> AbstractContextManager[Table]:
-        state, _, heartbeats = timeline(self._settings)
-        return open_table(state, self._volumes.states, heartbeats, limit_s=self._limit_s)
+        state, _, heartbeats, bucket = timeline(self._settings)
+        return open_table(state, self._volumes.states, heartbeats, limit_s=self._limit_s, bucket=bucket)
 
     def _interruption(self) -> Interrupted | None:
         return self._interrupted
@@ -316,7 +316,7 @@ class Prepared:
         try:
             with ExitStack() as stack:
                 stack.callback(self._tidy_unless_scheduled, table)
-                self._lay_down(directory / self._instant)  # first: a scheduled plan has its manifest
+                self._lay_down(table, self._instant)  # first: a scheduled plan has its manifest
                 instant = schedule(table, self._instant, record)
                 if instant != self._instant:
                     self._lay_down_anew(table, instant)
@@ -328,24 +328,34 @@ class Prepared:
         """Remove the frozen manifest, unless the plan is on the timeline: an error may come after that."""
         with suppress(OSError, LocalFault):
             if table.store.entry(self._instant) is None:
-                shutil.rmtree(self._state / "plans" / self._instant, ignore_errors=True)
+                self._forget_frozen(table, self._instant)
+
+    def _forget_frozen(self, table: Table, instant: str) -> None:
+        """Remove the frozen manifest, from this machine and from the timeline's home. Raises OSError."""
+        shutil.rmtree(self._state / "plans" / instant, ignore_errors=True)
+        if table.bucket is not None:
+            remove_frozen(table.bucket, instant)
 
     def _lay_down_anew(self, table: Table, instant: str) -> None:
         """Save the same plan with newly signed links, unless another run has just completed it."""
         try:
-            self._lay_down(self._state / "plans" / instant)
+            self._lay_down(table, instant)
         except (OSError, LocalFault):
             entry = table.store.entry(instant)
             if entry is not None and entry.state is not State.COMPLETED:
                 raise
 
-    def _lay_down(self, directory: Path) -> None:
+    def _lay_down(self, table: Table, instant: str) -> None:
+        directory = self._state / "plans" / instant
         make_private(directory, state=self._state)
         sign(directory)
         self.plan.save(directory)
         self._for_engines.forget_other_kind(directory)
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
         share_files(directory)
+        if table.bucket is not None:
+            table.bucket.put_directory(f"plans/{instant}", directory)
+            shutil.rmtree(directory, ignore_errors=True)  # it holds signed links, and others end the plan
 
     def _metrics_path(self, execution: Execution) -> Path:
         path = find_metrics_path(self._settings, self._state, execution.instant, execution.epoch)

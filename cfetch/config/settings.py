@@ -64,7 +64,10 @@ class Settings:
         None
     )
     state: Annotated[
-        str | None, text("DIR", "Where cfetch keeps its own files (default: DIR/.cfetch, the first DIR's).")
+        str | None,
+        text(
+            "DIR", "Where cfetch keeps its own files (default: .cfetch in the first DIR, or in the bucket)."
+        ),
     ] = None
     mounted: Annotated[
         bool,

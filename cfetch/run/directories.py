@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from hashlib import sha256
 from itertools import combinations
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple, TypeVar
@@ -25,10 +26,14 @@ REMOVE_S = 30.0  # a directory of five files; it belongs to a run that is over
 
 
 class Places(NamedTuple):
-    """The destinations in the order given, as absolute paths or URLs of object stores; and the state."""
+    """The destinations in the order given, as absolute paths or URLs of object stores; and the state.
+
+    ``bucket``: the store that has the timeline; ``state`` is this machine's own directory then.
+    """
 
     roots: tuple[str | Path, ...]
     state: Path
+    bucket: str | None = None
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -47,10 +52,12 @@ def places(settings: Settings) -> Places:
         return Places(destinations, Path(settings.state).absolute())
     directories = [root for root in destinations if isinstance(root, Path)]
     if not directories:
-        raise ConfigError(
-            f"to is {', '.join(settings.to)}, and cfetch keeps its own files in a directory: name one with "
-            "--state"
-        )
+        if settings.engine != "local":
+            raise ConfigError(
+                f"to is {', '.join(settings.to)}, and the engine {settings.engine} keeps cfetch's own files "
+                "in a directory that all machines see: name one with --state"
+            )
+        return _at_stores(destinations)
     states = [directory / STATE_NAME for directory in directories]
     # the order of the destinations does not matter
     limit_s = settings.write_timeout if len(directories) > 1 else None
@@ -58,6 +65,31 @@ def places(settings: Settings) -> Places:
         if _ask(state.parent, partial(os.path.isdir, state / TIMELINE), limit_s):
             return Places(destinations, state)
     return Places(destinations, states[0])
+
+
+def _at_stores(destinations: tuple[str | Path, ...]) -> Places:
+    """Places with the timeline in the first store by name, whatever the order in which they are given."""
+    urls = sorted(map(str, destinations))
+    try:
+        home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    except RuntimeError:  # nobody knows the user's home
+        home = Path()
+    if not home.is_absolute():
+        raise ConfigError(
+            f"to is {', '.join(urls)}, and this user has no home directory for cfetch's own files: name a "
+            "directory with --state"
+        )
+    own = sha256("\n".join([urls[0], os.environ.get("AWS_ENDPOINT_URL", "")]).encode()).hexdigest()[:32]
+    return Places(destinations, home / "cfetch" / "stores" / own, urls[0])
+
+
+def refuse_bucket_state(settings: Settings, verb: str) -> None:
+    """Raise ConfigError if the state would be in a bucket; ``verb`` keeps there what a bucket cannot."""
+    if places(settings).bucket is not None:
+        raise ConfigError(
+            f"to is {', '.join(settings.to)}, and cfetch {verb} keeps its own files in a directory: name one "
+            "with --state"
+        )
 
 
 def share_places(where: Places, settings: Settings) -> None:
@@ -139,12 +171,13 @@ def make_heartbeats(settings: Settings) -> Heartbeats:
     return Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
 
 
-def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats]:
+def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats, str | None]:
     """Return the arguments for ``open_table`` and ``open_existing``. Raises ConfigError."""
     destinations = places(settings)
     _ask(destinations.state, partial(refuse_foreign_state, destinations.state), settings.write_timeout)
     on_volumes = [root / STATE_NAME for root in destinations.directories]
-    return destinations.state, on_volumes or [destinations.state], make_heartbeats(settings)
+    volumes = on_volumes or [destinations.state]
+    return destinations.state, volumes, make_heartbeats(settings), destinations.bucket
 
 
 def is_shared(settings: Settings) -> bool:

@@ -21,7 +21,7 @@ Read in this order::
     object_store.py  object_source.py  object_reader.py   a bucket as a destination, as a source, as a log
     object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
-    tree.py  object_tree.py    a directory, and the objects of a store, that are only read
+    tree.py  object_tree.py  object_versions.py    trees that are only read; objects changed by turns
     files.py  sharing.py  generations.py    cfetch's own files; for a group; a tree as it was at one moment
 
 ::

@@ -6,6 +6,7 @@ is explained, kept or not. Afterwards completed instants go to the archive, and 
 removed.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import msgspec
 from cfetch.errors import Held, NewerRecord
 from cfetch.records import NOT_DECODED
 from cfetch.timeline.archive import archive
+from cfetch.timeline.files import Files
 from cfetch.timeline.heartbeat import HEARTBEATS, Verdict
 from cfetch.timeline.owner import OWNER_NAME, Owner
 from cfetch.timeline.rollback import PLANS, condemn, execute, remove_frozen
@@ -173,17 +175,9 @@ def _sweep(table: Table, now_s: float) -> None:
         marked_s = table.attempts.marked_s(instant)
         if instant in entries or marked_s is None or now_s - marked_s >= LOST_AGE_S:
             table.attempts.end(instant, _EVERY_EPOCH)
+    for home in filter(None, (table.files, table.scratch)):
+        _sweep_frozen(table, home, is_over)
     files = table.files
-    for directory in files.names(PLANS):
-        instant = directory.removeprefix(
-            "."
-        )  # with a dot: only the run that was freezing it uses this directory
-        # A dead owner puts nothing on the timeline any more, so the entry is looked for after its death.
-        is_orphan = _is_signed_by_the_dead(table, directory) and (
-            directory != instant or table.store.entry(instant) is None
-        )
-        if is_orphan or is_over(instant):
-            remove_frozen(files, directory)
     beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
     old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
     for path in (*(f"{HEARTBEATS}/{name}" for name in beats), *old):
@@ -191,9 +185,23 @@ def _sweep(table: Table, now_s: float) -> None:
             files.unlink(path)
 
 
-def _is_signed_by_the_dead(table: Table, directory: str) -> bool:
+def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool]) -> None:
+    """Remove the frozen plans in ``files`` that no pending instant needs."""
+    for directory in files.names(PLANS):
+        instant = directory.removeprefix(
+            "."
+        )  # with a dot: only the run that was freezing it uses this directory
+        # A dead owner puts nothing on the timeline any more, so the entry is looked for after its death.
+        is_orphan = _is_signed_by_the_dead(table, files, directory) and (
+            directory != instant or table.store.entry(instant) is None
+        )
+        if is_orphan or is_over(instant):
+            remove_frozen(files, directory)
+
+
+def _is_signed_by_the_dead(table: Table, files: Files, directory: str) -> bool:
     with suppress(OSError, *NOT_DECODED):
-        owner = msgspec.json.decode(table.files.read(f"{PLANS}/{directory}/{OWNER_NAME}"), type=Owner)
+        owner = msgspec.json.decode(files.read(f"{PLANS}/{directory}/{OWNER_NAME}"), type=Owner)
         return table.node.is_gone(owner)
     return False
 

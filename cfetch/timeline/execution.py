@@ -221,6 +221,7 @@ class Execution:
         self._entry, self.record, self._pulse, self._rollbacks, self._gone_epoch = claim
         self._on_lost = on_lost
         self._beating: Beating = table.keep_beating(self._pulse, on_lost)
+        self._looked_s = table.node.monotonic()  # when the timeline has last shown the plan to be ours
 
     @property
     def instant(self) -> str:
@@ -260,6 +261,9 @@ class Execution:
             LocalFault: the timeline cannot be read.
         """
         table = self._table
+        began_s = table.node.monotonic()
+        if self._pulse.lost is None and began_s - self._looked_s < table.look_every_s:
+            return
         with on_this_machine(f"cannot look at plan {self.instant}"), ExitStack() as stack:
             stood_still = self._pulse.lost is not None
             if stood_still:
@@ -270,6 +274,7 @@ class Execution:
                 self._beating = table.keep_beating(self._pulse, self._on_lost)
         if not is_mine:
             raise self._explain_loss(TAKEN_OVER)
+        self._looked_s = began_s
 
     def commit(self, *, files: int, size_bytes: int) -> None:
         """Complete the plan, whose files are all published and durable. After this the execution is over.

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.secret import printable
 from cfetch.storage.files import local_fault
 from cfetch.storage.patience import call_within
 from cfetch.timeline.attempts import Attempts
@@ -21,8 +22,12 @@ from cfetch.timeline.records import Completion, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_instant
 from cfetch.timeline.store import TIMELINE, Store
 
+if TYPE_CHECKING:
+    from cfetch.timeline.bucket_files import BucketFiles
+
 T = TypeVar("T")
 POLL_S = 5.0  # between looks at a heartbeat that may be dead; such a wait takes minutes
+STALE_S = 1.0  # a look at a bucket is a request, and a run that publishes would make thousands
 MAX_RACES = 1000  # so many races lost one after the other mean a bug or a sick file system
 
 
@@ -72,8 +77,14 @@ class Table:
         heartbeats: Heartbeats,
         *,
         keep_beating: KeepBeating = BeatThread,
+        scratch: Files | None = None,
+        bucket: "BucketFiles | None" = None,
     ) -> None:
+        """``bucket``: these are the ``files``, and ``scratch`` is this machine's own directory."""
         self.files = files
+        self.scratch = scratch
+        self.bucket = bucket
+        self.look_every_s = 0.0 if bucket is None else STALE_S
         self.node = node
         self.heartbeats = heartbeats
         self.attempts = Attempts(volumes)
@@ -218,15 +229,21 @@ def open_table(
     node: Node | None = None,
     *,
     limit_s: float | None = None,
+    bucket: str | None = None,
 ) -> Iterator[Table]:
     """Open the timeline in the directory ``state``; attempts are in ``volumes``, also state directories.
 
     ``limit_s``: for how long a call may hang. Then a volume counts as empty; None: it is waited for.
+    ``bucket``: the object store that has the timeline; ``state`` is this machine's own directory then.
 
-    Raises LocalFault.
+    Raises LocalFault; ConfigError: the store cannot keep a timeline; UsageError: a library is missing.
     """
     with ExitStack() as stack:
         files = _open_files(stack, state, limit_s, as_absent=False)
+        home = None
+        if bucket is not None:
+            home = _reach_bucket(bucket)
+            home.prove()
         attempts: list[Files] = []
         for path in volumes:
             if path == state and limit_s is None:
@@ -237,7 +254,17 @@ def open_table(
             except FileNotFoundError:
                 continue
         leave_ballast(files)
-        yield Table(files, attempts, node or this_node(), heartbeats)
+        node = node or this_node()
+        if home is None:
+            yield Table(files, attempts, node, heartbeats)
+        else:
+            yield Table(home, attempts, node, heartbeats, scratch=files, bucket=home)
+
+
+def _reach_bucket(url: str) -> "BucketFiles":
+    from cfetch.timeline.bucket_files import BucketFiles  # with all of the object stores' code
+
+    return BucketFiles(url)
 
 
 def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absent: bool) -> Files:
@@ -263,8 +290,18 @@ def _close_files(files: LocalFiles, place: str, limit_s: float) -> None:
 
 
 @contextmanager
-def open_existing(state: Path, volumes: Sequence[Path], heartbeats: Heartbeats) -> Iterator[Table]:
+def open_existing(
+    state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, bucket: str | None = None
+) -> Iterator[Table]:
     """Open an existing timeline, also on a full disk; never makes one. Raises UsageError, LocalFault."""
+    if bucket is not None:
+        if not _reach_bucket(bucket).has_timeline():
+            raise UsageError(
+                f"there is no timeline in {printable(bucket)}; give the --to or --state of a download"
+            )
+        with open_table(state, volumes, heartbeats, bucket=bucket) as table:
+            yield table
+        return
     try:
         is_there = (state / TIMELINE).is_dir()
     except OSError as error:

@@ -73,7 +73,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("download one.txt --failed-from nope", 2, "nope: cannot read the metrics: No such file or directory"),
     ("download one.txt --cookies one.txt", 2, "is not in Netscape's format"),
     ("download one.txt --bearer-env NOPE_TOKEN", 2, "no environment variable of that name has a value"),
-    ("download one.txt --to s3://b/p", 2, "name one with --state"),
+    ("download one.txt --to s3://b/p --engine spark", 2, "name one with --state"),
     ("downlod one.txt", 2, "Did you mean 'download'?"),
     ("get", 2, "Download one or a few files by their URLs"),
     ("get one.txt", 2, "one.txt is no URL; for the list in that file run `cfetch download one.txt`"),

@@ -21,7 +21,7 @@ def test_one_directory_holds_its_own_state(tmp_path, monkeypatch):
     """The destination is absolute from the start: whoever changes directory later changes nothing."""
     monkeypatch.chdir(tmp_path)
     here = found("to")
-    assert here == ((tmp_path / "to",), tmp_path / "to/.cfetch")
+    assert here == ((tmp_path / "to",), tmp_path / "to/.cfetch", None)
     assert not is_shared(Settings(to=("to",)))
 
 
@@ -32,7 +32,8 @@ def test_the_first_directory_holds_the_state(tmp_path):
     assert here.roots == ("s3://bucket/prefix", Path(b), Path(a))
     assert here.directories == (Path(b), Path(a))
     settings = Settings(to=("s3://bucket", b, a), heartbeat_interval=10.0, heartbeat_misses=1)
-    state, volumes, heartbeats = timeline(settings)
+    state, volumes, heartbeats, bucket = timeline(settings)
+    assert bucket is None
     assert (state, volumes) == (Path(b, ".cfetch"), [Path(b, ".cfetch"), Path(a, ".cfetch")])
     assert (heartbeats.interval_s, heartbeats.misses) == (10.0, 1)
     assert not is_shared(settings)
@@ -59,9 +60,19 @@ def test_the_timeline_is_found_in_whichever_order_the_destinations_are_given(tmp
     assert found(str(a), str(b)).state == b / ".cfetch"
 
 
-def test_object_stores_alone_need_a_directory_for_the_state():
+def test_object_stores_alone_have_the_timeline(tmp_path, monkeypatch):
+    """In the first by name, so that the order does not matter; what is this machine's own stays here."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    where = found("s3://b/c", "gs://a")
+    assert where.bucket == found("gs://a", "s3://b/c").bucket == "gs://a"
+    assert where.state.parent == tmp_path / "cfetch/stores"
+    assert where.state != found("s3://b/c").state
+
+
+def test_object_stores_alone_need_a_directory_without_a_home(monkeypatch):
     """The error names what was given and the option that helps."""
-    with pytest.raises(ConfigError, match=r"to is s3://a, gs://b/c, .* name one with --state"):
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    with pytest.raises(ConfigError, match=r"to is gs://b/c, s3://a, .* name a directory with --state"):
         found("s3://a", "gs://b/c")
 
 

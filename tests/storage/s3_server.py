@@ -32,7 +32,7 @@ def kind_of(method, query):
 
 
 class Watched(moto.DomainDispatcherApplication):
-    asked, busy = Counter(), {}
+    asked, busy, conditions = Counter(), {}, []
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/-/asked":
@@ -44,6 +44,16 @@ class Watched(moto.DomainDispatcherApplication):
             self.busy.clear()
             self.busy["times"] = int(environ["QUERY_STRING"])
             start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
+        if environ["PATH_INFO"] == "/-/conditions":
+            self.conditions[:] = [environ["QUERY_STRING"]]
+            start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
+        if self.conditions == ["ignored"]:
+            environ.pop("HTTP_IF_MATCH", None)
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        if self.conditions == ["refused"] and {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"} & set(environ):
+            start_response("501 Not Implemented", [("Content-Length", "0")])
             return [b""]
         kind = kind_of(environ["REQUEST_METHOD"], environ["QUERY_STRING"])
         self.asked[kind] += 1
@@ -93,6 +103,10 @@ class MotoServer:
     def be_busy(self, times):
         """Answer so many of the next requests of each kind with 503."""
         self.ask("GET", f"/-/busy?{times}")
+
+    def treat_conditions(self, how):
+        """Treat conditional writes as other stores do: ``ignored``, ``refused``, or ``kept``."""
+        self.ask("GET", f"/-/conditions?{how}")
 
     def ask(self, method, target, body=None, **fields):
         """Status, headers and body of one exchange; moto looks at no signature."""

@@ -23,7 +23,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
-from cfetch.run.directories import places
+from cfetch.run.directories import places, refuse_bucket_state
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
@@ -93,6 +93,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         UsageError: the manifest cannot be read, or has faults.
         LocalFault: the destination or the state cannot be written.
     """
+    refuse_bucket_state(options.settings, "on Spark")
     source = _identify_source(manifest, options)
     frozen = _find_frozen(source, places(options.settings).state / FRAMES)
     if frozen is None:

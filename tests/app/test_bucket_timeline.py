@@ -1,0 +1,143 @@
+"""Plans in the bucket: machines without a common disk see them, hold them, take them over, and clean."""
+
+import asyncio
+import signal
+
+import pytest
+
+from cfetch.bench.content import Synthetic
+from cfetch.bench.faults import Fault
+from cfetch.bench.origin import Origin
+from tests.app.test_download import manifest_of
+from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, whole
+
+FILES = {f"d/{i}": Synthetic(f"d/{i}", 200_000) for i in range(6)}
+SLOW = {name: Fault(kind="slow", rate_bps=2000, first=0) for name in list(FILES)[3:]}
+HASTY = ("--heartbeat-interval", "1s", "--heartbeat-misses", "1")
+MACHINE = """
+import runpy, sys
+from cfetch.timeline import owner
+machine = sys.argv.pop(1)
+owner.boot_id, owner._machine = lambda: machine, lambda: machine
+runpy.run_module("cfetch", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.fixture
+def on(tmp_path, monkeypatch):
+    """The options by which a process belongs to a machine with a disk of its own."""
+
+    def choose(machine):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / machine))
+        return {"program": ("-c", MACHINE, machine)}
+
+    return choose
+
+
+def own_keys(bucket):
+    return [key for key in bucket.keys() if key.startswith(".cfetch/")]  # noqa: SIM118 - no mapping
+
+
+async def plans(bucket, how):
+    listed = await cfetch_plan("list", "--to", bucket.url, "--json", **how)
+    assert listed.code == 0
+    return listed.document["plans"]
+
+
+async def test_another_machine_completes_what_a_killed_one_began(bucket, on, tmp_path):
+    """It has an empty disk; files in place are not fetched again, and no signed link is left anywhere."""
+    async with Origin(FILES, SLOW) as origin:
+        data = manifest_of(origin, FILES)
+        first = await begun("download", "-", "--to", bucket.url, *HASTY, stdin=data, **on("a"))
+        while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
+            assert first.returncode is None, await first.communicate()
+            await asyncio.sleep(0.02)
+        ((live, state),) = [(plan["live"], plan["state"]) for plan in await plans(bucket, on("b"))]
+        assert (live, state) == (True, "inflight")
+        refused = await cfetch("download", "-", "--to", bucket.url, *HASTY, stdin=data, **on("b"))
+        assert (refused.code, f"held by process {first.pid} on " in refused.err) == (4, True)
+        first.kill()
+        await first.wait()
+        before, origin.script.faults = len(origin.requests), {}
+        again = await cfetch_plan("run", "--all", "--wait", "--to", bucket.url, *HASTY, **on("b"))
+        assert again.code == 0, again.err
+        assert {request.path.lstrip("/") for request in list(origin.requests)[before:]} == set(SLOW)
+    assert {name: bucket.get(name) for name in FILES} == whole(FILES)
+    listed = [(plan["action"], plan["state"], plan["epoch"]) for plan in await plans(bucket, on("c"))]
+    assert listed == [("download", "completed", 2), ("rollback", "completed", 1)]
+    assert own_keys(bucket) == [".cfetch/timeline.json"]
+    assert (await cfetch_plan("clean", "--to", bucket.url, "--keep", "0s", **on("c"))).code == 0
+    assert await plans(bucket, on("c")) == []
+    assert list((tmp_path / "b").rglob("entries*")) == []
+
+
+async def test_a_paused_machine_that_wakes_up_has_lost_the_plan(bucket, on):
+    """It ends with exit code 4, and puts nothing over its successor's files."""
+    async with Origin(FILES, SLOW) as origin:
+        data = manifest_of(origin, FILES)
+        first = await begun("download", "-", "--to", bucket.url, *HASTY, stdin=data, **on("a"))
+        while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
+            assert first.returncode is None, await first.communicate()
+            await asyncio.sleep(0.02)
+        first.send_signal(signal.SIGSTOP)
+        origin.script.faults = {}
+        again = await cfetch_plan("run", "--all", "--wait", "--to", bucket.url, *HASTY, **on("b"))
+        assert again.code == 0, again.err
+        before = {name: bucket.head(name)["last-modified"] for name in FILES}
+        await asyncio.sleep(1)
+        first.send_signal(signal.SIGCONT)
+        late = await ended(first)
+        assert (late.code, "by another run while this one stood still" in late.err) == (4, True), late.err
+    assert {name: bucket.head(name)["last-modified"] for name in FILES} == before
+    assert own_keys(bucket) == [".cfetch/timeline.json"]
+
+
+async def test_of_two_machines_that_begin_at_once_only_one_has_the_plan(bucket, on):
+    """Every file is requested once."""
+    async with Origin(
+        FILES, {name: Fault(kind="slow", rate_bps=200_000, first=0) for name in FILES}
+    ) as origin:
+        data = manifest_of(origin, FILES)
+        words = ("download", "-", "--to", bucket.url, "--no-mitigation")
+        children = [await begun(*words, stdin=data, **on(machine)) for machine in "ab"]
+        codes = sorted([(await ended(child)).code for child in children])
+        assert codes == [0, 4]
+        assert len(origin.requests) == len(FILES)
+    assert [plan["epoch"] for plan in await plans(bucket, on("c"))] == [1]
+
+
+async def test_another_machine_removes_a_plan(bucket, on):
+    """Also what was frozen for it."""
+    async with Origin(FILES) as origin:
+        data = manifest_of(origin, FILES)
+        put = await cfetch_plan("schedule", "-", "--to", bucket.url, stdin=data, **on("a"))
+        instant = put.out.strip()
+        shown = await cfetch_plan("show", instant, "--to", bucket.url, **on("b"))
+        assert (shown.code, instant in shown.out) == (0, True)
+        removed = await cfetch_plan("rollback", instant, "--remove", "--to", bucket.url, **on("b"))
+        assert (removed.code, removed.err) == (0, "")
+        assert own_keys(bucket) == [".cfetch/timeline.json"]
+        late = await cfetch_plan("run", instant, "--to", bucket.url, **on("a"))
+        assert (late.code, "there is no plan" in late.err) == (2, True)
+
+
+async def test_a_store_without_conditional_writes_needs_a_state(bucket, on, tmp_path):
+    """Nothing is downloaded without one; with one it works."""
+    bucket.server.treat_conditions("ignored")
+    try:
+        async with Origin(FILES) as origin:
+            words = ("download", "-", "--to", bucket.url)
+            refused = await cfetch(*words, stdin=manifest_of(origin, FILES), **on("a"))
+            assert (refused.code, "name a directory for it with --state" in refused.err) == (2, True)
+            assert len(origin.requests) == 0
+            own = ("--state", tmp_path / "state")
+            assert (await cfetch(*words, *own, stdin=manifest_of(origin, FILES), **on("a"))).code == 0
+    finally:
+        bucket.server.treat_conditions("kept")
+
+
+async def test_no_plans_in_a_bucket(bucket, on):
+    """To list them makes nothing."""
+    listed = await cfetch_plan("list", "--to", bucket.url, **on("a"))
+    assert (listed.code, f"there is no timeline in {bucket.url}" in listed.err) == (2, True)
+    assert bucket.keys() == []

@@ -1,0 +1,166 @@
+"""The timeline's files in a bucket: as atomic as a directory's, and by the store's clock."""
+
+import threading
+import time
+
+import pytest
+
+from cfetch.errors import ConfigError, NewerRecord, VolumeFault
+from cfetch.storage.object_versions import VersionedObjects
+from cfetch.timeline.bucket_files import DATA, INDEX, BucketFiles
+from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.records import PlanRecord
+from cfetch.timeline.states import Action, Entry, Kind, State
+from cfetch.timeline.table import open_table, this_node
+
+
+@pytest.fixture
+def files(bucket):
+    return BucketFiles(bucket.url)
+
+
+def test_what_the_operations_promise(files):
+    """The same as in a directory, as far as the timeline needs it."""
+    with pytest.raises(FileNotFoundError):
+        files.create("a/b/f", b"")
+    files.make_directory("a/b")
+    files.make_directory("a/b")
+    files.create("a/b/f", b"12345", flush=True)
+    with pytest.raises(FileExistsError):
+        files.create("a/b/f", b"")
+    files.link("a/b/f", "a/g")
+    with pytest.raises(FileExistsError):
+        files.link("a/b/f", "a/g")
+    files.rewrite("a/g", b"123", b"123xx")
+    for path, head in (("a/g", b"2"), ("a/h", b"")):
+        with pytest.raises(FileNotFoundError):
+            files.rewrite(path, head, b"yyyyy")
+    assert files.read("a/g") == b"123xx"
+    assert sorted(files.names("a")) == ["b", "g"]
+    assert files.names(".") == ["a"]
+    assert files.names("nothing") == []
+    files.rename("a/g", "a/b/f")
+    assert files.read("a/b/f") == b"123xx"
+    for gone in ("a/g", "a/h"):
+        with pytest.raises(FileNotFoundError):
+            files.rename(gone, "a/b/f")
+        with pytest.raises(FileNotFoundError):
+            files.unlink(gone)
+        with pytest.raises(FileNotFoundError):
+            files.modified_s(gone)
+    with pytest.raises(OSError, match="not empty"):
+        files.remove_directory("a/b")
+    files.unlink("a/b/f")
+    files.remove_directory("a/b")
+    with pytest.raises(FileNotFoundError):
+        files.remove_directory("a/b")
+
+
+def test_large_files_are_objects_of_their_own(files, bucket, tmp_path):
+    """They go with their names; a copy on another machine is whole."""
+    large = bytes(range(256)) * 200
+    files.create("large", large)
+    assert len(bucket.get(INDEX)) < len(large)
+    assert files.read("large") == large
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir(), there.mkdir()
+    (here / "entries").write_bytes(large)
+    files.put_directory("plans/i", here)
+    (here / "entries").write_bytes(b"newer")
+    files.put_directory("plans/i", here)
+    files.get_directory("plans/i", there)
+    assert (there / "entries").read_bytes() == b"newer"
+    files.unlink("plans/i/entries")
+    files.unlink("large")
+    assert [key for key in bucket.keys() if key.startswith(DATA)] == []  # noqa: SIM118 - no mapping
+    with pytest.raises(FileNotFoundError):
+        files.get_directory("plans/i", there)
+
+
+def test_of_many_writers_each_is_heard(bucket):
+    """No write is lost, and of those who want one name one gets it."""
+    won, threads = [], []
+
+    def work(number):
+        files = BucketFiles(bucket.url)
+        for turn in range(4):
+            files.create(f"{number}-{turn}", b"")
+            try:
+                files.create(f"turn {turn}", b"")
+                won.append(turn)
+            except FileExistsError:
+                pass
+
+    for number in range(4):
+        threads.append(threading.Thread(target=work, args=(number,)))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == [0, 1, 2, 3]
+    assert len(BucketFiles(bucket.url).names(".")) == 16 + 4
+
+
+@pytest.mark.parametrize("answer", ["lost", "error"])
+def test_a_write_whose_answer_was_lost_counts_once(files, monkeypatch, answer):
+    """The writer finds its own name in the index, also if another has written since."""
+    other = BucketFiles(files.url)
+    swap = VersionedObjects.swap
+    times: list[int] = []
+
+    def forgetful(self, key, data, tag):
+        kept = swap(self, key, data, tag)
+        if self is files._objects and kept and not times:
+            times.append(1)
+            other.create("another", b"")
+            if answer == "error":
+                raise VolumeFault("no answer")
+            return False
+        return kept
+
+    monkeypatch.setattr(VersionedObjects, "swap", forgetful)
+    files.create("f", b"1")
+    files.rename("f", "g")
+    assert sorted(files.names(".")) == ["another", "g"]
+
+
+@pytest.mark.parametrize("how", ["ignored", "refused"])
+def test_a_store_without_conditions_is_refused(files, bucket, how):
+    """It would let two runs have one plan; nothing is left there."""
+    bucket.server.treat_conditions(how)
+    try:
+        with pytest.raises(ConfigError, match=r"conditional writes.* with --state"):
+            files.prove()
+    finally:
+        bucket.server.treat_conditions("kept")
+    assert bucket.keys() == []
+    files.prove()
+    assert bucket.keys() == []
+
+
+def test_the_store_dates_the_files(files, bucket, tmp_path):
+    """A machine whose clock is two hours ahead does not take a new plan for an old one."""
+    files.create("f", b"")
+    written_s = files.modified_s("f")
+    time.sleep(1.1)
+    files.create("g", b"")
+    assert (files.modified_s("f"), files.modified_s("g") > written_s) == (written_s, True)
+    node = this_node()._replace(wall=lambda: time.time() + 7200)
+    beats = Heartbeats()
+    with open_table(tmp_path, [tmp_path], beats, node, bucket=bucket.url) as table:
+        entry = Entry(table.new_instant(), Action.DOWNLOAD, State.REQUESTED)
+        record = PlanRecord(
+            kind=Kind.REMOVABLE, fingerprint="f", manifest="m", destinations=(), files=1, bytes=1
+        )
+        table.store.put(entry, record)
+        with table.lock.hold() as now_s:
+            assert 0 <= table.pending_s(entry, now_s) < 60
+
+
+def test_a_newer_index_is_left_alone(files, bucket):
+    """The error says what helps."""
+    bucket.put(INDEX, b'{"schema": "cfetch.bucket-timeline/2"}')
+    with pytest.raises(NewerRecord, match="newer version"):
+        files.create("f", b"")
+    bucket.put(INDEX, b"{")
+    with pytest.raises(OSError, match="damaged"):
+        files.names(".")

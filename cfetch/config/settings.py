@@ -65,9 +65,7 @@ class Settings:
     )
     state: Annotated[
         str | None,
-        text(
-            "DIR", "Where cfetch keeps its own files (default: .cfetch in the first DIR, or in the bucket)."
-        ),
+        text("DIR", "Where cfetch keeps its own files; for object stores also s3://bucket/prefix."),
     ] = None
     mounted: Annotated[
         bool,

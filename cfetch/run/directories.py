@@ -48,16 +48,21 @@ def places(settings: Settings) -> Places:
         ConfigError: two destinations are the same or one lies in the other, or none can hold the state.
     """
     destinations = roots(settings.to, limit_s=settings.write_timeout)
+    directories = [root for root in destinations if isinstance(root, Path)]
+    if settings.state and is_object_store(settings.state):
+        if directories:
+            raise ConfigError(
+                f"state is {settings.state}, and {directories[0]} is a directory: only plans for object "
+                "stores (--to s3://bucket/prefix) are kept in one"
+            )
+        return _at_store(destinations, settings)
     if settings.state:
         return Places(destinations, Path(settings.state).absolute())
-    directories = [root for root in destinations if isinstance(root, Path)]
     if not directories:
-        if settings.engine != "local":
-            raise ConfigError(
-                f"to is {', '.join(settings.to)}, and the engine {settings.engine} keeps cfetch's own files "
-                "in a directory that all machines see: name one with --state"
-            )
-        return _at_stores(destinations)
+        raise ConfigError(
+            f"to is {', '.join(settings.to)}, and cfetch keeps its own files elsewhere, with the links of "
+            "pending plans: name a directory with --state, or an object store that nobody else reads"
+        )
     states = [directory / STATE_NAME for directory in directories]
     # the order of the destinations does not matter
     limit_s = settings.write_timeout if len(directories) > 1 else None
@@ -67,27 +72,33 @@ def places(settings: Settings) -> Places:
     return Places(destinations, states[0])
 
 
-def _at_stores(destinations: tuple[str | Path, ...]) -> Places:
-    """Places with the timeline in the first store by name, whatever the order in which they are given."""
-    urls = sorted(map(str, destinations))
+def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Places:
+    """Places with the timeline in the store that is the state."""
+    if settings.engine != "local":
+        raise ConfigError(
+            f"state is {settings.state}, and the engine {settings.engine} keeps cfetch's own files in a "
+            "directory that all machines see: name one with --state"
+        )
     try:
         home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
     except RuntimeError:  # nobody knows the user's home
         home = Path()
     if not home.is_absolute():
         raise ConfigError(
-            f"to is {', '.join(urls)}, and this user has no home directory for cfetch's own files: name a "
-            "directory with --state"
+            f"state is {settings.state}, and this user has no home directory for what is this machine's own: "
+            "name a directory with --state"
         )
-    own = sha256("\n".join([urls[0], os.environ.get("AWS_ENDPOINT_URL", "")]).encode()).hexdigest()[:32]
-    return Places(destinations, home / "cfetch" / "stores" / own, urls[0])
+    assert settings.state is not None
+    url = settings.state.rstrip("/")
+    own = sha256("\n".join([url, os.environ.get("AWS_ENDPOINT_URL", "")]).encode()).hexdigest()[:32]
+    return Places(destinations, home / "cfetch" / "stores" / own, url)
 
 
 def refuse_bucket_state(settings: Settings, verb: str) -> None:
-    """Raise ConfigError if the state would be in a bucket; ``verb`` keeps there what a bucket cannot."""
-    if places(settings).bucket is not None:
+    """Raise ConfigError if the state is in a bucket; ``verb`` keeps there what a bucket cannot."""
+    if settings.state and is_object_store(settings.state):
         raise ConfigError(
-            f"to is {', '.join(settings.to)}, and cfetch {verb} keeps its own files in a directory: name one "
+            f"state is {settings.state}, and cfetch {verb} keeps its own files in a directory: name one "
             "with --state"
         )
 

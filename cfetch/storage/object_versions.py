@@ -71,7 +71,7 @@ class VersionedObjects:
         if not kept:
             raise ConfigError(
                 f"{printable(self.url)} does not decide between two writers (conditional writes), so the "
-                "plan cannot be kept there: name a directory for it with --state"
+                "plan cannot be kept there: name another store, or a directory, with --state"
             )
 
     def put_file(self, key: str, path: Path) -> None:

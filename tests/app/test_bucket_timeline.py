@@ -34,12 +34,16 @@ def on(tmp_path, monkeypatch):
     return choose
 
 
+def at(bucket):
+    return ("--to", bucket.url, "--state", bucket.url)
+
+
 def own_keys(bucket):
     return [key for key in bucket.keys() if key.startswith(".cfetch/")]  # noqa: SIM118 - no mapping
 
 
 async def plans(bucket, how):
-    listed = await cfetch_plan("list", "--to", bucket.url, "--json", **how)
+    listed = await cfetch_plan("list", *at(bucket), "--json", **how)
     assert listed.code == 0
     return listed.document["plans"]
 
@@ -48,25 +52,25 @@ async def test_another_machine_completes_what_a_killed_one_began(bucket, on, tmp
     """It has an empty disk; files in place are not fetched again, and no signed link is left anywhere."""
     async with Origin(FILES, SLOW) as origin:
         data = manifest_of(origin, FILES)
-        first = await begun("download", "-", "--to", bucket.url, *HASTY, stdin=data, **on("a"))
+        first = await begun("download", "-", *at(bucket), *HASTY, stdin=data, **on("a"))
         while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
             assert first.returncode is None, await first.communicate()
             await asyncio.sleep(0.02)
         ((live, state),) = [(plan["live"], plan["state"]) for plan in await plans(bucket, on("b"))]
         assert (live, state) == (True, "inflight")
-        refused = await cfetch("download", "-", "--to", bucket.url, *HASTY, stdin=data, **on("b"))
+        refused = await cfetch("download", "-", *at(bucket), *HASTY, stdin=data, **on("b"))
         assert (refused.code, f"held by process {first.pid} on " in refused.err) == (4, True)
         first.kill()
         await first.wait()
         before, origin.script.faults = len(origin.requests), {}
-        again = await cfetch_plan("run", "--all", "--wait", "--to", bucket.url, *HASTY, **on("b"))
+        again = await cfetch_plan("run", "--all", "--wait", *at(bucket), *HASTY, **on("b"))
         assert again.code == 0, again.err
         assert {request.path.lstrip("/") for request in list(origin.requests)[before:]} == set(SLOW)
     assert {name: bucket.get(name) for name in FILES} == whole(FILES)
     listed = [(plan["action"], plan["state"], plan["epoch"]) for plan in await plans(bucket, on("c"))]
     assert listed == [("download", "completed", 2), ("rollback", "completed", 1)]
     assert own_keys(bucket) == [".cfetch/timeline.json"]
-    assert (await cfetch_plan("clean", "--to", bucket.url, "--keep", "0s", **on("c"))).code == 0
+    assert (await cfetch_plan("clean", *at(bucket), "--keep", "0s", **on("c"))).code == 0
     assert await plans(bucket, on("c")) == []
     assert list((tmp_path / "b").rglob("entries*")) == []
 
@@ -75,13 +79,13 @@ async def test_a_paused_machine_that_wakes_up_has_lost_the_plan(bucket, on):
     """It ends with exit code 4, and puts nothing over its successor's files."""
     async with Origin(FILES, SLOW) as origin:
         data = manifest_of(origin, FILES)
-        first = await begun("download", "-", "--to", bucket.url, *HASTY, stdin=data, **on("a"))
+        first = await begun("download", "-", *at(bucket), *HASTY, stdin=data, **on("a"))
         while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
             assert first.returncode is None, await first.communicate()
             await asyncio.sleep(0.02)
         first.send_signal(signal.SIGSTOP)
         origin.script.faults = {}
-        again = await cfetch_plan("run", "--all", "--wait", "--to", bucket.url, *HASTY, **on("b"))
+        again = await cfetch_plan("run", "--all", "--wait", *at(bucket), *HASTY, **on("b"))
         assert again.code == 0, again.err
         before = {name: bucket.head(name)["last-modified"] for name in FILES}
         await asyncio.sleep(1)
@@ -98,7 +102,7 @@ async def test_of_two_machines_that_begin_at_once_only_one_has_the_plan(bucket, 
         FILES, {name: Fault(kind="slow", rate_bps=200_000, first=0) for name in FILES}
     ) as origin:
         data = manifest_of(origin, FILES)
-        words = ("download", "-", "--to", bucket.url, "--no-mitigation")
+        words = ("download", "-", *at(bucket), "--no-mitigation")
         children = [await begun(*words, stdin=data, **on(machine)) for machine in "ab"]
         codes = sorted([(await ended(child)).code for child in children])
         assert codes == [0, 4]
@@ -110,14 +114,14 @@ async def test_another_machine_removes_a_plan(bucket, on):
     """Also what was frozen for it."""
     async with Origin(FILES) as origin:
         data = manifest_of(origin, FILES)
-        put = await cfetch_plan("schedule", "-", "--to", bucket.url, stdin=data, **on("a"))
+        put = await cfetch_plan("schedule", "-", *at(bucket), stdin=data, **on("a"))
         instant = put.out.strip()
-        shown = await cfetch_plan("show", instant, "--to", bucket.url, **on("b"))
+        shown = await cfetch_plan("show", instant, *at(bucket), **on("b"))
         assert (shown.code, instant in shown.out) == (0, True)
-        removed = await cfetch_plan("rollback", instant, "--remove", "--to", bucket.url, **on("b"))
+        removed = await cfetch_plan("rollback", instant, "--remove", *at(bucket), **on("b"))
         assert (removed.code, removed.err) == (0, "")
         assert own_keys(bucket) == [".cfetch/timeline.json"]
-        late = await cfetch_plan("run", instant, "--to", bucket.url, **on("a"))
+        late = await cfetch_plan("run", instant, *at(bucket), **on("a"))
         assert (late.code, "there is no plan" in late.err) == (2, True)
 
 
@@ -126,18 +130,20 @@ async def test_a_store_without_conditional_writes_needs_a_state(bucket, on, tmp_
     bucket.server.treat_conditions("ignored")
     try:
         async with Origin(FILES) as origin:
-            words = ("download", "-", "--to", bucket.url)
-            refused = await cfetch(*words, stdin=manifest_of(origin, FILES), **on("a"))
-            assert (refused.code, "name a directory for it with --state" in refused.err) == (2, True)
+            refused = await cfetch("download", "-", *at(bucket), stdin=manifest_of(origin, FILES), **on("a"))
+            assert (refused.code, "name another store, or a directory, with --state" in refused.err) == (
+                2,
+                True,
+            )
             assert len(origin.requests) == 0
-            own = ("--state", tmp_path / "state")
-            assert (await cfetch(*words, *own, stdin=manifest_of(origin, FILES), **on("a"))).code == 0
+            words = ("download", "-", "--to", bucket.url, "--state", tmp_path / "state")
+            assert (await cfetch(*words, stdin=manifest_of(origin, FILES), **on("a"))).code == 0
     finally:
         bucket.server.treat_conditions("kept")
 
 
 async def test_no_plans_in_a_bucket(bucket, on):
     """To list them makes nothing."""
-    listed = await cfetch_plan("list", "--to", bucket.url, **on("a"))
+    listed = await cfetch_plan("list", *at(bucket), **on("a"))
     assert (listed.code, f"there is no timeline in {bucket.url}" in listed.err) == (2, True)
     assert bucket.keys() == []

@@ -60,19 +60,27 @@ def test_the_timeline_is_found_in_whichever_order_the_destinations_are_given(tmp
     assert found(str(a), str(b)).state == b / ".cfetch"
 
 
-def test_object_stores_alone_have_the_timeline(tmp_path, monkeypatch):
-    """In the first by name, so that the order does not matter; what is this machine's own stays here."""
+def test_a_store_may_have_the_timeline(tmp_path, monkeypatch):
+    """If all destinations are stores; what is this machine's own stays here, apart for each such state."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    where = found("s3://b/c", "gs://a")
-    assert where.bucket == found("gs://a", "s3://b/c").bucket == "gs://a"
+    where = places(Settings(to=("s3://b/c",), state="gs://a/"))
+    assert where.bucket == "gs://a"
     assert where.state.parent == tmp_path / "cfetch/stores"
-    assert where.state != found("s3://b/c").state
+    assert where.state != places(Settings(to=("s3://b/c",), state="gs://b")).state
+    with pytest.raises(ConfigError, match="is a directory: only plans for object stores"):
+        places(Settings(to=("s3://b/c", str(tmp_path)), state="gs://a"))
 
 
-def test_object_stores_alone_need_a_directory_without_a_home(monkeypatch):
+def test_a_store_as_the_state_needs_a_home_for_what_stays_here(monkeypatch):
     """The error names what was given and the option that helps."""
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    with pytest.raises(ConfigError, match=r"to is gs://b/c, s3://a, .* name a directory with --state"):
+    with pytest.raises(ConfigError, match=r"state is gs://a, .* name a directory with --state"):
+        places(Settings(to=("s3://b/c",), state="gs://a"))
+
+
+def test_object_stores_alone_need_a_state():
+    """The error names what was given and the option that helps."""
+    with pytest.raises(ConfigError, match=r"to is s3://a, gs://b/c, .* name a directory with --state"):
         found("s3://a", "gs://b/c")
 
 

@@ -202,9 +202,9 @@ class Pool:
 
 @contextmanager
 def _spare_older_objects() -> Iterator[None]:
-    """Let the collector of cycles leave out what is there already: with pyarrow loaded, a tenth of small files.
+    """Let the collector of cycles leave out what is there already: beside pyarrow a tenth of small files' cost.
 
-    Another pool of this process, or the program that calls cfetch, may have done so; then it is theirs to end.
+    Another pool of this process, or the program that calls cfetch, may have done so; then they end it.
     """
     if gc.get_freeze_count():
         yield

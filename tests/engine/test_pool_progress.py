@@ -180,7 +180,7 @@ def nothing_frozen():
 
 @pytest.mark.usefixtures("nothing_frozen")
 def test_objects_from_before_the_run_are_left_out_of_collections_until_its_end(tmp_path):
-    """With pyarrow in the process each collection looked at 300,000 of them: a tenth of a run of small files."""
+    """With pyarrow in the process each collection looked at 300,000 of them: a tenth of a small file."""
     frozen: list[int] = []
     drive(tmp_path, {"a": Reply(body=BODY)}, listener=lambda _: frozen.append(gc.get_freeze_count()))
     assert max(frozen) > 0

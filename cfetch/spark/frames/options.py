@@ -36,7 +36,16 @@ NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a
         "failures",
         "heartbeat_interval",
     ),
-    *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),
+    *(
+        "heartbeat_misses",
+        "json",
+        "log_format",
+        "metrics",
+        "metrics_tables",
+        "placement",
+        "placement_deadline",
+        "quiet",
+    ),
     *("spark_master", "statement_host", "write_timeout"),
     "bad_rows",  # no message would report the skipped rows
     "cookies",  # it names a file of one machine

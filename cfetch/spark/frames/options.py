@@ -153,10 +153,9 @@ def make_options(
     to = settings.to[0]
     is_place = to.startswith("/") or (takes_store and is_object_store(to))
     if len(settings.to) > 1 or not is_place:
-        store = ", or the URL of an object store" if takes_store else ""
-        raise ConfigError(
-            f"option to must be one directory that all executors see, as an absolute path{store}"
-        )
+        what = "option to must be one directory that all executors see, as an absolute path"
+        store = "or the URL of an object store" if takes_store else "or use cfetch.spark.download for a store"
+        raise ConfigError(f"{what}, {store}" if takes_store or is_object_store(to) else what)
     if (settings.header or settings.bearer_env) and not settings.header_host:
         raise ConfigError("option header or bearer_env is given; say in header_host which hosts may have it")
     wanted = {*NETWORK_ENV, settings.bearer_env}

@@ -202,7 +202,7 @@ class Pool:
 
 @contextmanager
 def _spare_older_objects() -> Iterator[None]:
-    """Let the collector of cycles leave out what is there already: beside pyarrow a tenth of small files' cost.
+    """Let the collector of cycles leave out what is there already: with pyarrow a tenth of a small file.
 
     Another pool of this process, or the program that calls cfetch, may have done so; then they end it.
     """

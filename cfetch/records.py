@@ -62,7 +62,8 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The whole history of one entry: a line of the metrics file (``cfetch.file/1``).
 
     Only a failed entry has ``url``, without query and login, and ``line``, its line in the manifest.
-    ``columns`` are the kept columns of its row in the manifest. ``executor`` brought it, on a cluster.
+    ``columns`` are the kept columns of its row in the manifest. ``executor`` brought it, in its ``task``,
+    if the run had several tasks.
     """
 
     schema: str = "cfetch.file/1"
@@ -89,6 +90,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     line: Int64 | msgspec.UnsetType = msgspec.UNSET
     columns: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     executor: str | msgspec.UnsetType = msgspec.UNSET
+    task: Int64 | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def http_status(self) -> int | None:

@@ -16,7 +16,7 @@ from cfetch.app.engines import Surroundings, choose_engine, make_nodes_engine
 from cfetch.clock import Clock
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
-from cfetch.errors import Held, Interrupted, LocalFault
+from cfetch.errors import CfetchError, Held, Interrupted, LocalFault
 from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.manifest.reading import STANDARD
 from cfetch.records import NOT_DECODED, Summary
@@ -176,6 +176,7 @@ class Prepared:
                 summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
                 if failures:
                     failed.write(failures, self.plan)
+                self._fill_tables(metrics.path, listener)
                 with suppress(OSError):  # the next run tries again
                     self._on_state(lambda: self._keep_for_later(engine.learned))
             if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
@@ -361,6 +362,19 @@ class Prepared:
         path = find_metrics_path(self._settings, self._state, execution.instant, execution.epoch)
         refuse_wanted_place("metrics", path, self._volumes, self.plan)
         return path
+
+    def _fill_tables(self, metrics: Path, listener: Listener) -> None:
+        """Put the metrics into tables, if that is wanted; the files are in place whatever comes of it."""
+        if self._settings.metrics_tables is None:
+            return
+        from cfetch.spark.tables.load import load_here
+
+        to = Path(self._settings.metrics_tables)
+        try:
+            load_here(metrics, to)
+        except CfetchError as error:
+            note = f"the metrics are not in the tables: {error}; cfetch metrics load {metrics} --to {to}"
+            listener(RunNoted(t_s=0.0, note=note))
 
     def _failures_path(self) -> Path | None:
         if self._settings.failures is None:

@@ -47,6 +47,7 @@ _PANELS = {
             "mounted",
             "group",
             "metrics",
+            "metrics_tables",
             "keep_metrics",
             "failures",
             "failed_from",

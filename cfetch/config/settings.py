@@ -429,6 +429,13 @@ class Settings:
             "(default: in the state).",
         ),
     ] = None
+    metrics_tables: Annotated[
+        str | None,
+        text(
+            "DIR",
+            "Put the metrics into the Parquet tables in this directory when the run ends (extra `parquet`).",
+        ),
+    ] = None
     keep_metrics: Annotated[
         int | None,
         count(

@@ -92,11 +92,6 @@ class Leases:
         for name in self._hosts_of.pop(task, frozenset()):
             self._put(name, task, None)
 
-    def count_held(self, name: str) -> int:
-        """How many connections tasks may have at a host now."""
-        host = self._hosts.get(name)
-        return host.held if host is not None else 0
-
     def count_used(self, name: str) -> int:
         """How many connections tasks had to a host at their last beats."""
         host = self._hosts.get(name)

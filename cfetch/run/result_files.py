@@ -1,6 +1,7 @@
 """Decides where a run writes its metrics and the manifest of failed entries, and where it must not."""
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -19,9 +20,11 @@ MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
 
 
 def check_metrics_library(settings: Settings) -> None:
-    """Raise UsageError if the metrics are to be compressed and the library for zstd is not installed."""
+    """Raise UsageError if metrics are to be compressed, or put into tables, and the library is not there."""
     if settings.metrics and settings.metrics.endswith(PACKED):
         import_zstd()
+    if settings.metrics_tables and find_spec("pyarrow") is None:
+        raise UsageError("--metrics-tables needs pyarrow; install it: pip install 'cfetch[parquet]'")
 
 
 def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int) -> Path:

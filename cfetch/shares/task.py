@@ -178,9 +178,8 @@ class Reporter:
     def __call__(self, event: Event) -> None:
         """Keep what the next report has to tell."""
         if isinstance(event, EntryFinished):
-            record = event.record
-            if self._copy.executor:
-                record = msgspec.structs.replace(record, executor=self._copy.executor)
+            executor = self._copy.executor or msgspec.UNSET
+            record = msgspec.structs.replace(event.record, executor=executor, task=self._copy.task)
             self._records.append(record)
         elif isinstance(event, REPORTED):
             if isinstance(event, StragglerCancelled):

@@ -171,7 +171,8 @@ class Part:
         self.check()
         if not self.position:
             self._hash.begin(self.stated)
-        self.disk.do(self.file.append, _own(data, self.disk), size_bytes=len(data))
+        stated_bytes = self.total_bytes if self.entry.size_bytes is None else self.entry.size_bytes
+        self.disk.do(self.file.append, _own(data, self.disk), stated_bytes, size_bytes=len(data))
         if self._hash.running is not None:
             self._hash.running.update(data)
         self.position += len(data)

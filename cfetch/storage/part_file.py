@@ -140,13 +140,13 @@ class PartFile:
         while written < len(data):  # a nearly full disk first takes only some of the bytes
             written += os.write(self.fd, memoryview(data)[written:])
 
-    def append(self, data: Bytes) -> None:
-        """Append bytes."""
+    def append(self, data: Bytes, size_bytes: int | None) -> None:
+        """Append bytes. ``size_bytes``: of the file, by the manifest or the reply."""
         if self.fault is not None:
             return
         try:
             if self.fd < 0:
-                is_whole = len(data) == self._entry.size_bytes and len(data) <= SMALL_BYTES
+                is_whole = len(data) == size_bytes and len(data) <= SMALL_BYTES
                 if is_whole and not self._is_made and not self.unwritten:
                     self.unwritten = bytes(data)
                     return

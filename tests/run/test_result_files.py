@@ -2,8 +2,14 @@
 
 import sys
 
+import pyarrow.parquet as pq
+import pytest
+
 import cfetch
+from cfetch.config.settings import Settings
+from cfetch.events import RunNoted
 from cfetch.manifest.compressed import import_zstd
+from cfetch.run import result_files
 from cfetch.run.result_files import rotate_metrics
 from tests.conditions.runner import call
 from tests.spark.scene import files_of, served
@@ -65,3 +71,43 @@ def test_compressed_metrics_without_the_library_are_refused_before_there_is_a_pl
     found = call("download", tmp_path / "list", "--to", tmp_path, "--metrics", tmp_path / "m.jsonl.zst")
     assert (found.code, "cfetch[zstd]" in found.err) == (2, True), found.err
     assert not (tmp_path / ".cfetch/timeline").exists()
+
+
+@pytest.mark.parametrize("processes", [None, 2])
+def test_the_tables_have_a_run_when_it_ends(tmp_path, processes):
+    """Whatever engine it has; failed files too. A second run of the plan is a run of its own."""
+    tables = tmp_path / "tables"
+    settings = Settings(metrics_tables=str(tables), processes=processes, max_failures=1)
+    with served(files_of(4)) as origin:
+        urls = [f"{origin.url}d/{number:04}.bin" for number in range(5)]
+        cfetch.download(urls, to=tmp_path / "to", settings=settings)
+        files = pq.read_table(tables / "files").to_pylist()
+        assert sorted(row["status"] for row in files) == ["done"] * 4 + ["failed"]
+        assert {row["task"] is None for row in files} == {processes is None}
+        cfetch.download(urls, to=tmp_path / "to", settings=settings)
+    assert sorted(pq.read_table(tables / "runs")["skipped"].to_pylist()) == [0, 4]
+
+
+def test_a_run_counts_though_its_tables_cannot_be_written(tmp_path):
+    """A line names the command that puts it there later."""
+    (tmp_path / "mine.txt").touch()
+    notes = []
+    with served(files_of(1)) as origin:
+        cfetch.download(
+            [f"{origin.url}d/0000.bin"],
+            to=tmp_path / "to",
+            settings=Settings(metrics_tables=str(tmp_path)),
+            on_event=lambda event: notes.append(event.note) if isinstance(event, RunNoted) else None,
+        )
+    (note,) = notes
+    assert "holds something else than metrics tables" in note
+    assert f"cfetch metrics load {tmp_path}/to/.cfetch/metrics/" in note
+
+
+def test_tables_without_the_library_are_refused_before_there_is_a_plan(tmp_path, monkeypatch):
+    """The run is over when the tables are written."""
+    monkeypatch.setattr(result_files, "find_spec", lambda _: None)
+    settings = Settings(metrics_tables=str(tmp_path / "t"))
+    with pytest.raises(cfetch.UsageError, match=r"cfetch\[parquet\]"):
+        cfetch.download(["http://127.0.0.1:9/a"], to=tmp_path / "to", settings=settings)
+    assert not (tmp_path / "to/.cfetch/timeline").exists()

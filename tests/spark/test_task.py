@@ -58,7 +58,9 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     receipts = read_receipts(tmp_path)
     assert shares(receipts) == [(3, 7)]
     assert statuses(receipts) == [(name, "failed" if name == lost else "done") for name in FILES]
-    assert {record.executor for one in receipts for record in one.records} == {"executor 7 on b"}
+    assert {(record.executor, record.task) for one in receipts for record in one.records} == {
+        ("executor 7 on b", 7)
+    }
     assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
 
 

@@ -96,6 +96,18 @@ def test_a_small_file_that_came_whole_is_written_when_it_is_finished(volume, roo
     assert staged(root) == []
 
 
+def test_a_file_whose_size_only_the_reply_states_stays_in_memory_too(volume, root):
+    """A column of URLs states no sizes; then every file was opened, and published by itself."""
+    part = part_of(volume, size=False)
+    part.total_bytes = len(DATA)
+    part.write(DATA)
+    assert part.is_in_memory
+    assert staged(root) == []
+    part.finish()
+    part.publish()
+    assert tree(root) == {"a": DATA}
+
+
 def test_bytes_that_follow_a_whole_file_come_after_it(volume, root):
     """A server that sends too much: nothing is lost or put in another order."""
     part = part_of(volume)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, UsageError
+from cfetch.errors import ConfigError
 from cfetch.manifest.reading import check_base_url
-from cfetch.secret import printable
 from cfetch.spark.frames.frame import FRAMES, make_run_spec, name_frame_directory, sweep_frames
 from cfetch.spark.frames.options import (
     CONTENT_LIMIT,
@@ -22,7 +21,14 @@ from cfetch.spark.frames.options import (
     make_options,
     parse_content_limit,
 )
-from cfetch.spark.frames.pieces import Work, list_results, make_task, open_row_directory, refuse_taken_names
+from cfetch.spark.frames.pieces import (
+    Work,
+    list_results,
+    make_task,
+    open_row_directory,
+    refuse_missing_columns,
+    refuse_taken_names,
+)
 from cfetch.spark.job import count_slots
 from cfetch.spark.session import spark_session
 
@@ -89,11 +95,7 @@ def download(
 
 def _choose_columns(df: "DataFrame", url: str, **others: str | None) -> dict[str, str]:
     columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
-    for key, name in columns.items():
-        if name not in df.columns:
-            raise UsageError(
-                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(df.columns)}"
-            )
+    refuse_missing_columns(columns, df.columns)
     return columns
 
 

@@ -25,7 +25,7 @@ from cfetch.shares.task import RunSpec, Share
 from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
 from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once
-from cfetch.spark.frames.options import Options, read_options
+from cfetch.spark.frames.options import Options, name_source, read_options
 from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
 from cfetch.storage.files import make_private, on_disk
 
@@ -84,19 +84,20 @@ class FeedSource(DataSource):
         text = options.own.get("maxfilespertrigger")
         most = None if text is None else int(text)
         feed = open_feed_state(options, slots=self.slots)
-        if _is_feed(options.own["path"]):
-            puller = FeedPuller(feed.path, options.own["path"], options.settings, options.env)
+        if _is_feed(options.own["feed"]):
+            puller = FeedPuller(feed.path, options.own["feed"], options.settings, options.env)
             return PulledReader(feed, most, puller)
         return FeedReader(feed, most)
 
     def _read_options(self) -> Options:
-        options = read_options(self.options, "maxfilespertrigger", needed="path")
+        given = name_source(self.options, "feed", "path")
+        options = read_options(given, "maxfilespertrigger", needed="feed")
         most = options.own.get("maxfilespertrigger", "1")
         if not re.fullmatch("[1-9][0-9]{0,8}", most):
             raise ConfigError("option maxFilesPerTrigger must be a whole number from 1")
-        if not (options.own["path"].startswith("/") or _is_feed(options.own["path"])):
+        if not (options.own["feed"].startswith("/") or _is_feed(options.own["feed"])):
             raise ConfigError(
-                "option path must be a feed, or the absolute path of a directory that all executors see"
+                "option feed must name a feed, or the absolute path of a directory that all executors see"
             )
         return options
 
@@ -108,8 +109,8 @@ def _is_feed(path: str) -> bool:
 
 def open_feed_state(options: Options, *, slots: int) -> Feed:
     """Make the directories of a feed's state. Raises LocalFault."""
-    directory = open_frame_directory(options, "feeds", options.own["path"])
-    path = options.own["path"]
+    directory = open_frame_directory(options, "feeds", options.own["feed"])
+    path = options.own["feed"]
     if _is_feed(path):
         own = directory / "pulled"
         return Feed(

@@ -8,12 +8,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from cfetch.config.kinds import is_object_store
 from cfetch.config.layers import ENV_PREFIX, resolve
 from cfetch.config.settings import KINDS, Settings
 from cfetch.config.units import parse_size
 from cfetch.errors import ConfigError
+from cfetch.run.open_manifest import is_url
 from cfetch.secret import printable
 from cfetch.storage.object_store import pick_login
 from cfetch.wire.network import NETWORK_ENV
@@ -34,7 +36,16 @@ NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a
         "failures",
         "heartbeat_interval",
     ),
-    *("heartbeat_misses", "json", "log_format", "metrics", "placement", "placement_deadline", "quiet"),
+    *(
+        "heartbeat_misses",
+        "json",
+        "log_format",
+        "metrics",
+        "metrics_tables",
+        "placement",
+        "placement_deadline",
+        "quiet",
+    ),
     *("spark_master", "statement_host", "write_timeout"),
     "bad_rows",  # no message would report the skipped rows
     "cookies",  # it names a file of one machine
@@ -97,6 +108,37 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     )
 
 
+def name_source(options: Mapping[str, str], name: str, *others: str) -> dict[str, str]:
+    """The options with ``name``, which may be called one of ``others`` or, for a secret link, ``<name>_url``.
+
+    Raises ConfigError.
+    """
+    private = f"{name}_url"
+    given = {key: options[key] for key in (name, private, *others) if options.get(key)}
+    if len(given) > 1:
+        raise ConfigError(f"options {' and '.join(given)} name the {name} twice; give one of them")
+    named = {key: value for key, value in options.items() if key not in given}
+    for key, value in given.items():
+        if key != private and holds_secrets(value):
+            raise ConfigError(
+                f"option {key} is a URL with a query or a login, and Spark writes this option of SQL to its "
+                f"event log; get a new link, and call it {private}, which Spark redacts"
+            )
+        named[name] = value
+    return named
+
+
+def holds_secrets(text: str) -> bool:
+    """Whether it is a URL with a part that ``SecretUrl`` never shows."""
+    if not is_url(text):
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return True
+    return bool(parts.query) or "@" in parts.netloc
+
+
 def make_options(
     settings: Settings,
     *,
@@ -111,10 +153,9 @@ def make_options(
     to = settings.to[0]
     is_place = to.startswith("/") or (takes_store and is_object_store(to))
     if len(settings.to) > 1 or not is_place:
-        store = ", or the URL of an object store" if takes_store else ""
-        raise ConfigError(
-            f"option to must be one directory that all executors see, as an absolute path{store}"
-        )
+        what = "option to must be one directory that all executors see, as an absolute path"
+        store = "or the URL of an object store" if takes_store else "or use cfetch.spark.download for a store"
+        raise ConfigError(f"{what}, {store}" if takes_store or is_object_store(to) else what)
     if (settings.header or settings.bearer_env) and not settings.header_host:
         raise ConfigError("option header or bearer_env is given; say in header_host which hosts may have it")
     wanted = {*NETWORK_ENV, settings.bearer_env}

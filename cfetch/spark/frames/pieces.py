@@ -7,7 +7,7 @@ are in place. If only contents are wanted, the files go to a directory of the ta
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,7 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.hub.receipts import ShareResult, read_result, share_receipt_name
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import FileRecord
+from cfetch.secret import printable
 from cfetch.shares.place import Place, place_at, place_in_store
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.spark.frames.frame import FRAMES, open_frame_directory
@@ -251,6 +252,15 @@ def _add_content(
 def list_results(*, content: bool) -> dict[str, str]:
     """The columns of results, and their types as Spark names them."""
     return RESULTS | ({"content": "binary"} if content else {})
+
+
+def refuse_missing_columns(columns: Mapping[str, str], names: Sequence[str]) -> None:
+    """Raise UsageError if the frame with columns ``names`` lacks one that is stated for a key."""
+    for key, name in columns.items():
+        if name not in names:
+            raise UsageError(
+                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(names)}"
+            )
 
 
 def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:

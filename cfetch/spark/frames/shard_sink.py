@@ -13,10 +13,15 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from cfetch.errors import ConfigError
-from cfetch.secret import printable
 from cfetch.spark.frames.frame import make_run_spec
 from cfetch.spark.frames.options import Options, read_options
-from cfetch.spark.frames.pieces import Work, cut_pieces, list_results, refuse_taken_names
+from cfetch.spark.frames.pieces import (
+    Work,
+    cut_pieces,
+    list_results,
+    refuse_missing_columns,
+    refuse_taken_names,
+)
 from cfetch.spark.frames.shards import ShardJob, open_stage, publish_shards, stage_shard
 
 if TYPE_CHECKING:
@@ -84,7 +89,7 @@ class ParquetSink(WebdatasetSink):
 
 
 def _choose_columns(options: Options, names: list[str]) -> dict[str, str]:
-    """A manifest's key -> the frame's column. Raises ConfigError."""
+    """A manifest's key -> the frame's column. Raises UsageError."""
     settings = options.settings
     columns = {
         "url": settings.url_column or "url",
@@ -96,11 +101,7 @@ def _choose_columns(options: Options, names: list[str]) -> dict[str, str]:
         algorithm, _, column = settings.hash_column.partition("=")
         columns[algorithm] = column
     chosen = {key: name for key, name in columns.items() if name is not None}
-    for key, name in chosen.items():
-        if name not in names:
-            raise ConfigError(
-                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(names)}"
-            )
+    refuse_missing_columns(chosen, names)
     return chosen
 
 

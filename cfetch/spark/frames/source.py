@@ -10,16 +10,15 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from cfetch.errors import ConfigError
-from cfetch.run.open_manifest import is_url
 from cfetch.spark.frames.frame import Frame, load_frame
 from cfetch.spark.frames.once import bring_share_once
-from cfetch.spark.frames.options import read_options
+from cfetch.spark.frames.options import holds_secrets, name_source, read_options
 from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class FilesSource(DataSource):
         return FilesReader(self._frame)
 
     def _load(self, given: Mapping[str, str]) -> str:
-        options = read_options(_name_manifest(given), "only", needed="manifest")
+        options = read_options(name_source(given, "manifest", "path"), "only", needed="manifest")
         self._frame = load_frame(options.own["manifest"], options, slots=self.slots)
         return COLUMNS if options.content_bytes is None else f"{COLUMNS}, {CONTENT}"
 
@@ -79,40 +78,13 @@ def _read_table_options(properties: Mapping[str, str]) -> dict[str, str]:
     options = {key.removeprefix(start): value for key, value in properties.items() if key.startswith(start)}
     if properties.get("path"):
         options["path"] = properties["path"]
-    if "header" in options or any(map(_holds_secrets, options.values())):
+    if "header" in options or any(map(holds_secrets, options.values())):
         raise ConfigError(
             "an option of CREATE TABLE is a header, or a URL with a query or a login, and Spark has written "
             "them all to its event log; get a new one, and make a temporary view with manifest_url or "
             "bearer_env"
         )
     return options
-
-
-def _name_manifest(options: Mapping[str, str]) -> dict[str, str]:
-    """The options with ``manifest``, which may be called ``manifest_url``, or be the argument of ``load``."""
-    given = {name: options[name] for name in ("manifest", "manifest_url", "path") if options.get(name)}
-    if len(given) > 1:
-        raise ConfigError(f"options {' and '.join(given)} name the manifest twice; give one of them")
-    others = {key: value for key, value in options.items() if key not in given}
-    for name, value in given.items():
-        if name != "manifest_url" and _holds_secrets(value):
-            raise ConfigError(
-                f"option {name} is a URL with a query or a login, and Spark writes this option of SQL to its "
-                "event log; get a new link, and call it manifest_url, which Spark redacts"
-            )
-        others["manifest"] = value
-    return others
-
-
-def _holds_secrets(text: str) -> bool:
-    """Whether it is a URL with a part that ``SecretUrl`` never shows."""
-    if not is_url(text):
-        return False
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return True
-    return bool(parts.query) or "@" in parts.netloc
 
 
 class ShareNumber(InputPartition):

@@ -53,6 +53,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("error_kind", "string", "why it failed, in a word"),
         Column("error", "string", "why it failed, in a sentence"),
         Column("executor", "string", "that brought it; null: of a run of one machine"),
+        Column("task", "bigint", "that brought it, as Spark numbers tasks; null: of a run without tasks"),
     ),
     "attempts": (
         *_RUN,

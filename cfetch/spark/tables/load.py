@@ -141,6 +141,15 @@ def load(
     return load_by(partial(_run_on_spark, spark), sources, to, advance=advance, chunk_bytes=chunk_bytes)
 
 
+def load_here(source: Path, to: Path) -> Loaded:
+    """Do the work of ``load`` for one file of metrics in this process, without Spark. Raises as ``load``."""
+
+    def run(tasks: Sequence[Sequence[ChunkWork]], to: Path, folder: Path) -> list[ChunkReport]:  # noqa: ARG001
+        return [write_chunk(work, to) for task in tasks for work in task]
+
+    return load_by(run, [source], to, advance=None, chunk_bytes=CHUNK_BYTES)
+
+
 def load_by(
     run: Run, sources: Sequence[Path], to: Path, *, advance: Advance | None, chunk_bytes: int
 ) -> Loaded:

@@ -241,6 +241,7 @@ def _make_file_row(record: FileRecord) -> tuple[object, ...]:
         *(record.queued_s, record.start_s, record.end_s, record.rate_bps),
         *(len(record.attempts), retries(record), record.stragglers, record.error_kind, record.error),
         None if record.executor is msgspec.UNSET else record.executor,
+        None if record.task is msgspec.UNSET else record.task,
     )
 
 

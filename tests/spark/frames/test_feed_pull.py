@@ -84,7 +84,7 @@ def test_a_query_follows_a_feed_whose_ranges_split(spark, served, tmp_path):
 
     def run():
         rows = []
-        stream = spark.readStream.format("cfetch.feed").option("path", served.url)
+        stream = spark.readStream.format("cfetch.feed").option("feed_url", served.url)
         frame = stream.option("to", str(tmp_path / "to")).option("maxFilesPerTrigger", "8").load()
 
         def take(found, _):

@@ -162,8 +162,8 @@ def test_the_example_runs(spark, origin, tmp_path):
 def reader(tmp_path):
     """A reader over a directory, without a session."""
     (tmp_path / "feed").mkdir(exist_ok=True)
-    options = {"path": str(tmp_path / "feed"), "to": str(tmp_path / "to")}
-    feed = open_feed_state(read_options(options, needed="path"), slots=2)
+    options = {"feed": str(tmp_path / "feed"), "to": str(tmp_path / "to")}
+    feed = open_feed_state(read_options(options, needed="feed"), slots=2)
     return lambda most=None: FeedReader(feed, most)
 
 
@@ -242,8 +242,8 @@ def test_the_first_line_may_be_a_header(tmp_path, origin):
         (2, origin.url + "d/2.bin")
     ]
     assert [line.number for line in read_lines(path, START, Position(3, size_bytes), None).lines] == [1, 2]
-    options = {"path": str(path.parent), "to": str(tmp_path / "to")}
-    feed = open_feed_state(read_options(options, needed="path"), slots=2)
+    options = {"feed": str(path.parent), "to": str(tmp_path / "to")}
+    feed = open_feed_state(read_options(options, needed="feed"), slots=2)
     origin.requests.clear()
     (batch,) = read_span(feed, Span("a.jsonl", START, Position(3, size_bytes)))
     assert batch.column("status").to_pylist() == ["done", "done"]
@@ -317,3 +317,13 @@ def test_an_older_spark_is_refused(monkeypatch):
     monkeypatch.setattr(pyspark, "__version__", "4.1.2")
     with pytest.raises(UsageError, match=r"cfetch.feed needs pyspark 4.2 or newer, and this is 4.1.2"):
         FeedSource({"path": "/feed", "to": "/x"}).streamReader(StructType())
+
+
+@pytest.mark.parametrize("name", ["feed", "path"])
+def test_a_feed_whose_url_may_hold_a_secret_has_its_own_option(tmp_path, name):
+    """Spark's logs show all options but those with ``url`` in their names."""
+    url, to = "https://me:word@h/feed?token=t", str(tmp_path / "to")
+    with pytest.raises(ConfigError, match=f"option {name} is a URL .* call it feed_url") as caught:
+        FeedSource({name: url, "to": to}).schema()
+    assert "word" not in str(caught.value)
+    assert FeedSource({"feed_url": url, "to": to}).schema().startswith("manifest string")

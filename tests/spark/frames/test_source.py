@@ -299,6 +299,7 @@ def options_of(path, to, **more):
         ({"to": "/x"}, "option manifest is missing"),
         ({"manifest": "-", "to": "/x"}, "no standard input"),
         ({"manifest": "m", "to": "x"}, "absolute path"),
+        ({"manifest": "m", "to": "s3://b/p"}, "cfetch.spark.download for a store"),
         ({"manifest": "m", "to": "/x,/y"}, "one directory"),
         ({"manifest": "m", "to": "s3://bucket/x"}, "one directory"),
         (

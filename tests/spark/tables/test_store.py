@@ -34,7 +34,7 @@ def test_every_column_has_its_value(tmp_path):
         attempt(1, 0.5, 2.0, size=40, outcome="error", http_status=503, error="HTTP 503", peer="h:1"),
         attempt(2, 2.5, 4.0, from_byte=10, size=90, **judged),
     )
-    more = {"batch": "b", "volume": "/v2", "verified": "sha256", "queued_s": 0.25, "executor": "x"}
+    more = {"batch": "b", "volume": "/v2", "verified": "sha256", "queued_s": 0.25, "executor": "x", "task": 7}
     told = record(3, 100, *tries, offset=77, error_kind="k", error="e", **more)
     to = tmp_path / "t"
     loaded(to, metrics_file(tmp_path / "m.jsonl", records=[told]))
@@ -42,7 +42,17 @@ def test_every_column_has_its_value(tmp_path):
     for row, table in ((file, "files"), (first[0], "attempts"), (run, "runs")):
         assert list(row) == [column.name for column in TABLES[table]]
     same = ["id", "path", "host", "size_bytes", "offset", "batch", "volume", "status", "verified", "bytes"]
-    same += ["queued_s", "start_s", "end_s", "rate_bps", "stragglers", "error_kind", "error", "executor"]
+    same += [
+        "queued_s",
+        "start_s",
+        "end_s",
+        "rate_bps",
+        "stragglers",
+        "error_kind",
+        "error",
+        "executor",
+        "task",
+    ]
     assert {name: file[name] for name in same} == {name: getattr(told, name) for name in same}
     assert (file["attempts"], file["retries"]) == (2, 1)
     assert (file["received_bytes"], file["wasted_bytes"]) == (130, 30)

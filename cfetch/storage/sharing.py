@@ -67,7 +67,7 @@ def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None =
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file of the state if it is missing; in a shared one, for the group too. Raises OSError."""
+    """Make an empty file of the state if there is none; in a shared one for the group too. Raises OSError."""
     os.close(create_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 

@@ -32,7 +32,7 @@ from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.records import FileRecord, Summary
 from cfetch.report.plan_view import SyncPreview
 from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
-from cfetch.run.directories import places
+from cfetch.run.directories import places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import freeze_manifest, refuse_no_entries, shown_name
@@ -99,6 +99,8 @@ def prepare_sync(
         engine="local",
         failed_from=None,
     )
+    if not settings.dry_run:
+        share_places(where, settings)
     path = locate_catalogue(
         where.state, source, where.roots, addresses=[settings.base_url, *_find_addresses(source, env)]
     )

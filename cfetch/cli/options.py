@@ -122,9 +122,10 @@ READING = _PANELS["Manifest"]
 
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-_OF_ONE_PLAN = {"mounted", "group", "wait"}  # followers and syncs have guards of their own
+_OF_ONE_PLAN = {"mounted", "wait"}  # followers and syncs have guards of their own
 _OF_ONE_RUN = {
     *_OF_ONE_PLAN,
+    "group",
     *(
         "metrics",
         "failures",

@@ -75,9 +75,11 @@ class Dispatch:
         The worker then asks ``next`` for more work, and wakes another worker if more may start.
         """
         self._in_hand -= 1
-        self._fetcher.leave(transfer, self._clock.now())
+        was_kept = self._fetcher.leave(transfer, self._clock.now())
         self._commitment.leave(transfer)
-        if self._has_mirrors:
+        if was_kept:
+            self._schedule.reopen_all()  # the host's other queues wait for the stated time
+        elif self._has_mirrors:
             self._schedule.reopen_shut()
         if transfer.moved:  # this worker may be about to end
             self._idle.wake_one()

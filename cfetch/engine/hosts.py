@@ -258,14 +258,18 @@ class Hosts:
         host.load_bytes += size_bytes
         host.breaker = host.breaker.admit()
 
-    def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> None:
-        """Free the place again, however the attempt ended; ``size_bytes`` as given to ``take_place``."""
+    def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> bool:
+        """Free the place again, however the attempt ended; ``size_bytes`` as given to ``take_place``.
+
+        Returns whether a place was kept until now, at a time that ``opens_s`` has stated.
+        """
         host = self._hosts[name]
         host.running -= 1
         host.load_bytes -= size_bytes
         host.breaker = host.breaker.end_probe(now_s)
         if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
+        return host.brought_bytes > 0 and self._kept_until_s.pop(name, None) is not None
 
     def note_end(
         self,

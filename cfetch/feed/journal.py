@@ -33,6 +33,7 @@ from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
 from cfetch.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file
+from cfetch.storage.sharing import create_file
 from cfetch.timeline.owner import Owner, this_owner
 
 LOCK = "lock"
@@ -98,7 +99,7 @@ class Journal:
         with on_disk(self.directory):
             make_private(self.directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._lock = os.open(self.directory / LOCK, flags, 0o600)
+            self._lock = create_file(self.directory / LOCK, flags, 0o600)
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -260,7 +261,7 @@ class Journal:
         path = self.directory / TOMBSTONES
         with on_disk(path):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+            with os.fdopen(create_file(path, flags, 0o600), "ab") as file:
                 file.write(b"".join(stones))
                 file.flush()
                 os.fsync(file.fileno())

@@ -23,6 +23,7 @@ from cfetch.feed.checkpoint import (
 )
 from cfetch.feed.own_databases import explain_errors
 from cfetch.feed.source import Change
+from cfetch.storage.sharing import make_file
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, row BLOB) WITHOUT ROWID;
@@ -43,6 +44,7 @@ class Snapshot:
 
     def __enter__(self) -> Self:
         with self._explain_errors():
+            make_file(self._path)
             self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             self._database.executescript(_TABLES)
         return self

@@ -22,6 +22,7 @@ from cfetch.manifest.entry import SafePath, UnsafePathError, collision_key, safe
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.directory import Identity
 from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.sharing import make_file
 
 SYNCS = "syncs"  # below the state directory
 COMMIT_FILES = 1000  # files for each commit, as a commit flushes the disk
@@ -80,6 +81,7 @@ class Catalogue:
                 with suppress(FileNotFoundError):  # the directory is private: nobody else changes it
                     if not stat.S_ISREG(self._path.lstat().st_mode):
                         raise self._explain_damage("it is a symlink, or no file")
+                make_file(self._path)
         with self._explain_errors():
             self._database = sqlite3.connect(
                 self._path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False

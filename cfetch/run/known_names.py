@@ -15,6 +15,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.secret import printable
 from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.sharing import make_file
 
 NAMES = Path("names", "stated.sqlite")  # below the state directory
 AT_ONCE = 500  # values in one query; SQLite has taken no more than 999 for long
@@ -37,6 +38,7 @@ class KnownNames:
             with suppress(FileNotFoundError):  # the directory is private: nobody else changes it
                 if not stat.S_ISREG(self._path.lstat().st_mode):
                     raise self._explain("it is a symlink, or no file")
+            make_file(self._path)
         with self._explain_errors():
             self._database = sqlite3.connect(self._path, isolation_level=None)
             self._database.execute(

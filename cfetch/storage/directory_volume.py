@@ -83,10 +83,15 @@ class DirectoryVolume:
         if self._salvage is not None:
             self._salvage.remove_leftovers(entry)
 
-    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
-        """Look up the batch's mark, its record, and the sizes of the files under its names."""
-        begun = self._salvage is not None and batch in self._salvage.begun_batches
-        return await self._disk.look(lambda: _look_for_batch(self._volume, batch, entries, begun=begun))
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
+        """Look up the batches' marks, their records, and the sizes of the files under their names."""
+        begun = frozenset[str]() if self._salvage is None else self._salvage.begun_batches
+        return await self._disk.look(
+            lambda: [
+                _look_for_batch(self._volume, batch, entries, begun=batch in begun)
+                for batch, entries in batches
+            ]
+        )
 
     def mark_batch(self, batch: str) -> None:
         """Create an empty file among the parts, as a mark."""

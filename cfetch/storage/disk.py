@@ -14,10 +14,12 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from cfetch.errors import VolumeFault
+from cfetch.storage.patience import begin_beside
 
 T = TypeVar("T")
 LONGEST_END_S = 30.0  # everything is committed by then, and only cleaning up is left
@@ -195,16 +197,16 @@ class GuardedDisk:
     long = call
 
     async def beside(self, step: Callable[[], T]) -> T:
-        """Carry out the step in its own thread, when all steps requested before are done."""
+        """Carry out the step in another thread, when all steps requested before are done."""
         await self.call(lambda: None)
         return await self.look(step)
 
     async def look(self, step: Callable[[], T]) -> T:
-        """Carry out the step in its own thread."""
+        """Carry out the step in a thread beside the disk's."""
         return cast("T", await self._answer(self._begin_beside(step)))
 
     async def glance(self, step: Callable[[], T]) -> T:
-        """Carry out the step in its own thread; nobody waits for it after a cancellation."""
+        """Carry out the step beside the disk's thread; nobody waits for it after a cancellation."""
         call = self._begin_beside(step)
         try:
             return cast("T", await call.future)
@@ -215,9 +217,7 @@ class GuardedDisk:
     def _begin_beside(self, step: Callable[[], Any]) -> _Call:
         call = _Call(step, None, self.line, self._loop.create_future())
         self._calls.add(call)
-        threading.Thread(
-            target=self._carry_out, args=(call,), name=f"beside {self._name}", daemon=True
-        ).start()
+        begin_beside(partial(self._carry_out, call))
         return call
 
     async def _answer(self, call: _Call) -> Any:  # noqa: ANN401 - whatever the step answers
@@ -254,7 +254,7 @@ class GuardedDisk:
             raise line.fault
 
     def oldest_s(self, now_s: float) -> float:
-        """The age in seconds of the oldest step that runs, in the disk's thread or in its own."""
+        """The age in seconds of the oldest step that runs, in the disk's thread or beside it."""
         since = [call.since_s for call in self._calls]
         if (turn := self._turn) is not None:
             since.append(turn.since_s)

@@ -16,6 +16,7 @@ from cfetch.errors import LocalFault
 from cfetch.records import NOT_DECODED
 from cfetch.storage.files import make_private
 from cfetch.storage.object_store import About
+from cfetch.storage.sharing import make_file
 
 BATCH = 1000  # records that are written together
 BUSY_S = 0.2  # another run writes; the event loop waits for it
@@ -40,6 +41,7 @@ class ObjectRecords:
         if path is not None:
             with suppress(LocalFault, OSError, sqlite3.Error):
                 make_private(path.parent)
+                make_file(path)
                 self._database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
                 self._database.executescript(_TABLE)
 

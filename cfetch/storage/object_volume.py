@@ -216,31 +216,33 @@ class ObjectStoreVolume:
     def remove_leftovers(self, entry: Entry) -> None:
         """Do nothing: ``open`` has aborted the uploads of dead runs."""
 
-    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:
-        """Look up the batch's mark, its record, and the sizes of the objects under its names.
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
+        """Look up the batches' marks, their records, and the sizes of the objects under their names.
 
         This takes one request for each object that the listing does not reach.
         """
-        obstacles = {n: _obstacle(self._store, entry) for n, entry in enumerate(entries)}
-        blocked = {n: error for n, error in obstacles.items() if error is not None}
         if self._was_empty:
-            return volume.Holding(blocked=blocked)
+            return [volume.Holding(blocked=_find_blocked(self._store, entries)) for _, entries in batches]
         turns = asyncio.Semaphore(LOOKS_AT_A_TIME)
 
         async def size_of(key: str) -> int | None:
             async with turns:
                 return await self.bucket.size_of(key)
 
-        free = [n for n in obstacles if n not in blocked]
-        record, *sizes = await asyncio.gather(
-            size_of(_record_of(batch)), *(size_of(entries[n].path) for n in free)
-        )
-        same_size = [
-            n
-            for n, size_bytes in zip(free, sizes, strict=True)
-            if size_bytes is not None and entries[n].size_bytes in (size_bytes, None)
-        ]
-        return volume.Holding(record is not None, batch in self._begun, same_size, blocked)
+        answers = []
+        for batch, entries in batches:
+            blocked = _find_blocked(self._store, entries)
+            free = [n for n in range(len(entries)) if n not in blocked]
+            record, *sizes = await asyncio.gather(
+                size_of(_record_of(batch)), *(size_of(entries[n].path) for n in free)
+            )
+            same_size = [
+                n
+                for n, size_bytes in zip(free, sizes, strict=True)
+                if size_bytes is not None and entries[n].size_bytes in (size_bytes, None)
+            ]
+            answers.append(volume.Holding(record is not None, batch in self._begun, same_size, blocked))
+        return answers
 
     def mark_batch(self, batch: str) -> None:
         """Put an empty object as a mark, before any object of the batch becomes visible."""
@@ -334,6 +336,11 @@ def _mark_of(batch: str) -> str:
 
 def _record_of(batch: str) -> str:
     return f"{STATE_NAME}/{BATCHES}/{batch}.json"
+
+
+def _find_blocked(store: ObjectStore, entries: Sequence[Entry]) -> dict[int, Blocked]:
+    obstacles = {n: _obstacle(store, entry) for n, entry in enumerate(entries)}
+    return {n: error for n, error in obstacles.items() if error is not None}
 
 
 def _obstacle(store: ObjectStore, entry: Entry) -> Blocked | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Callable
 from functools import partial
 
 from cfetch.errors import Corrupt, LocalFault
@@ -15,6 +16,7 @@ from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, must_ask, note_for, proof_of
 from cfetch.storage.running_hash import PartHash
+from cfetch.storage.spare_memory import copy_piece, give_back
 from cfetch.storage.staging import Leftover, boot_id
 
 INLINE = InlineDisk()
@@ -172,7 +174,7 @@ class Part:
         if not self.position:
             self._hash.begin(self.stated)
         stated_bytes = self.total_bytes if self.entry.size_bytes is None else self.entry.size_bytes
-        self.disk.do(self.file.append, _own(data, self.disk), stated_bytes, size_bytes=len(data))
+        _put(self.disk, self.file.append, data, stated_bytes)
         if self._hash.running is not None:
             self._hash.running.update(data)
         self.position += len(data)
@@ -187,7 +189,7 @@ class Part:
             return
         for start, end in ranges.unheld(offset, min(offset + len(data), segment.end)):
             piece = data[start - offset : end - offset]
-            self.disk.do(self.file.write_at, start, _own(piece, self.disk), size_bytes=len(piece))
+            _put(self.disk, partial(self.file.write_at, start), piece)
             self._notes.unnoted_bytes += len(piece)
             if self._hash.running is not None and start == self._hash.seen_bytes:
                 self._hash.running.update(piece)
@@ -419,9 +421,17 @@ class Part:
         self.disk.tidy(self.file.remove)
 
 
-def _own(data: Bytes, disk: Disk) -> Bytes:
-    """The data, copied if it is written later: the caller uses the memory of a ``memoryview`` again."""
-    return data if disk.is_prompt else bytes(data)
+def _put(disk: Disk, write: Callable[..., None], data: Bytes, *more: int | None) -> None:
+    """Have the data written, copied if that is later: the caller uses its memory again."""
+    if disk.is_prompt:
+        disk.do(write, data, *more, size_bytes=len(data))
+    else:
+        disk.do(_write_copy, write, copy_piece(data), *more, size_bytes=len(data))
+
+
+def _write_copy(write: Callable[..., None], piece: Bytes, *more: int | None) -> None:
+    write(piece, *more)
+    give_back(piece)
 
 
 class SegmentSink:

@@ -2,18 +2,39 @@
 
 A system call cannot be ended, but it can be abandoned: each such call has its own thread, and its caller
 waits only for a while. As long as an abandoned call on a place has not returned, further calls there fail at
-once. So a run that ends does not wait anew at each step.
+once. So a run that ends does not wait anew at each step. A thread whose call has returned takes a later one,
+as the start of a thread takes longer than most calls.
 """
 
 import errno
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 _guard = threading.Lock()
 _hanging: Counter[str] = Counter()  # abandoned calls that have not returned, by place
+_idle: list[SimpleQueue[Callable[[], None]]] = []  # of threads whose last call has returned
+os.register_at_fork(after_in_child=_idle.clear)  # a child has none of the threads
+
+
+def begin_beside(step: Callable[[], None]) -> None:
+    """Carry out ``step``, which raises nothing, in a thread that does nothing else meanwhile."""
+    try:
+        queue = _idle.pop()
+    except IndexError:
+        queue = SimpleQueue()
+        threading.Thread(target=_carry_out_all, args=(queue,), name="beside", daemon=True).start()
+    queue.put(step)
+
+
+def _carry_out_all(queue: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        queue.get()()
+        _idle.append(queue)
 
 
 class Call:
@@ -26,7 +47,7 @@ class Call:
         self._place = place
         self._step = step
         self._is_abandoned = False
-        threading.Thread(target=self._carry_out, name=f"call on {place}", daemon=True).start()
+        begin_beside(self._carry_out)
 
     def result(self, limit_s: float) -> Any:  # noqa: ANN401 - whatever the step answers
         """Return the answer; see ``call_within``."""

@@ -10,17 +10,15 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from typing import Any
 
 from cfetch.manifest.digests import Bytes, Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
+from cfetch.storage.spare_memory import BLOCK_BYTES, copy_piece, give_back
 
 LARGE_BYTES = 4 << 20  # a smaller file is hashed in 3 ms
-HANDED_BYTES = 256 << 10  # at a time: 0.2 ms of hashing, a tenth of that for the switch
+HANDED_BYTES = BLOCK_BYTES  # at a time: 0.2 ms of hashing, a tenth of that for the switch
 MOST_UNHASHED_BYTES = 1 << 20  # for each file; beyond this the loop hashes too
 MOST_THREADS = 4
-LARGE_PIECE_BYTES = HANDED_BYTES // 2  # for a copy that is larger, the system would have to clear new memory
-MOST_SPARE = 32  # 8 MiB
 
 
 def new_running_hash(algorithm: str, size_bytes: int | None) -> Hash:
@@ -63,7 +61,7 @@ class RunningHash:
 
     def update(self, data: Bytes) -> None:
         """Take the next bytes, to be hashed soon."""
-        self._pieces.append(data if isinstance(data, bytes) else _copy(data))
+        self._pieces.append(copy_piece(data))
         self._taken_bytes += len(data)
         if self._taken_bytes - self._hashed_bytes >= MOST_UNHASHED_BYTES:
             self._hash_pieces()
@@ -88,21 +86,7 @@ class RunningHash:
                 piece = self._pieces.popleft()
                 self._running.update(piece)
                 self._hashed_bytes += len(piece)
-                if isinstance(piece, memoryview) and len(_spare) < MOST_SPARE:
-                    _spare.append(piece.obj)
-
-
-_spare: list[Any] = []  # memory of pieces that are hashed; lists are safe to use from several threads
-
-
-def _copy(data: memoryview) -> Bytes:
-    """Copy a piece whose memory the caller will use again."""
-    if not LARGE_PIECE_BYTES <= len(data) <= HANDED_BYTES:
-        return bytes(data)
-    block = _spare.pop() if _spare else bytearray(HANDED_BYTES)
-    piece = memoryview(block)[: len(data)]
-    piece[:] = data
-    return piece
+                give_back(piece)
 
 
 @cache

@@ -66,6 +66,11 @@ def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None =
     return descriptor
 
 
+def make_file(path: Path) -> None:
+    """Make an empty file of the state if there is none; in a shared one for the group too. Raises OSError."""
+    os.close(create_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
 def _look_above(name: str | bytes | Path, dir_fd: int | None) -> os.stat_result:
     return os.fstat(dir_fd) if dir_fd is not None else Path(os.fsdecode(name)).parent.stat()
 

@@ -254,8 +254,8 @@ class Volume(Protocol):
     def remove_leftovers(self, entry: Entry) -> None:
         """Remove the parts that dead runs have left of an entry that is in place."""
 
-    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> Holding:
-        """Look up the state of a batch on this volume."""
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[Holding]:
+        """Look up the state of each batch on this volume, by its id and entries."""
 
     def mark_batch(self, batch: str) -> None:
         """Mark that a batch was begun here, so that a later run continues it here."""

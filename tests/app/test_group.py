@@ -204,3 +204,25 @@ def test_all_is_the_groups_from_its_first_moment(folder, monkeypatch):
         os.umask(umask)
     assert closed_to_group(state) == []
     assert closed_to_group(folder / "team/data") == []
+
+
+async def test_members_of_a_group_sync_a_directory_together(folder):
+    """Each deletes what the other has brought, by one catalogue, and nobody else may."""
+    to = folder / "team/data"
+    async with Origin(FILES) as origin:
+        manifest = write_manifest(folder, origin, FILES)
+        words = ("sync", manifest, "--to", to, "--delete", "--max-delete", 9, "-q")
+        assert await command(ANNA, *words, "--group") == (0, "")
+        assert closed_to_group(to) == []
+        write_manifest(folder, origin, [name for name in FILES if name > "b"])
+        code, said = await command(BERT, *words)
+        assert (code, "if that is meant, give --group" in said) == (2, True)
+        assert (await command(BERT, *words, "--group"))[0] == 0
+        assert not (to / "a").exists()
+        write_manifest(folder, origin, FILES)
+        assert await command(BERT, *words, "--group") == (0, "")
+        write_manifest(folder, origin, [name for name in FILES if name > "b"])
+        assert (await command(ANNA, *words))[0] == 0
+        assert not (to / "a").exists()
+        assert closed_to_group(to) == []
+        assert (await command(BERT, *words, group=OTHERS))[0] == 3

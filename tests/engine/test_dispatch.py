@@ -13,12 +13,19 @@ from cfetch.engine.schedule import NEVER, Schedule
 
 
 class World:
-    """One host with ``places``, and entries that are handed out by their numbers."""
+    """One host with ``places``, and entries that are handed out by their numbers.
 
-    def __init__(self, entries):
+    ``queues``: as many have one entry each; else one has all. ``later_s``: when a host without places opens.
+    """
+
+    def __init__(self, entries, queues=1, later_s=NEVER):
         self.places = 0
+        self.later_s = later_s
+        self.queues = queues
         self.idle = IdleWorkers()
-        schedule: Schedule[Any] = Schedule([1] * entries, [0] * entries, 1, most_put_back=9)
+        schedule: Schedule[Any] = Schedule(
+            [1] * entries, [n % queues for n in range(entries)], queues, most_put_back=9
+        )
         commitment: Any = SimpleNamespace(
             schedule=schedule,
             opens_s=lambda _, now_s: now_s,
@@ -28,7 +35,8 @@ class World:
             is_over=False,
         )
         hosts: Any = SimpleNamespace(
-            opens_s=lambda _, now_s: now_s if self.places else NEVER, given_up=lambda *_: None
+            opens_s=lambda _, now_s: now_s if self.places else self.later_s,
+            given_up=lambda *_: None,
         )
         fetcher: Any = SimpleNamespace(place=self._place, leave=self._leave)
         segments: Any = SimpleNamespace(is_on=False)
@@ -37,13 +45,14 @@ class World:
 
     def _hand_out(self, index, _):
         entry = SimpleNamespace(mirrors=())
-        return SimpleNamespace(index=index, queue=0, entry=entry, moved=False)
+        return SimpleNamespace(index=index, queue=index % self.queues, entry=entry, moved=False)
 
     def _place(self, *_):
         self.places -= 1
 
     def _leave(self, *_):
         self.places += 1
+        return self.later_s < NEVER
 
     async def start_workers(self, number):
         """So many wait for something to do."""
@@ -93,6 +102,23 @@ def test_who_leaves_an_entry_takes_the_next_and_wakes_nobody_for_nothing():
         return await count_started(workers)
 
     assert run_virtual(main()) == 0
+
+
+def test_a_place_that_was_kept_opens_for_all_queues_of_the_host():
+    """Entries of another batch were told a time at which the place opens; an attempt has ended before."""
+
+    async def main():
+        world = World(entries=3, queues=3, later_s=100.0)
+        world.places = 1
+        mine: Any = await world.dispatch.next()
+        workers = await world.start_workers(2)
+        world.dispatch.leave(mine)
+        world.places = 2
+        after: Any = await world.dispatch.next()
+        assert after.index == 1
+        return await count_started(workers)
+
+    assert run_virtual(main()) == 1
 
 
 def test_a_cancelled_worker_does_not_swallow_the_wake():

@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.breaker import THRESHOLD
-from cfetch.engine.hosts import Hosts, Pause
+from cfetch.engine.hosts import KEPT_S, Hosts, Pause
 from cfetch.errors import Corrupt, Refused, Straggling, Throttled, Transient
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits, RetryBudget
@@ -432,3 +432,14 @@ def test_its_own_pause_told_by_others_changes_nothing():
     tell(hosts, REFUSED, 1.0)
     hosts.join_pause("h", 60.0, 1.9)
     assert (places(hosts, 60.9), places(hosts, 61.0)) == (0, 8)
+
+
+def test_no_place_is_kept_when_an_attempt_has_brought_bytes():
+    """Who was told a later time has to be told that once."""
+    hosts = Hosts(16, Limits(max_attempts=5, retry_budget_s=300.0), keeps_one=True)
+    for _ in range(15):
+        hosts.take_place("h")
+    assert hosts.opens_s("h", 1.0) == 1.0 + KEPT_S
+    hosts.note_end("h", None, 1.1, started_s=0.0, received=100, jitter=0.5)
+    assert hosts.opens_s("h", 1.1) == 1.1
+    assert [hosts.free_place("h", 1.1) for _ in range(2)] == [True, False]

@@ -23,7 +23,7 @@ import pytest
 from cfetch.errors import CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import Digest
 from cfetch.storage.disk import Disk
-from cfetch.storage.volume import BatchRecord, Part, Standing, Volume
+from cfetch.storage.volume import BatchRecord, Holding, Part, Standing, Volume
 from tests.engine.drive import entry_of
 
 __all__ = ["DiskContract", "KeepingVolumeContract", "VolumeContract", "VolumeWorld"]
@@ -74,6 +74,11 @@ async def whole_part(volume: Volume, path: str, body: bytes = BODY, **how: Any) 
     await part.hash_rest()
     part.verify(entry.size_bytes, entry.digest)
     return part
+
+
+async def inspect_batch(volume: Volume, batch: str, entries: list[Any]) -> Holding:
+    """What the volume holds of one batch."""
+    return (await volume.inspect_batches([(batch, entries)]))[0]
 
 
 async def published(volume: Volume, parts: list[Part], record: BatchRecord | None = None) -> list[Any]:
@@ -328,14 +333,14 @@ class KeepingVolumeContract(VolumeContract):
     async def test_a_batch_is_committed_when_its_parts_are_published(self, world):
         """Its record says so to the next run, with which of its files are there."""
         entries = [entry_of(number, name, BODY) for number, name in enumerate("abc")]
-        before = await world.volume.inspect_batch(BATCH, entries)
+        before = await inspect_batch(world.volume, BATCH, entries)
         assert (before.is_committed, before.is_begun, [*before.same_size]) == (False, False, [])
         world.volume.mark_batch(BATCH)
         parts = [await whole_part(world.volume, name) for name in "ab"]
         assert await published(world.volume, parts, record_of(2)) == [None]
         world.volume.unmark_batch(BATCH)
         await world.settle()
-        after = await (await world.next_run()).inspect_batch(BATCH, entries)
+        after = await inspect_batch(await world.next_run(), BATCH, entries)
         assert (after.is_committed, after.is_begun, [*after.same_size]) == (True, False, [0, 1])
 
     async def test_a_batch_that_was_begun_is_found_by_the_next_run(self, world):
@@ -343,11 +348,11 @@ class KeepingVolumeContract(VolumeContract):
         world.volume.mark_batch(BATCH)
         await world.settle()
         volume = await world.next_run()
-        found = await volume.inspect_batch(BATCH, [])
+        found = await inspect_batch(volume, BATCH, [])
         assert (found.is_committed, found.is_begun) == (False, True)
         volume.unmark_batch(BATCH)
         volume = await world.next_run()
-        assert not (await volume.inspect_batch(BATCH, [])).is_begun
+        assert not (await inspect_batch(volume, BATCH, [])).is_begun
 
     async def test_a_batch_that_goes_elsewhere_is_withdrawn(self, world):
         """Record and files; what stood there before this run is not its business."""
@@ -356,7 +361,7 @@ class KeepingVolumeContract(VolumeContract):
         world.volume.withdraw_batch(BATCH, parts)
         await world.settle()
         assert (world.content("a"), world.content("b")) == (None, None)
-        found = await (await world.next_run()).inspect_batch(BATCH, [entry_of(0, "a", BODY)])
+        found = await inspect_batch(await world.next_run(), BATCH, [entry_of(0, "a", BODY)])
         assert (found.is_committed, [*found.same_size]) == (False, [])
 
 

@@ -19,6 +19,7 @@ from cfetch.storage.object_store import About, Found, Listed, ObjectStore
 from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.volume import Standing
 from tests.engine.drive import entry_of
+from tests.storage.contract import inspect_batch
 from tests.storage.test_object_store import ODD
 from tests.storage.test_object_volume import committed, record_of, staged, tidied
 
@@ -159,7 +160,7 @@ async def test_a_batch_is_inspected_by_the_listing(bucket, tmp_path):
         bucket.put(str(n), b"1")
     async with opened(bucket, tmp_path) as volume:
         entries = [entry_of(n, str(n), b"1" if n else b"12") for n in range(21)]
-        assert (await volume.inspect_batch("b", entries)).same_size == list(range(1, 20))
+        assert (await inspect_batch(volume, "b", entries)).same_size == list(range(1, 20))
         assert heads(bucket) == 0
 
 
@@ -168,13 +169,13 @@ async def test_a_record_that_the_run_itself_puts_or_deletes_is_looked_at(bucket,
     bucket.put("a", b"1")
     for was_there in (False, True):
         async with opened(bucket, tmp_path) as volume:
-            assert (await volume.inspect_batch("b1", [])).is_committed is was_there
+            assert (await inspect_batch(volume, "b1", [])).is_committed is was_there
             if was_there:
                 volume.withdraw_batch("b1", [])
                 await tidied(volume)
             else:
                 assert await committed(volume, [], record_of()) is None
-            assert (await volume.inspect_batch("b1", [])).is_committed is not was_there
+            assert (await inspect_batch(volume, "b1", [])).is_committed is not was_there
 
 
 MD5 = hashlib.md5(b"123").hexdigest()

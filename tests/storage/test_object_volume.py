@@ -16,6 +16,7 @@ from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import identity
 from cfetch.storage.volume import BatchRecord, Holding, Standing
 from tests.engine.drive import entry_of
+from tests.storage.contract import inspect_batch
 from tests.storage.s3_server import Bucket, MotoServer, point_at
 from tests.wire.raw_server import RawServer
 
@@ -175,8 +176,8 @@ async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(volume, bucket
     entries = [
         entry_of(n, path, body) for n, (path, body) in enumerate((("a", b"1"), ("b", b"2"), ("d", b"")))
     ]
-    assert await volume.inspect_batch("b1", entries) == Holding(True, False, [0], {})
-    assert await volume.inspect_batch("b2", entries[1:]) == Holding(False, False, [], {})
+    assert await inspect_batch(volume, "b1", entries) == Holding(True, False, [0], {})
+    assert await inspect_batch(volume, "b2", entries[1:]) == Holding(False, False, [], {})
 
 
 async def test_a_batch_that_cannot_be_whole_leaves_nothing(volume, bucket):
@@ -397,12 +398,12 @@ async def test_a_later_run_comes_back_to_what_was_begun(bucket):
     """The mark of a batch is there until the batch is given up."""
     async with lane_to(bucket.url) as first:
         await first.open()
-        assert await first.inspect_batch("b1", []) == Holding()
+        assert await inspect_batch(first, "b1", []) == Holding()
         for batch in ("b1", "b2", "b2"):
             first.mark_batch(batch)
     async with lane_to(bucket.url, run_id="run-2") as second:
         await second.open()
-        assert [(await second.inspect_batch(one, [])).is_begun for one in ("b1", "b2", "b3")] == [
+        assert [(await inspect_batch(second, one, [])).is_begun for one in ("b1", "b2", "b3")] == [
             True,
             True,
             False,
@@ -413,7 +414,7 @@ async def test_a_later_run_comes_back_to_what_was_begun(bucket):
         second.unmark_batch("b2")
     async with lane_to(bucket.url, run_id="run-3") as third:
         await third.open()
-        assert [(await third.inspect_batch(one, [])).is_begun for one in ("b1", "b2")] == [True, False]
+        assert [(await inspect_batch(third, one, [])).is_begun for one in ("b1", "b2")] == [True, False]
 
 
 async def test_a_copy_of_a_task_sees_the_objects_that_another_copy_has_put_since(bucket):
@@ -443,11 +444,11 @@ async def test_what_is_there_of_a_batch(bucket):
         await empty.open()
         bucket.put("a", b"2")
         bucket.put("b", b"any")
-        found = await empty.inspect_batch("b1", entries)
+        found = await inspect_batch(empty, "b1", entries)
         assert (found.same_size, [*found.blocked]) == ((), [0])
     async with lane_to(bucket.url) as volume:
         await volume.open()
-        found = await volume.inspect_batch("b1", entries)
+        found = await inspect_batch(volume, "b1", entries)
         assert (found.is_committed, found.same_size, [*found.blocked]) == (False, [1, 2], [0])
 
 
@@ -528,7 +529,7 @@ async def test_a_store_that_hangs_holds_nobody_up(monkeypatch):
             whole = await staged(volume, "c", b"1")
             told = asyncio.ensure_future(committed(volume, [whole], record_of()))
             waiting = [
-                asyncio.ensure_future(one) for one in (part.wait_for_room(), volume.inspect_batch("x", []))
+                asyncio.ensure_future(one) for one in (part.wait_for_room(), inspect_batch(volume, "x", []))
             ]
             while len(server.heads) < 3:
                 await asyncio.sleep(0)

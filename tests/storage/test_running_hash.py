@@ -7,17 +7,16 @@ import threading
 import pytest
 
 from cfetch.errors import Corrupt
-from cfetch.storage import running_hash
+from cfetch.storage import running_hash, spare_memory
 from cfetch.storage.part import Part
 from cfetch.storage.running_hash import (
     HANDED_BYTES,
     LARGE_BYTES,
-    LARGE_PIECE_BYTES,
-    MOST_SPARE,
     MOST_UNHASHED_BYTES,
     RunningHash,
     new_running_hash,
 )
+from cfetch.storage.spare_memory import LARGE_PIECE_BYTES, MOST_SPARE
 from tests.engine.drive import entry_of
 
 BODY = random.Random(1).randbytes(LARGE_BYTES + 12_345)
@@ -70,7 +69,7 @@ def test_the_caller_may_use_its_memory_again(monkeypatch, piece_bytes, threads):
         running.update(memoryview(memory)[: len(data)])
         memory[:] = bytes(piece_bytes)
     assert running.hexdigest() == hashlib.sha256(BODY).hexdigest()
-    assert len(running_hash._spare) <= MOST_SPARE
+    assert len(spare_memory._spare) <= MOST_SPARE
 
 
 def test_what_waits_to_be_hashed_is_bounded(monkeypatch):

@@ -207,9 +207,9 @@ class SimVolume:
     def remove_leftovers(self, entry: Entry) -> None:
         """Do nothing: no earlier run has left anything."""
 
-    async def inspect_batch(self, batch: str, entries: Sequence[Entry]) -> volume.Holding:  # noqa: ARG002
-        """An empty holding: no file is there."""
-        return volume.Holding()
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
+        """Empty holdings: no file is there."""
+        return [volume.Holding() for _ in batches]
 
     def mark_batch(self, batch: str) -> None:
         """Do nothing: no later run comes."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from cfetch.engine.batches.staging import Batch
@@ -11,7 +12,9 @@ from cfetch.manifest.entry import Entry
 from cfetch.placement.batches import cut
 from cfetch.storage.volume import Holding, Volume, batch_id
 
-LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold nothing of a batch
+LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold nothing of the batches
+MOST_AHEAD = 16  # batches that are looked for at once
+MOST_FILES_AHEAD = 256  # of several batches; an object store may need a request for each
 
 
 class BatchQueues:
@@ -49,7 +52,10 @@ class Arrivals:
         self._volumes = volumes
         self._cut = cut(entries.sizes, entries.batch_of, share=share)
         self._next = 0
-        self._unanswered: dict[int, asyncio.Task[Holding]] = {}  # by volume: a question that took too long
+        self._ahead: deque[Batch] = deque()  # the next ones, which have been looked for
+        self._unanswered: dict[
+            int, asyncio.Task[list[Holding]]
+        ] = {}  # by volume: a question that took too long
         self.queues = BatchQueues(len(self._cut.order), self._cut.entries, entries.host_of)
 
     @property
@@ -59,14 +65,34 @@ class Arrivals:
 
     async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
         """The next batch, with the files of it that are in place; ``failed`` gets the volumes that fail."""
-        number = self._cut.order[self._next]
-        indexes = self._cut.entries(number)
-        entries = [self._entries.entry(index) for index in indexes]
-        name = entries[0].batch if self._cut.named[number] else None
-        batch = Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number])
-        self._note(batch, await self._inspect(batch.id, entries, failed))
+        if not self._ahead:
+            await self._look_ahead(failed)
+        self._next += 1  # only now: until the batch has arrived, the loop has something to wait for
+        return self._ahead.popleft()
+
+    async def _look_ahead(self, failed: Callable[[int, LocalFault], None]) -> None:
+        """Look for the files of the next batches at once, as a look of its own would hold up each of them."""
+        batches: list[Batch] = []
+        looks: list[tuple[str, list[Entry]]] = []
+        files = 0
+        for number in self._cut.order[self._next : self._next + MOST_AHEAD]:
+            indexes = self._cut.entries(number)
+            files += len(indexes)
+            if batches and files > MOST_FILES_AHEAD:
+                break
+            entries = [self._entries.entry(index) for index in indexes]
+            name = entries[0].batch if self._cut.named[number] else None
+            batches.append(Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number]))
+            looks.append((batches[-1].id, entries))
+        answers = await self._inspect(looks, failed)
+        for position, batch in enumerate(batches):
+            self._note(batch, [holdings[position] for holdings in answers])
+            self._count_missing(batch, looks[position][1])
+        self._ahead.extend(batches)
+
+    def _count_missing(self, batch: Batch, entries: Sequence[Entry]) -> None:
         missing = [
-            entry for index, entry in zip(indexes, entries, strict=True) if index not in batch.standing
+            entry for index, entry in zip(batch.entries, entries, strict=True) if index not in batch.standing
         ]
         guess = self._cut.unknown_bytes
         batch.missing_bytes = sum(
@@ -74,21 +100,19 @@ class Arrivals:
         )
         joined = {entry.path: entry.piece.file_bytes for entry in missing if entry.piece is not None}
         batch.joined_bytes = sum(joined.values())
-        self._next += 1  # only now: until the batch has arrived, the loop has something to wait for
-        return batch
 
     async def _inspect(
-        self, batch: str, entries: Sequence[Entry], failed: Callable[[int, LocalFault], None]
-    ) -> list[Holding]:
-        """Ask all volumes that answer; a hanging one is not waited for anew with each batch."""
+        self, looks: Sequence[tuple[str, Sequence[Entry]]], failed: Callable[[int, LocalFault], None]
+    ) -> list[list[Holding]]:
+        """Ask all volumes that answer; a hanging one is not waited for anew each time."""
         tasks = {
-            volume_index: asyncio.create_task(volume.inspect_batch(batch, entries))
+            volume_index: asyncio.create_task(volume.inspect_batches(looks))
             for volume_index, volume in enumerate(self._volumes)
             if not (volume.is_stuck or self._is_silent(volume_index))
         }
         if tasks:
             await asyncio.wait(tasks.values(), timeout=LOOK_S)
-        holdings = [Holding() for _ in self._volumes]
+        answers = [[Holding()] * len(looks) for _ in self._volumes]
         for volume_index, task in tasks.items():
             if not task.done():
                 task.cancel()
@@ -96,8 +120,8 @@ class Arrivals:
             elif isinstance(error := task.exception(), LocalFault):
                 failed(volume_index, error)
             else:
-                holdings[volume_index] = task.result()
-        return holdings
+                answers[volume_index] = task.result()
+        return answers
 
     def _is_silent(self, volume_index: int) -> bool:
         asked = self._unanswered.get(volume_index)

@@ -82,7 +82,7 @@ class Rounds:
             self._work.clear()
             await self._round()
             schedule.reopen_shut()
-            idle.wake_all()
+            idle.wake_one()  # who wakes another one if more may start
             now_s = self._clock.now()
             wait_s = min(TICK_S, self._placer.next_s(now_s) - now_s)
             if not self.is_over:

@@ -23,6 +23,7 @@ from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
 from cfetch.storage.files import on_disk
+from cfetch.storage.sharing import make_file
 
 LOG_NAME = "observed.sqlite"
 VERSION = 1
@@ -87,7 +88,7 @@ class ChangeLog:
     def __init__(self, directory: Path) -> None:
         self._path = directory / LOG_NAME
         with self._explain_errors():
-            self._path.touch(0o600)
+            make_file(self._path)
             self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):

@@ -7,15 +7,18 @@ from typing import Any
 from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import run_virtual
 from cfetch.engine.batches.arrivals import LOOK_S, Arrivals
+from cfetch.storage.volume import Holding, batch_id
 from tests.engine.drive import ListPlan, entry_of
+
+HELD: set[str] = set()  # the ids of batches whose first file is in place
 
 
 class SlowVolume(SimVolume):
     """Takes two seconds to say what it holds."""
 
-    async def inspect_batch(self, batch, entries):
+    async def inspect_batches(self, batches):
         await asyncio.sleep(2.0)
-        return await super().inspect_batch(batch, entries)
+        return await super().inspect_batches(batches)
 
 
 def test_the_last_batch_has_arrived_when_the_volumes_have_answered():
@@ -39,11 +42,11 @@ class HangingVolume(SimVolume):
 
     answers: asyncio.Event
 
-    async def inspect_batch(self, batch, entries):
+    async def inspect_batches(self, batches):
         while not self.answers.is_set():
             with suppress(asyncio.CancelledError):  # like a call that the system does not end
                 await self.answers.wait()
-        return await super().inspect_batch(batch, entries)
+        return await super().inspect_batches(batches)
 
 
 def test_a_volume_that_hangs_is_not_waited_for_with_each_batch():
@@ -62,3 +65,45 @@ def test_a_volume_that_hangs_is_not_waited_for_with_each_batch():
         return len(names), took_s
 
     assert run_virtual(main()) == (9, LOOK_S)
+
+
+class CountingVolume(SimVolume):
+    """Counts the looks."""
+
+    looks = 0
+
+    async def inspect_batches(self, batches):
+        self.looks += 1
+        return [Holding(same_size=[0]) if batch in HELD else Holding() for batch, _ in batches]
+
+
+def test_one_look_serves_many_batches():
+    """Each look costs every volume a thread's turn, and the workers wait for the next batch meanwhile."""
+
+    async def main():
+        volume: Any = CountingVolume("v")
+        entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(40)])
+        HELD.update(batch_id([entries.entry(n)]) for n in (3, 33))
+        arrivals = Arrivals(entries, [volume], share=0.0)
+        held = []
+        while not arrivals.is_over:
+            batch = await arrivals.next(lambda *_: None)
+            held += [batch.name] * bool(batch.standing)
+        assert (held, volume.looks) == (["b3", "b33"], 3)
+
+    run_virtual(main())
+
+
+def test_a_look_is_at_few_files():
+    """An object store may have to be asked for each."""
+
+    async def main():
+        volume: Any = CountingVolume("v")
+        plan = [entry_of(n, f"f{n}", b"four", batch=f"b{n // 200}") for n in range(600)]
+        entries: Any = ListPlan(plan)
+        arrivals = Arrivals(entries, [volume], share=0.0)
+        while not arrivals.is_over:
+            await arrivals.next(lambda *_: None)
+        assert volume.looks == 3
+
+    run_virtual(main())

@@ -8,9 +8,7 @@ nothing of it is left, whatever happened.
 """
 
 import asyncio
-import gc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
@@ -91,13 +89,6 @@ class Pool:
     async def run(self) -> None:
         """Work until every entry has ended, or until ``stop``. A local fault is left in ``fault``."""
         commitment, monitor = self._parts.commitment, self._parts.monitor
-        with _spare_older_objects():
-            await self._run_workers()
-        commitment.end()
-        monitor.report()
-
-    async def _run_workers(self) -> None:
-        commitment = self._parts.commitment
         async with asyncio.TaskGroup() as group:
             await commitment.open(group)
             watching = [group.create_task(self._parts.monitor.tick())]
@@ -109,6 +100,8 @@ class Pool:
             await commitment.close()
             for task in watching:
                 task.cancel()
+        commitment.end()
+        monitor.report()
 
     def stop(self, reason: str, *, again: bool = False) -> None:
         """Start nothing new and close all that is under way; ``run`` returns soon after.
@@ -198,19 +191,3 @@ class Pool:
         self._parts.commitment.stop()
         for worker in self._workers:
             worker.cancel()
-
-
-@contextmanager
-def _spare_older_objects() -> Iterator[None]:
-    """Let the collector of cycles leave out what is there already: with pyarrow a tenth of a small file.
-
-    Another pool of this process, or the program that calls cfetch, may have done so; then they end it.
-    """
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

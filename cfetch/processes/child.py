@@ -16,7 +16,6 @@ import msgspec
 
 from cfetch.errors import CfetchError, LocalFault, describe_bug
 from cfetch.processes.messages import Answer, Order, read_message, write_message
-from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
 from cfetch.straggler.knowledge import merge_knowledge
@@ -27,8 +26,7 @@ def main() -> None:
     _leave_signals_to_parent()
     orders, answers = _take_pipes()
     try:
-        with collect_seldom():
-            _serve(orders, answers)
+        _serve(orders, answers)
     except Exception as bug:  # noqa: BLE001 - its text may hold a secret, so only places are shown
         print("\n".join(describe_bug(bug)), file=sys.stderr)
         sys.stderr.flush()

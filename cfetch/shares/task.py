@@ -40,6 +40,7 @@ from cfetch.manifest.urls import host_of
 from cfetch.records import FileRecord
 from cfetch.report.counts import LiveCounts
 from cfetch.report.digest import make_digest
+from cfetch.run.collector import collect_seldom
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.shares.place import Place, open_place
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -154,7 +155,7 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     reporter = Reporter(spec, copy)
     if reporter.is_over():
         return reporter.outcome()
-    with asyncio.Runner(loop_factory=make_loop) as runner:
+    with collect_seldom(), asyncio.Runner(loop_factory=make_loop) as runner:
         fault, learned = runner.run(_run_pool(spec, share, copy, reporter))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():

@@ -1,6 +1,5 @@
 """Limits that progress resets, truth about lengths, and silence that is our own."""
 
-import gc
 import hashlib
 from base64 import b64encode
 from typing import Any
@@ -168,28 +167,3 @@ def leaves(entry, data):
         (kept / f"{name}.note").write_bytes(encode_note(note_for(entry, '"v1"', boot_id())))
 
     return before
-
-
-@pytest.fixture
-def nothing_frozen():
-    """As in a program; the tests themselves freeze all that they have loaded."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
-@pytest.mark.usefixtures("nothing_frozen")
-def test_objects_from_before_the_run_are_left_out_of_collections_until_its_end(tmp_path):
-    """With pyarrow in the process each collection looked at 300,000 of them: a tenth of a small file."""
-    frozen: list[int] = []
-    drive(tmp_path, {"a": Reply(body=BODY)}, listener=lambda _: frozen.append(gc.get_freeze_count()))
-    assert max(frozen) > 0
-    assert gc.get_freeze_count() == 0
-
-
-@pytest.mark.usefixtures("nothing_frozen")
-def test_objects_that_the_caller_has_frozen_stay_so(tmp_path):
-    """They are the program's, or another run's of this process."""
-    gc.freeze()
-    drive(tmp_path, {"a": Reply(body=BODY)})
-    assert gc.get_freeze_count() > 0

@@ -26,3 +26,32 @@ def test_garbage_is_looked_for_seldom_during_a_run(usual, during):
     with collect_seldom():
         assert gc.get_threshold() == (during, 10, 10)
     assert gc.get_threshold() == (usual, 10, 10)
+
+
+@pytest.fixture
+def nothing_frozen():
+    """As in a program; the tests themselves freeze all that they have loaded."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_objects_from_before_are_left_out_until_the_outermost_end():
+    """Also those that were made between two such calls."""
+    with collect_seldom():
+        first = gc.get_freeze_count()
+        made: list[list[int]] = [[] for _ in range(1000)]
+        with collect_seldom():
+            assert gc.get_freeze_count() >= first + len(made) > len(made)
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_objects_that_the_program_has_left_out_stay_so():
+    """They are the program's, or another run's of this process."""
+    gc.freeze()
+    with collect_seldom():
+        pass
+    assert gc.get_freeze_count() > 0

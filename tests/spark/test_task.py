@@ -1,5 +1,6 @@
 """Tasks without Spark: real files, a real origin, real receipts."""
 
+import gc
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,15 @@ from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.hub.receipts import STOP_NAME, Report, encode_report, leave_receipt, share_receipt_name
 from cfetch.manifest.freezing import freeze
+from cfetch.run.collector import OBJECTS
 from cfetch.run.fresh_links import ManifestRef
+from cfetch.shares import task
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
 from cfetch.shares.place import place_at
 from cfetch.shares.task import ShareOutcome, TaskCopy, bring_share, divide_limits
 from cfetch.spark import share_files
 from cfetch.spark.share_files import ShareFiles, write_shares
+from cfetch.wire.loop import make_loop
 from tests.engine.drive import tree
 from tests.spark.scene import asked, files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
@@ -62,6 +66,20 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
         ("executor 7 on b", 7)
     }
     assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
+
+
+def test_garbage_is_looked_for_seldom_in_a_task(tmp_path, spec, monkeypatch):
+    """Spark's process has hundreds of thousands of objects, which each collection would look at."""
+    seen = []
+
+    def look():
+        seen.append((gc.get_threshold()[0], gc.get_freeze_count() > 0))
+        return make_loop()
+
+    monkeypatch.setattr(task, "make_loop", look)
+    with served(FILES) as origin:
+        bring_share(spec, share_at(tmp_path, origin), TaskCopy(0, 1, 0))
+    assert seen == [(OBJECTS, True)]
 
 
 def test_a_share_that_is_over_is_not_begun_again(tmp_path, spec):

@@ -118,7 +118,7 @@ def test_a_further_stream_never_costs_the_file(tmp_path, reply):
 
 
 def test_streams_that_break_together_after_they_have_brought_bytes_come_back(tmp_path):
-    """A server that is restarted breaks all: it has shown that it serves several, so it is asked for several."""
+    """A server that is restarted breaks all: it has shown that it serves several at a time."""
     broken = Reply(BODY, rate_bps=MIB, cut=MIB // 2, then="reset")
     outcome = run(tmp_path, {"a": [SLOW, *[broken] * 7, SLOW]})
     assert outcome.tree == {"a": BODY}

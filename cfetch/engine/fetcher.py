@@ -130,7 +130,7 @@ class Fetcher:
         except LocalFault as met:
             fault = met
         finally:
-            is_excused = isinstance(error, Straggling) and not helper.has_little
+            is_excused = helper.has_brought_some or (isinstance(error, Straggling) and not helper.has_little)
             failed, is_refusal = error is not None and not is_excused, isinstance(error, RangeRefused)
             self._segments.end_helper(helper, fault, failed=failed, is_refusal=is_refusal)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import SourceError, Throttled
+from cfetch.errors import SourceError, Throttled, Transient
 from cfetch.events import HostPaused, Listener, RescueGivenUp
 from cfetch.records import Outcome
 from cfetch.storage.held_ranges import HeldRanges
@@ -112,7 +112,7 @@ class Flights:
             received=attempt.received,
             jitter=self._jitter(),
             file=None if attempt.is_helper else attempt.id,
-            being_served=self._count_served(host) if isinstance(error, Throttled) else 0,
+            being_served=self._count_served(host) if isinstance(error, Throttled | Transient) else 0,
         )
         if outcome == "done":
             sample_bytes = None if attempt.is_tail else attempt.received

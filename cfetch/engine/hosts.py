@@ -287,7 +287,7 @@ class Hosts:
 
         ``received`` are the bytes that it brought since ``started_s``. ``file``: its entry; None: a refusal
         concerns the host in any case. ``being_served``: attempts to which the host sends a body now; needed
-        only if it has refused a file.
+        only if it has refused a file or failed.
         """
         host = self._hosts[name]
         if received >= FAIR_BYTES and now_s > started_s:
@@ -310,7 +310,7 @@ class Hosts:
             host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
         if isinstance(error, Transient) and received < FAIR_BYTES:
-            return self._note_failure(name, host, now_s)
+            return self._note_failure(name, host, now_s, being_served)
         if error is None:
             host.clear_refusal()
         host.answered = True
@@ -404,12 +404,14 @@ class Hosts:
             self.closed_breakers.append(name)
         host.breaker = CLOSED
 
-    def _note_failure(self, name: str, host: _Host, now_s: float) -> Pause | None:
+    def _note_failure(self, name: str, host: _Host, now_s: float, being_served: int) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         was_open = host.breaker.position is Position.OPEN
         host.breaker = host.breaker.fail(now_s)
         if was_open or host.breaker.position is not Position.OPEN:
             return None
+        if being_served:  # it serves no more than these: it takes no further connections of one client
+            host.window = min(host.window, float(being_served))
         reason = f"failed {host.breaker.failures} times in a row"
         return Pause(name, host.breaker.until_s - now_s, reason, is_failing=True)
 

@@ -21,7 +21,12 @@ from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
 
-MOST_FAILURES = 3  # failures of helpers of one entry, after which its server is asked for one range at a time
+MOST_FAILURES = (
+    3  # helpers of one entry that brought nothing; then its server is asked for one range at a time
+)
+SERVED_BYTES = (
+    256 << 10
+)  # some requests' worth: a server that breaks each connection sooner gains by one at a time
 BEGUN_BYTES = 64 << 10  # a server that sends less must not take the range from one that sends all
 MEASURED_S = 0.29  # time for an attempt to show its pace: three looks
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
@@ -46,6 +51,12 @@ class Helper(NamedTuple):
     def has_little(self) -> bool:
         """Whether its segment is so small that it gets no help itself."""
         return self.place_bytes < MIN_SEGMENT_BYTES
+
+    @property
+    def has_brought_some(self) -> bool:
+        """Whether its server served it beside the others: that its connection broke later says nothing."""
+        segment = self.segment
+        return segment is not None and segment.position - segment.start >= SERVED_BYTES
 
     @property
     def is_needed(self) -> bool:

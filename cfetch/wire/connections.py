@@ -98,6 +98,10 @@ class Pool:
             await asyncio.sleep(UNKNOWN_NAME_S)
         raise AssertionError
 
+    def has_idle(self, origin: str) -> bool:
+        """Whether connections to ``origin`` wait for their next requests; they may be closed by now."""
+        return bool(self._idle.get(origin))
+
     def _keep(self, origin: str, connection: PooledConnection) -> None:
         """Keep a connection for its next request."""
         if self._is_closed or not self._idle_s:

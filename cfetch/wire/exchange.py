@@ -193,9 +193,9 @@ class Exchange(ReplyParser):
             self.close()
             raise
 
-    def may_be_stale(self) -> bool:
-        """Whether the server may just have closed an idle connection: no byte of the reply has come."""
-        return self._wire.used and not self._bare_bytes
+    def has_begun(self) -> bool:
+        """Whether a byte of the reply has come: the server may have done what it was asked for."""
+        return self._bare_bytes > 0
 
     async def read(self, most: int = -1) -> Bytes:
         """Read the next bytes, as ``Response`` says."""

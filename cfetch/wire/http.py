@@ -149,13 +149,19 @@ class HttpTransport:
     ) -> Exchange:
         """Send one request, and wait for the reply's head.
 
-        The request is sent once more if the server had closed the idle connection.
+        The request is sent once more if the server had closed the idle connection, or takes no new one: the
+        connections that wait may be all that it allows, so one of them is used.
         """
-        looks_up = fresh
+        looks_up, is_again = fresh, False
         while True:
             connection = None if fresh else self._pool.take_idle(origin.url)
             if connection is None:
-                connection = await self._pool.connect(origin.url, origin.request, looks_up=looks_up)
+                try:
+                    connection = await self._pool.connect(origin.url, origin.request, looks_up=looks_up)
+                except OSError:
+                    connection = self._pool.take_idle(origin.url)
+                    if connection is None:
+                        raise
             try:
                 request = origin.make_request(method, target, headers)
                 reply = Exchange(connection, request, has_body=method != "HEAD")
@@ -165,9 +171,10 @@ class HttpTransport:
             try:
                 await reply.wait_for_head()
             except (aiohttp.ServerDisconnectedError, OSError):
-                if method == "POST" or not reply.may_be_stale():
+                has_other = connection.used or self._pool.has_idle(origin.url)
+                if method == "POST" or is_again or reply.has_begun() or not has_other:
                     raise
-                fresh = True  # the pool's next connection may be closed too
+                fresh, is_again = connection.used, True  # the pool's next connection may be closed too
             else:
                 return reply
 

@@ -17,7 +17,7 @@ def hosts_of(most=4, **limits):
     return Hosts(most, Limits(**{"max_attempts": 5, "retry_budget_s": 300.0, **limits}))
 
 
-def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h", file=None):
+def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h", file=None, being_served=0):
     """An attempt starts and ends with ``error``."""
     hosts.take_place(name)
     pause = hosts.note_end(
@@ -28,6 +28,7 @@ def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h", file=
         received=received,
         jitter=0.5,
         file=file,
+        being_served=being_served,
     )
     hosts.free_place(name, now_s)
     return pause
@@ -173,6 +174,20 @@ def test_c44_a_dead_host_is_asked_by_one_probe_at_a_time():
     pauses = [tell(hosts, Transient("reset")) for _ in range(THRESHOLD)]
     assert pauses[-1] == Pause("h", 0.5, f"failed {THRESHOLD} times in a row", is_failing=True)
     assert (places(hosts, 0.4), places(hosts, 0.5), places(hosts, 0.5, "other")) == (0, 1, 4)
+
+
+@pytest.mark.parametrize(("being_served", "left"), [(3, 3), (20, 16), (0, 16)])
+def test_a_host_that_fails_all_but_those_that_it_serves_gets_no_more(being_served, left):
+    """It allows a client so many. A host that serves none is dead, which says nothing of places."""
+    hosts = hosts_of(16)
+    for n in range(THRESHOLD):
+        assert places(hosts, 1.0) == 16
+        pause = tell(hosts, Transient("reset"), 1.0, being_served=being_served)
+        assert (pause is None) is (n < THRESHOLD - 1)
+    hosts.take_place("h")
+    hosts.note_end("h", Corrupt("x"), 2.0, started_s=2.0, received=0, jitter=0.5)
+    hosts.free_place("h", 2.0)
+    assert places(hosts, 2.0) == left
 
 
 def test_a_breaker_that_closes_is_noted():

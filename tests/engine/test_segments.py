@@ -117,6 +117,16 @@ def test_a_further_stream_never_costs_the_file(tmp_path, reply):
     assert not record(outcome, "a").error
 
 
+def test_streams_that_break_together_after_they_have_brought_bytes_come_back(tmp_path):
+    """A server that is restarted breaks all: it has shown that it serves several at a time."""
+    broken = Reply(BODY, rate_bps=MIB, cut=MIB // 2, then="reset")
+    outcome = run(tmp_path, {"a": [SLOW, *[broken] * 7, SLOW]})
+    assert outcome.tree == {"a": BODY}
+    helpers = [one for one in record(outcome, "a").attempts if one.helper]
+    assert len([one for one in helpers if one.outcome == "done"]) >= 7
+    assert outcome.elapsed_s < 16 / 8 * 1.7
+
+
 def test_an_owner_that_fails_is_not_the_end_of_the_others(tmp_path):
     """Its connection breaks while they go on; it takes up what is missing."""
     broken = Reply(BODY, rate_bps=MIB, cut=MIB, then="reset")

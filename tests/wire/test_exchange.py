@@ -432,6 +432,60 @@ async def test_50_an_idle_connection_that_was_closed_meanwhile_costs_no_attempt(
     assert server.fields(-1)["content-length"] == "0"
 
 
+class LimitedServer(RawServer):
+    """Takes one connection at a time, and closes every other one without a word."""
+
+    async def converse(self, reader, writer):
+        if len(self.writers) == self.ended:
+            await super().converse(reader, writer)
+
+
+async def test_a_server_that_closes_new_connections_is_asked_over_one_that_waits(transport):
+    """It may be all that a server allows a client; a limit of six held a run up that kept six."""
+    async with LimitedServer(reply(b"x")) as server:
+        for fresh in (False, True, True):
+            response = await transport.open(SecretUrl(server.url), {}, {}, fresh=fresh)
+            assert await response.read() == b"x"
+        assert (server.connections, len(server.heads)) == (1, 3)
+
+
+async def test_where_no_connection_can_be_made_one_that_waits_is_used(transport, monkeypatch):
+    """Without one the attempt fails."""
+
+    async def refuse(*_asked, **_how):
+        raise ConnectionRefusedError
+
+    async with RawServer(reply(b"x")) as server:
+        response = await transport.open(SecretUrl(server.url), {}, {}, fresh=False)
+        assert await response.read() == b"x"
+        monkeypatch.setattr(transport._pool, "connect", refuse)
+        response = await transport.open(SecretUrl(server.url), {}, {}, fresh=True)
+        assert await response.read() == b"x"
+        assert (server.connections, len(server.heads)) == (1, 2)
+        server.writers[0].transport.abort()
+        with pytest.raises(Transient, match="ConnectionRefused"):
+            await transport.open(SecretUrl(server.url), {}, {}, fresh=True)
+
+
+class DyingServer(ClosingServer):
+    """Answers the first requests of two connections, and then nothing."""
+
+    async def converse(self, reader, writer):
+        if len(self.writers) < 2:
+            await super().converse(reader, writer)
+
+
+async def test_a_request_goes_out_twice_at_most(transport):
+    """One that ends its server would else end all connections that wait, one after the other."""
+    async with DyingServer() as server:
+        replies = [await transport.open(SecretUrl(server.url), {}, {}, fresh=True) for _ in range(2)]
+        for response in replies:
+            assert await response.read() == b"x"
+        with pytest.raises(Transient, match="closed the connection"):
+            await transport.open(SecretUrl(server.url), {}, {}, fresh=True)
+        assert len(server.heads) == 3
+
+
 async def test_who_stops_waiting_for_a_reply_leaves_no_connection(transport):
     """Its answer may still come, and would be the next one's."""
     async with RawServer(b"") as server:
@@ -504,18 +558,17 @@ async def test_a_plan_of_many_hosts_keeps_little_of_each(transport, monkeypatch)
     assert len(one.heads) == 2
 
 
-@pytest.mark.parametrize(("uses", "came", "is_stale"), [(1, b"", True), (1, b"H", False), (0, b"", False)])
-async def test_50_only_a_used_connection_without_a_byte_is_stale(uses, came, is_stale):
+@pytest.mark.parametrize("came", [b"", b"H"])
+async def test_50_a_reply_has_begun_with_its_first_byte(came):
     """A server that has answered, if only in part, may have done what it was asked for."""
     wire = Wire()
-    for _ in range(uses):
-        wire.ask()
-        wire.send(reply(b"a"))
+    wire.ask()
+    wire.send(reply(b"a"))
     failed = wire.ask()
     if came:
         wire.send(came)
     wire.protocol.connection_lost(None)
-    assert failed.may_be_stale() is is_stale
+    assert failed.has_begun() is bool(came)
 
 
 async def test_what_a_connection_has_carried_is_counted_reply_by_reply():

@@ -21,12 +21,8 @@ from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
 
-MOST_FAILURES = (
-    3  # helpers of one entry that brought nothing; then its server is asked for one range at a time
-)
-SERVED_BYTES = (
-    256 << 10
-)  # some requests' worth: a server that breaks each connection sooner gains by one at a time
+MOST_FAILURES = 3  # helpers of one entry that failed; then its server is asked for one range at a time
+SERVED_BYTES = 256 << 10  # a helper that breaks later did not fail: a request more costs less than that
 BEGUN_BYTES = 64 << 10  # a server that sends less must not take the range from one that sends all
 MEASURED_S = 0.29  # time for an attempt to show its pace: three looks
 YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting

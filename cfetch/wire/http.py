@@ -20,7 +20,7 @@ import yarl
 from aiohttp.abc import AbstractResolver
 
 from cfetch import __version__
-from cfetch.errors import Refused
+from cfetch.errors import Refused, Transient
 from cfetch.manifest.object_urls import is_object_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.connections import Pool
@@ -158,8 +158,9 @@ class HttpTransport:
             if connection is None:
                 try:
                     connection = await self._pool.connect(origin.url, origin.request, looks_up=looks_up)
-                except OSError:
-                    connection = self._pool.take_idle(origin.url)
+                except OSError as error:
+                    is_for_now = isinstance(map_error(error), Transient)
+                    connection = self._pool.take_idle(origin.url) if is_for_now else None
                     if connection is None:
                         raise
             try:

@@ -54,15 +54,16 @@ class VersionedObjects:
         """Raise ConfigError if the store does not keep to conditions. ``token``: this process's own."""
         key = f"{STATE_NAME}/probe-{token}"
         try:
-            first = self._wait(lambda: self._objects.swap(key, b"1", None))
-            kept = first and not self._wait(lambda: self._objects.swap(key, b"2", None))
-            version = self.read(key) if kept else None
-            kept = (
-                version is not None
-                and version.data == b"1"
-                and self._wait(lambda: self._objects.swap(key, b"3", version.tag))
-                and not self._wait(lambda: self._objects.swap(key, b"4", version.tag))
-            )
+            # what stands there counts: a write whose answer was lost is made again, and is refused then
+            self.swap(key, b"1", None)
+            is_second = self.swap(key, b"2", None)
+            version = self.read(key)
+            kept = not is_second and version is not None and version.data == b"1"
+            if kept and version is not None:
+                self.swap(key, b"3", version.tag)
+                is_second = self.swap(key, b"4", version.tag)
+                version = self.read(key)
+                kept = not is_second and version is not None and version.data == b"3"
         except _NotUnderstood:
             kept = False
         finally:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cfetch.errors import ConfigError, NewerRecord, VolumeFault
-from cfetch.storage.object_versions import VersionedObjects
+from cfetch.storage.object_versions import VersionedObjects, _Objects
 from cfetch.timeline.bucket_files import DATA, INDEX, BucketFiles
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.records import PlanRecord
@@ -121,6 +121,17 @@ def test_a_write_whose_answer_was_lost_counts_once(files, monkeypatch, answer):
     files.create("f", b"1")
     files.rename("f", "g")
     assert sorted(files.names(".")) == ["another", "g"]
+
+
+def test_a_store_whose_answer_was_lost_keeps_to_conditions(files, monkeypatch):
+    """The library makes such a write again, and that one is refused; the object is there."""
+    swap = _Objects.swap
+
+    async def forget(self, key, data, tag):
+        return await swap(self, key, data, tag) and data not in (b"1", b"3")
+
+    monkeypatch.setattr(_Objects, "swap", forget)
+    files.prove()
 
 
 @pytest.mark.parametrize("how", ["ignored", "refused"])

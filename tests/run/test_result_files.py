@@ -3,6 +3,7 @@
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -112,7 +113,7 @@ def test_a_name_that_is_not_utf8_is_refused_at_the_start(tmp_path, option):
     """No record and no line of the metrics could hold it: the run would fail at its end."""
     name = str(tmp_path / "\udcff")
     with pytest.raises(cfetch.ConfigError, match="must be UTF-8"):
-        Settings(**{option: (name,) if option == "to" else name})
+        Settings(**cast("Any", {option: (name,) if option == "to" else name}))
 
 
 def test_a_run_counts_though_its_tables_cannot_be_written(tmp_path):

@@ -62,7 +62,10 @@ class Kind:
         return value
 
     def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
-        """Raise ValueError if ``value`` is out of range."""
+        """Raise ValueError if ``value`` is out of range, or not what records and metrics can hold."""
+        for words in value if isinstance(value, tuple) else (value,):
+            if isinstance(words, str) and not words.isascii():
+                _refuse_broken_text(words)
         if self.item is not None and value is not None:
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
@@ -237,6 +240,13 @@ def choice(
         help=help_,
         why=why,
     )
+
+
+def _refuse_broken_text(words: str) -> None:
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be UTF-8; rename it") from None
 
 
 def text(metavar: str, help_: str, why: str = "") -> Kind:

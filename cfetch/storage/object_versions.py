@@ -6,6 +6,7 @@ The calls wait, and may be made from any thread, also from one with an event loo
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ from cfetch.storage.patience import Call
 T = TypeVar("T")
 TIMEOUT_S = 30.0  # for one request with its retries; a heartbeat may miss more than that
 LONGEST_S = 86_400.0  # for a file of any size; the library itself ends a request that stands still
+MOST_FAULTS = 3  # of one change or answer, before it counts as failed: a connection is lost now and then
+QUICK_S = 5.0  # a store that needs longer to fail is down, and has been asked several times
 _LOST = {"409", "412", "ConditionalRequestConflict", "PreconditionFailed"}
 _DENIED = {"401", "403", "429", "500", "502", "503", "504"}  # says nothing about conditions
 
@@ -41,7 +44,7 @@ class VersionedObjects:
 
     def read(self, key: str) -> Version | None:
         """Read an object; None if there is none."""
-        return self._wait(lambda: self._objects.read_version(key))
+        return self._wait_again(lambda: self._objects.read_version(key))
 
     def swap(self, key: str, data: bytes, tag: dict[str, str] | None) -> bool:
         """Put an object in place of the version ``tag`` (None: where there is none); False if it was not so.
@@ -54,15 +57,16 @@ class VersionedObjects:
         """Raise ConfigError if the store does not keep to conditions. ``token``: this process's own."""
         key = f"{STATE_NAME}/probe-{token}"
         try:
-            first = self._wait(lambda: self._objects.swap(key, b"1", None))
-            kept = first and not self._wait(lambda: self._objects.swap(key, b"2", None))
-            version = self.read(key) if kept else None
-            kept = (
-                version is not None
-                and version.data == b"1"
-                and self._wait(lambda: self._objects.swap(key, b"3", version.tag))
-                and not self._wait(lambda: self._objects.swap(key, b"4", version.tag))
-            )
+            # what stands there counts: a write whose answer was lost is made again, and is refused then
+            self.swap(key, b"1", None)
+            is_second = self.swap(key, b"2", None)
+            version = self.read(key)
+            kept = not is_second and version is not None and version.data == b"1"
+            if kept and version is not None:
+                self.swap(key, b"3", version.tag)
+                is_second = self.swap(key, b"4", version.tag)
+                version = self.read(key)
+                kept = not is_second and version is not None and version.data == b"3"
         except _NotUnderstood:
             kept = False
         finally:
@@ -84,11 +88,23 @@ class VersionedObjects:
 
     def get_file(self, key: str, path: Path) -> bool:
         """Write the object's bytes to a file; False if there is no object."""
-        return self._wait(lambda: self._objects.get_file(key, path), LONGEST_S)
+        return self._wait_again(lambda: self._objects.get_file(key, path), LONGEST_S)
 
     def delete(self, key: str) -> None:
         """Delete an object, which need not exist."""
         self._wait(lambda: self._objects.delete([key]))
+
+    def _wait_again(self, call: Callable[[], Coroutine[Any, Any, T]], limit_s: float = 2 * TIMEOUT_S) -> T:
+        """Wait for the answer to a call that may be made again: the library does not if a body is cut."""
+        began_s = time.monotonic()
+        faults = 0
+        while True:
+            try:
+                return self._wait(call, limit_s)
+            except VolumeFault:
+                faults += 1
+                if faults == MOST_FAULTS or time.monotonic() - began_s > QUICK_S:
+                    raise
 
     def _wait(self, call: Callable[[], Coroutine[Any, Any, T]], limit_s: float = 2 * TIMEOUT_S) -> T:
         """Wait for the answer in a thread of its own: this one may have an event loop."""

@@ -12,6 +12,7 @@ writer notes that date. The index names the last writes, so a writer whose answe
 
 import errno
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ from cfetch.errors import NewerRecord, VolumeFault
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.object_versions import VersionedObjects
+from cfetch.storage.object_versions import MOST_FAULTS, QUICK_S, VersionedObjects
 from cfetch.timeline.owner import OWNER_NAME
 
 T = TypeVar("T")
@@ -253,7 +254,9 @@ class BucketFiles:
         try:
             index = msgspec.json.decode(version.data, type=_Index)
         except NOT_DECODED:
-            raise OSError(errno.EIO, f"{INDEX} in {printable(self.url)} is damaged") from None
+            raise OSError(
+                0, f"{INDEX} in {printable(self.url)} is damaged; move it away, and look into it"
+            ) from None
         if index.schema != INDEX_SCHEMA:
             raise NewerRecord(
                 f"a newer version of cfetch has written {INDEX} ({printable(index.schema)}); use that "
@@ -266,6 +269,7 @@ class BucketFiles:
         name = secrets.token_hex(8)
         answer: T | None = None
         is_tried = False
+        faults, began_s = 0, time.monotonic()
         for _ in range(MAX_RACES):
             index, tag, changed_s = self._look()
             if is_tried and name in index.writes:
@@ -282,9 +286,11 @@ class BucketFiles:
                     if self._objects.swap(INDEX, data, tag):
                         return answer
             except OSError:
-                if name not in self._look().content.writes:
-                    raise
-                return answer
+                faults += 1
+                if faults == MOST_FAULTS or time.monotonic() - began_s > QUICK_S:
+                    if name not in self._look().content.writes:
+                        raise
+                    return answer
         raise OSError(errno.EBUSY, f"too many others change {INDEX} in {printable(self.url)}")
 
     def _drop(self, blob: str | None) -> None:

@@ -1,6 +1,9 @@
 """Where a run's metrics go, and how many of them stay."""
 
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +14,7 @@ from cfetch.events import RunNoted
 from cfetch.manifest.compressed import import_zstd
 from cfetch.run import result_files
 from cfetch.run.result_files import rotate_metrics
+from cfetch.spark.tables.store import Store
 from tests.conditions.runner import call
 from tests.spark.scene import files_of, served
 
@@ -86,6 +90,30 @@ def test_the_tables_have_a_run_when_it_ends(tmp_path, processes):
         assert {row["task"] is None for row in files} == {processes is None}
         cfetch.download(urls, to=tmp_path / "to", settings=settings)
     assert sorted(pq.read_table(tables / "runs")["skipped"].to_pylist()) == [0, 4]
+
+
+def test_runs_that_end_at_once_are_all_in_the_tables(tmp_path):
+    """The second waits for the first."""
+    tables = tmp_path / "tables"
+    settings = Settings(metrics_tables=str(tables))
+    with served(files_of(1)) as origin, ThreadPoolExecutor() as pool:
+        with Store.open_exclusively(tables):
+            run = pool.submit(
+                cfetch.download, [f"{origin.url}d/0000.bin"], to=tmp_path / "to", settings=settings
+            )
+            while not list(tmp_path.glob("to/.cfetch/timeline/*completed")):
+                time.sleep(0.02)
+            time.sleep(0.3)
+        run.result()
+    assert pq.read_table(tables / "runs").num_rows == 1
+
+
+@pytest.mark.parametrize("option", ["to", "state", "metrics", "metrics_tables", "failures"])
+def test_a_name_that_is_not_utf8_is_refused_at_the_start(tmp_path, option):
+    """No record and no line of the metrics could hold it: the run would fail at its end."""
+    name = str(tmp_path / "\udcff")
+    with pytest.raises(cfetch.ConfigError, match="must be UTF-8"):
+        Settings(**cast("Any", {option: (name,) if option == "to" else name}))
 
 
 def test_a_run_counts_though_its_tables_cannot_be_written(tmp_path):

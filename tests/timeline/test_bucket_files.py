@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cfetch.errors import ConfigError, NewerRecord, VolumeFault
-from cfetch.storage.object_versions import VersionedObjects
+from cfetch.storage.object_versions import VersionedObjects, _Objects
 from cfetch.timeline.bucket_files import DATA, INDEX, BucketFiles
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.records import PlanRecord
@@ -121,6 +121,44 @@ def test_a_write_whose_answer_was_lost_counts_once(files, monkeypatch, answer):
     files.create("f", b"1")
     files.rename("f", "g")
     assert sorted(files.names(".")) == ["another", "g"]
+
+
+def test_a_connection_that_is_lost_now_and_then_ends_nothing(files, monkeypatch):
+    """A run that looks every second, and beats for days, meets one."""
+    swap, read = _Objects.swap, _Objects.read_version
+    asked = []
+
+    async def swap_badly(self, key, data, tag):
+        asked.append(key)
+        if len(asked) % 3:
+            raise VolumeFault("the connection was reset")
+        return await swap(self, key, data, tag)
+
+    async def read_badly(self, key):
+        asked.append(key)
+        if len(asked) % 2:
+            raise VolumeFault("the body was cut")
+        return await read(self, key)
+
+    monkeypatch.setattr(_Objects, "read_version", read_badly)
+    files.create("f", b"1")
+    assert files.read("f") == b"1"
+    monkeypatch.setattr(_Objects, "read_version", read)
+    asked.clear()
+    monkeypatch.setattr(_Objects, "swap", swap_badly)
+    files.rename("f", "g")
+    assert (files.names("."), len(asked)) == (["g"], 3)
+
+
+def test_a_store_whose_answer_was_lost_keeps_to_conditions(files, monkeypatch):
+    """The library makes such a write again, and that one is refused; the object is there."""
+    swap = _Objects.swap
+
+    async def forget(self, key, data, tag):
+        return await swap(self, key, data, tag) and data not in (b"1", b"3")
+
+    monkeypatch.setattr(_Objects, "swap", forget)
+    files.prove()
 
 
 @pytest.mark.parametrize("how", ["ignored", "refused"])

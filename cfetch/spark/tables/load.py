@@ -7,6 +7,7 @@ makes each run's new rows current by one rename (``store.py``).
 import glob
 import hashlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from uuid import uuid4
 
 import msgspec
 
-from cfetch.errors import LocalFault, UsageError
+from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.report.analysis import run_line
 from cfetch.report.metrics import ENDINGS
 from cfetch.secret import printable
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 MOST_WORKS = 256  # of one task: on a network disk it takes a second to open so many files
 SHOWN_REJECTED = 20  # in the document; the table has more
-POLL_S = 0.5  # between looks at the tasks' marks; a task takes some seconds
+POLL_S = 0.5  # between looks at the tasks' marks, or at another load; both take some seconds
+LONGEST_WAIT_S = 30.0  # for other runs' loads; more than a hundred small runs may end at once
 _MOST = (1 << 63) - 1
 
 Advance = Callable[[int, int], None]
@@ -142,12 +144,22 @@ def load(
 
 
 def load_here(source: Path, to: Path) -> Loaded:
-    """Do the work of ``load`` for one file of metrics in this process, without Spark. Raises as ``load``."""
+    """Do the work of ``load`` for one file of metrics in this process, without Spark. Raises as ``load``.
+
+    Another load there is waited for, as runs end at once.
+    """
 
     def run(tasks: Sequence[Sequence[ChunkWork]], to: Path, folder: Path) -> list[ChunkReport]:  # noqa: ARG001
         return [write_chunk(work, to) for task in tasks for work in task]
 
-    return load_by(run, [source], to, advance=None, chunk_bytes=CHUNK_BYTES)
+    until_s = time.monotonic() + LONGEST_WAIT_S
+    while True:
+        try:
+            return load_by(run, [source], to, advance=None, chunk_bytes=CHUNK_BYTES)
+        except Held:
+            if time.monotonic() > until_s:
+                raise
+        time.sleep(POLL_S)
 
 
 def load_by(

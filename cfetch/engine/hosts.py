@@ -241,7 +241,7 @@ class Hosts:
         return None
 
     def note_life(self, name: str) -> bool:
-        """Note that an attempt at ``name`` has brought bytes. Returns whether that ends a trouble or a pause."""
+        """Note that an attempt at ``name`` has brought bytes. Returns whether a trouble or a pause ends."""
         host = self._hosts[name]
         was_in_trouble = host.trouble_s is not None or host.refusals.unclear_window is not None
         host.clear_refusal()

@@ -75,18 +75,22 @@ class Dispatch:
         The worker then asks ``next`` for more work, and wakes another worker if more may start.
         """
         self._in_hand -= 1
-        was_kept = self._fetcher.leave(transfer, self._clock.now())
+        self._fetcher.leave(transfer, self._clock.now())
         self._commitment.leave(transfer)
-        if was_kept:
-            self._schedule.reopen_all()  # the host's other queues wait for the stated time
-        elif self._has_mirrors:
-            self._schedule.reopen_shut()
+        self._reopen(shut=self._has_mirrors)
         if transfer.moved:  # this worker may be about to end
             self._idle.wake_one()
 
     def leave_helper(self) -> None:
         """Note that a worker is done with a helper: the host has a free place again."""
-        self._schedule.reopen_shut()
+        self._reopen(shut=True)
+
+    def _reopen(self, *, shut: bool) -> None:
+        if self._hosts.opens_early:
+            self._hosts.opens_early = False
+            self._schedule.reopen_all()  # queues of that host wait for the stated time
+        elif shut:
+            self._schedule.reopen_shut()
 
     def _wake_for_more(self, now_s: float) -> None:
         """Wake a worker if more may start now, or if one has to wait until a later entry is due."""

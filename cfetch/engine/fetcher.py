@@ -151,13 +151,12 @@ class Fetcher:
         self._hosts.take_place(sources.host, sources.place_bytes)
         return True
 
-    def leave(self, transfer: Transfer, now_s: float) -> bool:
-        """Give the transfer's place back, if it has one. Returns as ``Hosts.free_place``."""
+    def leave(self, transfer: Transfer, now_s: float) -> None:
+        """Give the transfer's place back, if it has one."""
         sources = transfer.sources
-        if sources.place_bytes is None:
-            return False
-        size_bytes, sources.place_bytes = sources.place_bytes, None
-        return self._hosts.free_place(sources.host, now_s, size_bytes)
+        if sources.place_bytes is not None:
+            self._hosts.free_place(sources.host, now_s, sources.place_bytes)
+            sources.place_bytes = None
 
     def opens_s(self, transfer: Transfer, now_s: float) -> float:
         """When the host of one of the sources for the transfer's next try bears one more attempt."""

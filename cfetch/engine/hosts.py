@@ -127,6 +127,7 @@ class Hosts:
         self.served = dict(served)
         self._keeps_one = keeps_one
         self._kept_until_s: dict[str, float] = {}
+        self.opens_early = False  # more may start than ``opens_s`` has stated; who reopens queues clears it
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
         self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears the list
         self.closed_breakers: list[str] = []  # hosts in use again; the caller clears this list too
@@ -240,9 +241,9 @@ class Hosts:
         return None
 
     def note_life(self, name: str) -> bool:
-        """Note that an attempt at ``name`` has brought bytes. Returns whether that ends a trouble."""
+        """Note that an attempt at ``name`` has brought bytes. Returns whether a trouble or a pause ends."""
         host = self._hosts[name]
-        was_in_trouble = host.trouble_s is not None
+        was_in_trouble = host.trouble_s is not None or host.refusals.unclear_window is not None
         host.clear_refusal()
         host.answered = True
         host.trouble_s = None
@@ -258,18 +259,18 @@ class Hosts:
         host.load_bytes += size_bytes
         host.breaker = host.breaker.admit()
 
-    def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> bool:
-        """Free the place again, however the attempt ended; ``size_bytes`` as given to ``take_place``.
-
-        Returns whether a place was kept until now, at a time that ``opens_s`` has stated.
-        """
+    def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> None:
+        """Free the place again, however the attempt ended; ``size_bytes`` as given to ``take_place``."""
         host = self._hosts[name]
         host.running -= 1
         host.load_bytes -= size_bytes
         host.breaker = host.breaker.end_probe(now_s)
         if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
-        return host.brought_bytes > 0 and self._kept_until_s.pop(name, None) is not None
+        if self._kept_until_s.get(name, 0.0) > now_s and not self._is_place_kept(host, host.places):
+            self.opens_early = True
+            if host.brought_bytes:  # else the last free place is still kept, until the same time
+                del self._kept_until_s[name]
 
     def note_end(
         self,
@@ -312,6 +313,7 @@ class Hosts:
         if isinstance(error, Transient) and received < FAIR_BYTES:
             return self._note_failure(name, host, now_s, being_served)
         if error is None:
+            self.opens_early |= host.held_until_s > now_s
             host.clear_refusal()
         host.answered = True
         host.trouble_s = None

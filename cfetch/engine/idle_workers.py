@@ -24,6 +24,10 @@ class IdleWorkers:
         timer = None if timeout_s is None else loop.call_later(timeout_s, self._wake, waiter)
         try:
             await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # it had been woken, for work that another one has to do
+                self.wake_one()
+            raise
         finally:
             if timer is not None:
                 timer.cancel()

@@ -152,6 +152,8 @@ def read_result(path: Path) -> ShareResult | None:
         with on_disk(path):
             if not path.exists():
                 return None
+            if path.is_dir():
+                raise _explain_damage(path, "a directory")
             with path.open("rb") as file:
                 receipt = _decode(path.name, file)
                 return ShareResult(receipt.reports[0].executor, receipt.read_records())
@@ -236,21 +238,25 @@ class ReceiptReader:
                     if not all(report.belongs_to(self._instant, name) for report in receipt.reports):
                         raise msgspec.DecodeError("it is of another plan or share")
                     yield receipt
+            except IsADirectoryError:
+                raise _explain_damage(self._directory / name, "a directory") from None
             except OSError as error:
                 if error.errno in _GONE:  # it was a part, and its share is over by now
                     continue
                 raise local_fault(error, f"cannot read {self._directory / name}") from None
             except NOT_DECODED:
                 if needs_all and name.startswith("share-"):
-                    raise LocalFault(
-                        f"{self._directory / name} is damaged; remove it and run the same command again"
-                    ) from None
+                    raise _explain_damage(self._directory / name, "damaged") from None
 
     def find_written_ns(self, receipt: Receipt) -> int:
         """When the receipt was written, in nanoseconds since 1970; 0: it has gone."""
         with suppress(OSError):
             return (self._directory / receipt.name).stat().st_mtime_ns
         return 0
+
+
+def _explain_damage(path: Path, what: str) -> LocalFault:
+    return LocalFault(f"{path} is {what}; remove it and run the same command again")
 
 
 def _order_of(name: str) -> tuple[bool, int, str]:

@@ -20,7 +20,10 @@ def copy_piece(data: Bytes) -> Bytes:
         return data
     if not LARGE_PIECE_BYTES <= len(data) <= BLOCK_BYTES:
         return bytes(data)
-    block = _spare.pop() if _spare else bytearray(BLOCK_BYTES)
+    try:
+        block = _spare.pop()
+    except IndexError:  # a look beforehand would not do: several runs of a process may copy at once
+        block = bytearray(BLOCK_BYTES)
     piece = memoryview(block)[: len(data)]
     piece[:] = data
     return piece

@@ -37,7 +37,9 @@ class World:
         hosts: Any = SimpleNamespace(
             opens_s=lambda _, now_s: now_s if self.places else self.later_s,
             given_up=lambda *_: None,
+            opens_early=False,
         )
+        self.hosts = hosts
         fetcher: Any = SimpleNamespace(place=self._place, leave=self._leave)
         segments: Any = SimpleNamespace(is_on=False)
         clock: Any = SimpleNamespace(now=VirtualClock().monotonic)
@@ -52,7 +54,7 @@ class World:
 
     def _leave(self, *_):
         self.places += 1
-        return self.later_s < NEVER
+        self.hosts.opens_early = self.later_s < NEVER
 
     async def start_workers(self, number):
         """So many wait for something to do."""
@@ -119,6 +121,20 @@ def test_a_place_that_was_kept_opens_for_all_queues_of_the_host():
         return await count_started(workers)
 
     assert run_virtual(main()) == 1
+
+
+def test_a_helper_that_leaves_opens_all_queues_too():
+    """It had the place next to the one that was kept."""
+
+    async def main():
+        world = World(entries=3, queues=3, later_s=100.0)
+        workers = await world.start_workers(2)
+        world.places, world.hosts.opens_early = 1, True
+        world.dispatch.leave_helper()
+        world.idle.wake_one()
+        return await count_started(workers), world.hosts.opens_early
+
+    assert run_virtual(main()) == (1, False)
 
 
 def test_a_cancelled_worker_does_not_swallow_the_wake():

@@ -457,4 +457,34 @@ def test_no_place_is_kept_when_an_attempt_has_brought_bytes():
     assert hosts.opens_s("h", 1.0) == 1.0 + KEPT_S
     hosts.note_end("h", None, 1.1, started_s=0.0, received=100, jitter=0.5)
     assert hosts.opens_s("h", 1.1) == 1.1
-    assert [hosts.free_place("h", 1.1) for _ in range(2)] == [True, False]
+    hosts.free_place("h", 1.1)
+    assert hosts.opens_early
+    hosts.opens_early = False
+    hosts.free_place("h", 1.1)
+    assert not hosts.opens_early
+
+
+def test_more_than_the_kept_place_may_open_before_the_stated_time():
+    """An attempt that brought nothing has left a second place; the last one is kept until the same time."""
+    hosts = Hosts(16, Limits(max_attempts=5, retry_budget_s=300.0), keeps_one=True)
+    for _ in range(15):
+        hosts.take_place("h")
+    assert hosts.opens_s("h", 1.0) == 1.0 + KEPT_S
+    hosts.free_place("h", 1.1)
+    assert (hosts.opens_early, hosts.opens_s("h", 1.1)) == (True, 1.1)
+    hosts.take_place("h")
+    assert hosts.opens_s("h", 1.2) == 1.0 + KEPT_S
+
+
+def test_a_pause_that_was_about_one_file_opens_the_host_before_its_end():
+    """Queues that were told its end have to be looked at again, whether bytes have come or an end."""
+    hosts = hosts_of()
+    tell(hosts, REFUSED, 1.0, file=1)
+    assert (hosts.opens_s("h", 2.0), hosts.opens_early) == (61.0, False)
+    tell(hosts, None, 2.0, file=2)
+    assert (hosts.opens_s("h", 2.0), hosts.opens_early) == (2.0, True)
+    hosts = hosts_of()
+    tell(hosts, REFUSED, 1.0, file=1)
+    hosts.take_place("h")
+    assert hosts.note_life("h")
+    assert not hosts.note_life("h")

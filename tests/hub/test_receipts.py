@@ -147,6 +147,17 @@ def test_a_torn_part_is_passed_over_and_a_torn_share_is_named(scene, tmp_path, d
         scene.read()
 
 
+@pytest.mark.parametrize("needs_all", [True, False])
+def test_a_directory_in_place_of_a_receipt_is_named_with_the_remedy(tmp_path, needs_all):
+    """No receipt could be left under that name: the user has to remove what is there."""
+    (tmp_path / SHARE).mkdir()
+    named = f"{tmp_path / SHARE} is a directory; remove it and run the same command again"
+    with pytest.raises(LocalFault, match=named):
+        read_result(tmp_path / SHARE)
+    with pytest.raises(LocalFault, match=named):
+        list(ReceiptReader(tmp_path, "i").read_new(everything, needs_all=needs_all))
+
+
 def flipped(data, place):
     """With one bit that a disk has turned."""
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]

@@ -13,7 +13,8 @@ from cfetch.placement.batches import cut
 from cfetch.storage.volume import Holding, Volume, batch_id
 
 LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold nothing of the batches
-MOST_AHEAD = 16  # batches that are looked for at once
+MOST_AHEAD = 16  # batches that are looked for at once, once the volumes have shown that they answer soon
+SOON_S = LOOK_S / 8  # a look at twice as many batches then still has time enough
 MOST_FILES_AHEAD = 256  # of several batches; an object store may need a request for each
 
 
@@ -53,6 +54,7 @@ class Arrivals:
         self._cut = cut(entries.sizes, entries.batch_of, share=share)
         self._next = 0
         self._ahead: deque[Batch] = deque()  # the next ones, which have been looked for
+        self._looks = 1  # batches in the next look
         self._unanswered: dict[
             int, asyncio.Task[list[Holding]]
         ] = {}  # by volume: a question that took too long
@@ -71,11 +73,15 @@ class Arrivals:
         return self._ahead.popleft()
 
     async def _look_ahead(self, failed: Callable[[int, LocalFault], None]) -> None:
-        """Look for the files of the next batches at once, as a look of its own would hold up each of them."""
+        """Look for the files of the next batches at once, as a look of its own would hold up each of them.
+
+        While a volume is slow, or does not answer, batches are looked for one by one: what it holds of
+        further ones may be seen later.
+        """
         batches: list[Batch] = []
         looks: list[tuple[str, list[Entry]]] = []
         files = 0
-        for number in self._cut.order[self._next : self._next + MOST_AHEAD]:
+        for number in self._cut.order[self._next : self._next + self._looks]:
             indexes = self._cut.entries(number)
             files += len(indexes)
             if batches and files > MOST_FILES_AHEAD:
@@ -84,11 +90,16 @@ class Arrivals:
             name = entries[0].batch if self._cut.named[number] else None
             batches.append(Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number]))
             looks.append((batches[-1].id, entries))
+        clock = asyncio.get_running_loop().time
+        since_s = clock()
         answers = await self._inspect(looks, failed)
-        for position, batch in enumerate(batches):
-            self._note(batch, [holdings[position] for holdings in answers])
+        have_all_answered = None not in answers
+        is_soon = have_all_answered and clock() - since_s < SOON_S
+        self._looks = min(2 * self._looks, MOST_AHEAD) if is_soon else 1
+        for position, batch in enumerate(batches if have_all_answered else batches[:1]):
+            self._note(batch, [Holding() if held is None else held[position] for held in answers])
             self._count_missing(batch, looks[position][1])
-        self._ahead.extend(batches)
+            self._ahead.append(batch)
 
     def _count_missing(self, batch: Batch, entries: Sequence[Entry]) -> None:
         missing = [
@@ -103,8 +114,8 @@ class Arrivals:
 
     async def _inspect(
         self, looks: Sequence[tuple[str, Sequence[Entry]]], failed: Callable[[int, LocalFault], None]
-    ) -> list[list[Holding]]:
-        """Ask all volumes that answer; a hanging one is not waited for anew each time."""
+    ) -> list[list[Holding] | None]:
+        """Ask all volumes that answer; a hanging one is not waited for anew each time. None: no answer."""
         tasks = {
             volume_index: asyncio.create_task(volume.inspect_batches(looks))
             for volume_index, volume in enumerate(self._volumes)
@@ -112,7 +123,7 @@ class Arrivals:
         }
         if tasks:
             await asyncio.wait(tasks.values(), timeout=LOOK_S)
-        answers = [[Holding()] * len(looks) for _ in self._volumes]
+        answers: list[list[Holding] | None] = [None] * len(self._volumes)
         for volume_index, task in tasks.items():
             if not task.done():
                 task.cancel()

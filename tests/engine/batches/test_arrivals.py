@@ -7,6 +7,7 @@ from typing import Any
 from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import run_virtual
 from cfetch.engine.batches.arrivals import LOOK_S, Arrivals
+from cfetch.errors import VolumeFault
 from cfetch.storage.volume import Holding, batch_id
 from tests.engine.drive import ListPlan, entry_of
 
@@ -89,7 +90,7 @@ def test_one_look_serves_many_batches():
         while not arrivals.is_over:
             batch = await arrivals.next(lambda *_: None)
             held += [batch.name] * bool(batch.standing)
-        assert (held, volume.looks) == (["b3", "b33"], 3)
+        assert (held, volume.looks) == (["b3", "b33"], 6)  # at 1, 2, 4, 8, 16 and 9 batches
 
     run_virtual(main())
 
@@ -107,3 +108,73 @@ def test_a_look_is_at_few_files():
         assert volume.looks == 3
 
     run_virtual(main())
+
+
+class HoldingVolume(SimVolume):
+    """Holds the first file of every batch, and takes half a second to look for one batch."""
+
+    async def inspect_batches(self, batches):
+        await asyncio.sleep(0.5 * len(batches))
+        return [Holding(same_size=[0]) for _ in batches]
+
+
+def test_what_a_slow_volume_holds_is_seen():
+    """A look at many batches at once would take longer than any look may: nothing of it would be seen."""
+
+    async def main():
+        volume: Any = HoldingVolume("v")
+        entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(40)])
+        arrivals = Arrivals(entries, [volume], share=0.0)
+        return [bool((await arrivals.next(lambda *_: None)).standing) for _ in range(40)]
+
+    assert run_virtual(main()) == [True] * 40
+
+
+class FailingVolume(HoldingVolume):
+    """Fails at the third look, and answers others at once."""
+
+    looks = 0
+
+    async def inspect_batches(self, batches):
+        self.looks += 1
+        if self.looks == 3:
+            raise VolumeFault("v does not answer")
+        return [Holding(same_size=[0]) for _ in batches]
+
+
+def test_a_volume_that_fails_once_is_asked_about_the_other_batches_again():
+    """What it holds of them would be fetched once more, to another volume."""
+
+    async def main():
+        volume: Any = FailingVolume("v")
+        failed: list[int] = []
+        entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(40)])
+        arrivals = Arrivals(entries, [volume], share=0.0)
+        batches = [await arrivals.next(lambda index, _: failed.append(index)) for _ in range(40)]
+        return failed, [n for n, batch in enumerate(batches) if not batch.standing]
+
+    assert run_virtual(main()) == ([0], [3])
+
+
+def test_a_volume_that_hangs_for_a_while_is_asked_once_it_answers():
+    """Batches that arrive later have their files there: as before, only those are not seen that it kept."""
+
+    async def main():
+        volumes: Any = [SimVolume("v"), BusyVolume("w")]
+        volumes[1].answers = asyncio.Event()
+        entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(9)])
+        arrivals = Arrivals(entries, volumes, share=0.0)
+        homes = [(await arrivals.next(lambda *_: None)).home for _ in range(2)]
+        volumes[1].answers.set()
+        await asyncio.sleep(0.1)
+        return homes + [(await arrivals.next(lambda *_: None)).home for _ in range(7)]
+
+    assert run_virtual(main()) == [None, None] + [1] * 7
+
+
+class BusyVolume(HangingVolume):
+    """Holds the first file of every batch."""
+
+    async def inspect_batches(self, batches):
+        await super().inspect_batches(batches)
+        return [Holding(same_size=[0]) for _ in batches]

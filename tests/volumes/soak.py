@@ -52,6 +52,11 @@ class Mount:
             path.mkdir()
         self.rule("well")
 
+    @property
+    def has_label(self) -> bool:
+        """Whether a run has labelled it, so that its absence is noticed without ``--mounted``."""
+        return (self.below / ".cfetch/volume").exists()
+
     def rule(self, word: str) -> None:
         """Bring it into a state; ``gone``: it is not mounted."""
         if word == "gone":
@@ -132,8 +137,10 @@ def _one_run(
                 child.send_signal(asked)
                 changes[asked.name] += 1
             else:
-                word = dice.choice(STATES)
-                dice.choice(mounts).rule(word)
+                word, mount = dice.choice(STATES), dice.choice(mounts)
+                if word == "gone" and not mount.has_label:
+                    word = "well"  # what lies below an absent mount is a directory like any other
+                mount.rule(word)
                 changes[word] += 1
         said = child.stderr.read().decode() if child.stderr else ""
     report.longest_s = round(max(report.longest_s, time.monotonic() - began_s), 1)

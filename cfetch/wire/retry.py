@@ -193,9 +193,11 @@ def next_step(
         return Step(None)
     if isinstance(error, Corrupt) and spent.corrupt > 1:
         return Step(None, reason="the file was fetched again and is still wrong")
+    if isinstance(error, Corrupt) and joined:
+        return Step(0.0)  # nobody has been asked for the whole file yet
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
-    if untried or (isinstance(error, Corrupt) and joined):
+    if untried:
         return Step(0.0)
     delay = backoff_s(spent.errors, jitter)
     if isinstance(error, Throttled) and error.retry_after_s is not None:

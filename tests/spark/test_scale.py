@@ -3,6 +3,7 @@
 Ten million files on a thousand executors: ``python benchmarks/scale_simulation.py`` and docs/scale.md.
 """
 
+import gc
 import sys
 from array import array
 from pathlib import Path
@@ -17,6 +18,7 @@ from scale_model import Cluster
 from scale_paper import limits_of, paper
 from scale_world import ALL, World, clean, job_of
 
+from cfetch.bench.simulation import exchange
 from cfetch.shares.cut import SharesCut
 
 WORLD = World(
@@ -109,7 +111,9 @@ def test_the_paper():
 def test_tasks_with_the_real_engine_keep_to_what_a_host_bears(rules):
     """A few hosts refuse most tasks: with the hub no file is lost to 429s, and few requests are refused."""
     world = WORLD._replace(files=1_500, executors=5, slots=2, hosts=4, lost_an_hour=0.0, seed=4)
+    before = (exchange.QUANTUM_S, gc.get_threshold())
     result = play(rules, world, 6)
+    assert (exchange.QUANTUM_S, gc.get_threshold()) == before  # other simulations are finer
     assert result["at_host"] <= 6
     assert result["makespan"] < 3.0
     if ROWS[rules][1].hub:

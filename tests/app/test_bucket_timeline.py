@@ -42,6 +42,15 @@ def own_keys(bucket):
     return [key for key in bucket.keys() if key.startswith(".cfetch/")]  # noqa: SIM118 - no mapping
 
 
+async def half_done(bucket, origin, data, how):
+    """A run that has put the quick files, and asked for the slow ones."""
+    run = await begun("download", "-", *at(bucket), *HASTY, stdin=data, **how)
+    while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
+        assert run.returncode is None, await run.communicate()
+        await asyncio.sleep(0.02)
+    return run
+
+
 async def plans(bucket, how):
     listed = await cfetch_plan("list", *at(bucket), "--json", **how)
     assert listed.code == 0
@@ -52,10 +61,7 @@ async def test_another_machine_completes_what_a_killed_one_began(bucket, on, tmp
     """It has an empty disk; files in place are not fetched again, and no signed link is left anywhere."""
     async with Origin(FILES, SLOW) as origin:
         data = manifest_of(origin, FILES)
-        first = await begun("download", "-", *at(bucket), *HASTY, stdin=data, **on("a"))
-        while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
-            assert first.returncode is None, await first.communicate()
-            await asyncio.sleep(0.02)
+        first = await half_done(bucket, origin, data, on("a"))
         ((live, state),) = [(plan["live"], plan["state"]) for plan in await plans(bucket, on("b"))]
         assert (live, state) == (True, "inflight")
         refused = await cfetch("download", "-", *at(bucket), *HASTY, stdin=data, **on("b"))
@@ -79,10 +85,7 @@ async def test_a_paused_machine_that_wakes_up_has_lost_the_plan(bucket, on):
     """It ends with exit code 4, and puts nothing over its successor's files."""
     async with Origin(FILES, SLOW) as origin:
         data = manifest_of(origin, FILES)
-        first = await begun("download", "-", *at(bucket), *HASTY, stdin=data, **on("a"))
-        while len(set(bucket.keys()) & set(FILES)) < 3 or len(origin.requests) < len(FILES):
-            assert first.returncode is None, await first.communicate()
-            await asyncio.sleep(0.02)
+        first = await half_done(bucket, origin, data, on("a"))
         first.send_signal(signal.SIGSTOP)
         origin.script.faults = {}
         again = await cfetch_plan("run", "--all", "--wait", *at(bucket), *HASTY, **on("b"))

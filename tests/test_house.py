@@ -326,6 +326,15 @@ def test_the_policy_is_loaded_without_numpy(tmp_path):
     assert run_cfetch("-c", code, cwd=tmp_path).returncode == 0
 
 
+def test_a_child_process_loads_no_reader_of_manifests(tmp_path):
+    """Its parent has read the manifest; a task of Spark starts in the same way."""
+    code = (
+        "import sys, cfetch.processes.child\n"
+        "sys.exit(str({name for name in sys.modules if name.startswith('cfetch.manifest.formats.')}))"
+    )
+    assert run_cfetch("-c", code, cwd=tmp_path).stderr.strip() == "{'cfetch.manifest.formats.sql_statement'}"
+
+
 def test_a_small_download_imports_only_what_it_uses(tmp_path):
     """No tables, no numbers in bulk, no Spark, no other verbs; if all files are in place, no connections."""
     with OriginProcess(OriginSpec(groups=(Group("g-", 3, 1000),))) as origin:

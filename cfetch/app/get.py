@@ -20,6 +20,7 @@ from cfetch.app.download import prepare_entries
 from cfetch.app.prepared import Prepared
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.kinds import is_object_store
+from cfetch.config.reading import STANDARD
 from cfetch.config.settings import Settings
 from cfetch.errors import ManifestError, SourceError, UsageError
 from cfetch.manifest.entry import Digest, Entry, SafePath
@@ -27,7 +28,7 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_path
 from cfetch.manifest.names import choose_path
 from cfetch.manifest.object_urls import is_object_url
-from cfetch.manifest.reading import STANDARD, read_entries
+from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.urls import UrlError, last_segment, strip_signature

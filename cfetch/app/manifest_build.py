@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 from cfetch.clock import Clock, SystemClock
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import SourceError
 from cfetch.manifest.entry import Digest, Entry, UnsafePathError, safe_path
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import STANDARD, check_base_url
+from cfetch.manifest.reading import check_base_url
 from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.run.listings import CONNECT_TIMEOUT_S

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.writing import TARGETS, check_parts, list_left_out, survey
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.secret import printable

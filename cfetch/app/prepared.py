@@ -14,11 +14,10 @@ import msgspec
 from cfetch.app.engine_plan import EnginePlan
 from cfetch.app.engines import Surroundings, choose_engine, make_nodes_engine
 from cfetch.clock import Clock
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Held, Interrupted, LocalFault
 from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
-from cfetch.manifest.reading import STANDARD
 from cfetch.records import NOT_DECODED, Summary
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.plan_view import Preview, Scheduled

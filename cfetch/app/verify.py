@@ -18,10 +18,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import STANDARD
 from cfetch.run.open_manifest import expand_manifests, freeze_manifest, is_elsewhere
 from cfetch.secret import printable
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree

@@ -32,3 +32,6 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the user has named a column."""
         named = (self.url_column, self.path_column, self.size_column, self.hash_column, self.keep_columns)
         return any(named)
+
+
+STANDARD = ReadingOptions()

@@ -36,24 +36,3 @@ crash and is refused. Only its owner can read a plan file, since it holds signed
 Where to change: a new key needs a check in ``fields.py`` and a field of ``Entry``; a new format needs a file
 in ``formats/``.
 """
-
-from cfetch.manifest.entry import Digest, Entry, SafePath, UnsafePathError, collision_key, safe_path
-from cfetch.manifest.formats.sql_statement import parse_chunk_links
-from cfetch.manifest.freezing import freeze
-from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import read_entries
-from cfetch.manifest.source import FetchChunk
-
-__all__ = [
-    "Digest",
-    "Entry",
-    "FetchChunk",
-    "Plan",
-    "SafePath",
-    "UnsafePathError",
-    "collision_key",
-    "freeze",
-    "parse_chunk_links",
-    "read_entries",
-    "safe_path",
-]

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.manifest.assembly import place_pieces, put_in_place
 from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.compressed import open_decompressed
@@ -23,7 +23,7 @@ from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import FILE_NAME, About, Plan
 from cfetch.manifest.plan_file import PlanFile
-from cfetch.manifest.reading import STANDARD, Reading
+from cfetch.manifest.reading import Reading
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 

@@ -9,7 +9,7 @@ such as collisions of paths, come later: ``freezing.freeze``.
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
@@ -21,7 +21,6 @@ from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
 
-STANDARD = ReadingOptions()
 LOOKED_AT = 1000  # entries at the beginning that are searched for byte ranges
 
 

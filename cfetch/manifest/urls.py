@@ -46,6 +46,11 @@ _REASONS = (
 are compiled when a URL has a fault: few lists have one, and it takes longer than all other patterns here."""
 
 
+def is_url(name: str) -> bool:
+    """Whether a manifest's name is an http(s) URL."""
+    return name.lower().startswith(("http://", "https://"))
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.clock import Clock
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import ConfigError
-from cfetch.manifest.freezing import freeze
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import STANDARD
-from cfetch.run.open_manifest import is_url
+from cfetch.manifest.urls import is_url
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import fetch_document, make_chunk_fetcher
@@ -95,6 +93,8 @@ class Renewal:
         url = SecretUrl(origin.manifest)
 
         async def reread() -> Plan:
+            from cfetch.manifest.freezing import freeze  # all readers of manifests; most runs renew no link
+
             try:
                 with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
                     fetched = await fetch_document(

@@ -11,7 +11,7 @@ from cfetch.errors import ConfigError
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
-from cfetch.run.open_manifest import is_url
+from cfetch.manifest.urls import is_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.credentials import ALL_HOSTS
 from cfetch.wire.network import Network, make_network

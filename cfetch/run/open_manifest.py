@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from cfetch.clock import Clock, SystemClock
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import LocalFault, SourceError, UsageError
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import INDEX, detect_format
@@ -26,10 +26,10 @@ from cfetch.manifest.freezing import Opened, Part, freeze_parts
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.manifest.source import Source
+from cfetch.manifest.urls import is_url
 from cfetch.run.index_tree import IndexTree
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files, make_transport
 from cfetch.run.rejected_rows import describe_skipped
@@ -38,11 +38,6 @@ from cfetch.run.stac_pages import StacPages
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
 from cfetch.wire.network import DIRECT, Network
-
-
-def is_url(manifest: str) -> bool:
-    """Whether the manifest is an http(s) URL."""
-    return manifest.lower().startswith(("http://", "https://"))
 
 
 def is_elsewhere(manifest: str) -> bool:

@@ -24,7 +24,8 @@ from cfetch.app.manifest_check import check, convert
 from cfetch.bench.origin import Origin
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, ManifestError, Refused, Transient, UsageError
-from cfetch.manifest import Digest, freeze
+from cfetch.manifest.entry import Digest
+from cfetch.manifest.freezing import freeze
 from cfetch.run.open_manifest import open_manifest
 from cfetch.secret import SecretUrl
 from cfetch.storage.files import open_output

@@ -42,13 +42,14 @@ from cfetch.hub.messages import MOST_BEAT_BYTES, Channel
 from cfetch.hub.receipts import ReceiptReader, Report, encode_report, read_result
 from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import BAD_INPUT
-from cfetch.manifest import freeze, read_entries
 from cfetch.manifest.compressed import import_zstd
 from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError
+from cfetch.manifest.freezing import freeze
 from cfetch.manifest.plan import FILE_NAME, load_plan
+from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_urls import parse_repository_listing
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey

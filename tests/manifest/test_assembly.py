@@ -7,7 +7,7 @@ import pytest
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError
-from cfetch.manifest import freeze
+from cfetch.manifest.freezing import freeze
 from cfetch.manifest.writing import TARGETS, survey
 
 URL = "https://h.example/"

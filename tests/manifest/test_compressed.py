@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from cfetch.errors import LocalFault, ManifestError, UsageError
-from cfetch.manifest import compressed, read_entries
+from cfetch.manifest import compressed
+from cfetch.manifest.reading import read_entries
 
 if sys.version_info >= (3, 14):
     from compression import zstd

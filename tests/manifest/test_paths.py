@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.manifest import UnsafePathError, collision_key, entry, safe_path
+from cfetch.manifest import entry
+from cfetch.manifest.entry import UnsafePathError, collision_key, safe_path
 
 TRICKY = st.text(
     alphabet=st.sampled_from("ab./\\~:%C\0\n\x1b\x9b\u202e\u2066\u200b\ufeffé\ud800 "), max_size=12

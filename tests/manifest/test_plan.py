@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from cfetch.errors import LocalFault, ManifestError
-from cfetch.manifest import freeze
 from cfetch.manifest.collisions import PathIndex
-from cfetch.manifest.freezing import freeze_entries
+from cfetch.manifest.freezing import freeze, freeze_entries
 from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cfetch.errors import ManifestError
-from cfetch.manifest import freeze
 from cfetch.manifest.formats.detection import READERS
+from cfetch.manifest.freezing import freeze
 
 NAMES = st.text(alphabet="abcXYZ019-_é名", min_size=1, max_size=12)
 FILES = st.fixed_dictionaries(

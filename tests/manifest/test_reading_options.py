@@ -8,9 +8,8 @@ import pytest
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError, UsageError
-from cfetch.manifest import freeze, read_entries
-from cfetch.manifest.freezing import Opened, Part, freeze_parts
-from cfetch.manifest.reading import Reading
+from cfetch.manifest.freezing import Opened, Part, freeze, freeze_parts
+from cfetch.manifest.reading import Reading, read_entries
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import encode_url
 

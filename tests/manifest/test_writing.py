@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cfetch.app.manifest_check import convert
 from cfetch.errors import UsageError
-from cfetch.manifest import freeze
+from cfetch.manifest.freezing import freeze
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
 
 SHA = "ab" * 32

@@ -15,7 +15,7 @@ from cfetch.config.layers import ENV_PREFIX, resolve
 from cfetch.config.settings import KINDS, Settings
 from cfetch.config.units import parse_size
 from cfetch.errors import ConfigError
-from cfetch.run.open_manifest import is_url
+from cfetch.manifest.urls import is_url
 from cfetch.secret import printable
 from cfetch.storage.object_store import pick_login
 from cfetch.wire.network import NETWORK_ENV

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.names import refuse_server_names
-from cfetch.manifest.reading import STANDARD, check_base_url
+from cfetch.manifest.reading import check_base_url
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
 from cfetch.spark.job import find_task_fault

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
 from cfetch.manifest.compressed import is_compressed, open_decompressed
 from cfetch.manifest.entry import Entry, collision_key
@@ -24,7 +24,6 @@ from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.formats.parquet_pages import read_row_groups
 from cfetch.manifest.formats.parquet_table import read_parquet
 from cfetch.manifest.plan_file import identity_of
-from cfetch.manifest.reading import STANDARD
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import Source

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cfetch.errors import ManifestError
-from cfetch.manifest import read_entries
+from cfetch.manifest.reading import read_entries
 
 LIMIT_BYTES = 500 << 20
 TOO_LONG_S = 120  # without its limit each would take minutes or gigabytes

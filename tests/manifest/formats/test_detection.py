@@ -8,10 +8,10 @@ import pytest
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import LocalFault, UsageError
-from cfetch.manifest import read_entries
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.detection import READERS, detect_format
 from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
+from cfetch.manifest.reading import read_entries
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import HEAD_BYTES, Source
 

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from cfetch.errors import ManifestError, UsageError
-from cfetch.manifest import read_entries
 from cfetch.manifest.formats.detection import READERS, detect_format
+from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import Source
 
 BASE = "https://h.example/d/"

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from cfetch.errors import UsageError
-from cfetch.manifest import read_entries
+from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import MAX_ROW_CHARS
 
 SHA = "ab" * 32

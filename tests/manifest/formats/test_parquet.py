@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cfetch.errors import UsageError
-from cfetch.manifest import read_entries
 from cfetch.manifest.formats import parquet_table
+from cfetch.manifest.reading import read_entries
 
 SHA = "ab" * 32
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

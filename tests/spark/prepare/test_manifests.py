@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cfetch.errors import ManifestError, UsageError
-from cfetch.manifest import freeze
 from cfetch.manifest.fields import check_headers
+from cfetch.manifest.freezing import freeze
 from cfetch.shares.cut import MICRO, Pace
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import load_prepared

@@ -69,6 +69,15 @@ class VersionedObjects:
                 kept = not is_second and version is not None and version.data == b"3"
         except _NotUnderstood:
             kept = False
+        except VolumeFault as fault:
+            if not fault.denied:
+                raise
+            raise VolumeFault(
+                f"cannot write the plans in {printable(self.url)}: the store denies it to this login, with "
+                "which `cfetch plan list` and `plan show` can only read them. Use one that may also write "
+                "and delete there, or keep the plans elsewhere with --state",
+                denied=True,
+            ) from None
         finally:
             with suppress(VolumeFault):
                 self.delete(key)

@@ -65,14 +65,34 @@ class BucketFiles:
         """Make the access without a request. Raises UsageError, VolumeFault."""
         self.url = url
         self._objects = VersionedObjects(url)
+        self._kept: _Seen | None = None
+        self._keeps = 0
+
+    @contextmanager
+    def look_once(self) -> Iterator[None]:
+        """Answer all reads by one look at the index, until this context ends or this process changes it."""
+        self._keeps += 1
+        try:
+            yield
+        finally:
+            self._keeps -= 1
+            self._kept = None
+
+    def forget_look(self) -> None:
+        """Look anew at the next read, also within ``look_once``."""
+        self._kept = None
+
+    def changed_s(self) -> float:
+        """When the index was changed last, by the store's clock."""
+        return self._read_index().changed_s
 
     def prove(self) -> None:
         """Raise ConfigError if the store has no conditional writes; VolumeFault if it cannot be used."""
         self._objects.prove(secrets.token_hex(8))
 
     def has_timeline(self) -> bool:
-        """Whether any machine has kept plans here. Raises VolumeFault."""
-        return self._objects.read(INDEX) is not None
+        """Whether any machine has kept plans here."""
+        return self._read_index().tag is not None
 
     def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
         """Make a new file."""
@@ -98,13 +118,14 @@ class BucketFiles:
     def read(self, path: str) -> bytes:
         """Read all of a file."""
         for _ in range(MAX_TRIES):
-            node = _file(self._look().content, path)
+            node = _file(self._read_index().content, path)
             if node.blob is None:
                 return node.data
             with self._as_os_error():
                 version = self._objects.read(f"{DATA}/{node.blob}")
             if version is not None:
                 return version.data
+            self.forget_look()  # it was replaced since
         raise FileNotFoundError(errno.ENOENT, "its object is missing", path)
 
     def rewrite(self, path: str, head: bytes, data: bytes) -> None:
@@ -165,7 +186,7 @@ class BucketFiles:
         """Make a directory and those above it, where they are missing."""
         parts = path.split("/")
         paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
-        if set(paths) <= set(self._look().content.directories):
+        if set(paths) <= set(self._read_index().content.directories):
             return
 
         def change(index: _Index) -> None:
@@ -187,7 +208,7 @@ class BucketFiles:
 
     def names(self, path: str) -> list[str]:
         """List the names in a directory, in no order; empty if there is no directory."""
-        index = self._look().content
+        index = self._read_index().content
         head = "" if path == "." else f"{path}/"
         below = [name[len(head) :] for name in (*index.files, *index.directories) if name.startswith(head)]
         return [name for name in below if "/" not in name]
@@ -197,7 +218,7 @@ class BucketFiles:
 
     def modified_s(self, path: str) -> float:
         """When a file was last written: seconds since 1970, by the store's clock."""
-        seen = self._look()
+        seen = self._read_index()
         changed_s = _file(seen.content, path).changed_s
         return seen.changed_s if changed_s is None else changed_s
 
@@ -246,6 +267,12 @@ class BucketFiles:
         path.write_bytes(node.data)
         return True
 
+    def _read_index(self) -> _Seen:
+        """The index for one who only reads it: within ``look_once`` the same again."""
+        seen = self._kept or self._look()
+        self._kept = seen if self._keeps else None
+        return seen
+
     def _look(self) -> _Seen:
         with self._as_os_error():
             version = self._objects.read(INDEX)
@@ -266,6 +293,12 @@ class BucketFiles:
 
     def _change(self, change: Callable[[_Index], T]) -> T:
         """Apply ``change`` to the index, again and again until nobody else has changed it meanwhile."""
+        try:
+            return self._change_index(change)
+        finally:
+            self._kept = None
+
+    def _change_index(self, change: Callable[[_Index], T]) -> T:
         name = secrets.token_hex(8)
         answer: T | None = None
         is_tried = False

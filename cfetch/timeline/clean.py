@@ -109,11 +109,11 @@ def _look(table: Table, delay_s: float) -> list[_Seen]:
         ]
         if not undecided:
             return seen
-        table.node.sleep(POLL_S)
+        table.pause(POLL_S)
 
 
 def _look_once(table: Table) -> list[_Seen]:
-    with table.lock.hold() as now_s:
+    with table.look() as now_s:
         entries = table.store.entries()
     kinds: dict[Entry, Kind | None] = {}
     newer: set[Entry] = set()

@@ -161,6 +161,25 @@ def test_a_store_whose_answer_was_lost_keeps_to_conditions(files, monkeypatch):
     files.prove()
 
 
+def test_one_look_answers_all_reads_until_this_process_writes(files, bucket):
+    """What others do meanwhile is seen with the next look."""
+    other = BucketFiles(bucket.url)
+    files.create("f", b"1")
+    bucket.server.take_asked()
+    with files.look_once():
+        assert (files.names("."), files.read("f"), files.modified_s("f") > 0) == (["f"], b"1", True)
+        assert bucket.server.take_asked() == {"GET": 1}
+        other.create("g", b"2")
+        assert files.names(".") == ["f"]
+        files.create("h", b"3")
+        assert sorted(files.names(".")) == ["f", "g", "h"]
+        other.unlink("g")
+        files.forget_look()
+        assert sorted(files.names(".")) == ["f", "h"]
+        other.unlink("h")
+    assert files.names(".") == ["f"]
+
+
 @pytest.mark.parametrize("how", ["ignored", "refused"])
 def test_a_store_without_conditions_is_refused(files, bucket, how):
     """It would let two runs have one plan; nothing is left there."""

@@ -111,7 +111,7 @@ class Table:
         own to one who only reads. Raises OSError, LocalFault.
         """
         if self._is_view and self.bucket is not None:
-            yield max(self.bucket.changed_s(), self.node.wall())
+            yield max(self.bucket.index.read().changed_s, self.node.wall())
             return
         with self.lock.hold() as now_s:
             yield now_s
@@ -120,7 +120,7 @@ class Table:
         """Wait, and look anew afterwards."""
         self.node.sleep(pause_s)
         if self.bucket is not None:
-            self.bucket.forget_look()
+            self.bucket.index.forget_look()
 
     def new_instant(self) -> str:
         """An id for an instant that is about to be scheduled."""
@@ -347,7 +347,7 @@ def open_to_read(
             yield table
         return
     files = _reach_bucket(bucket)
-    with files.look_once():
+    with files.index.look_once():
         _require_timeline(files)
         yield Table(files, [], this_node(), heartbeats, bucket=files, is_view=True)
 

@@ -7,7 +7,8 @@ import pytest
 
 from cfetch.errors import ConfigError, NewerRecord, VolumeFault
 from cfetch.storage.object_versions import VersionedObjects, _Objects
-from cfetch.timeline.bucket_files import DATA, INDEX, BucketFiles
+from cfetch.timeline.bucket_files import DATA, BucketFiles
+from cfetch.timeline.bucket_index import INDEX
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Action, Entry, Kind, State
@@ -166,7 +167,7 @@ def test_one_look_answers_all_reads_until_this_process_writes(files, bucket):
     other = BucketFiles(bucket.url)
     files.create("f", b"1")
     bucket.server.take_asked()
-    with files.look_once():
+    with files.index.look_once():
         assert (files.names("."), files.read("f"), files.modified_s("f") > 0) == (["f"], b"1", True)
         assert bucket.server.take_asked() == {"GET": 1}
         other.create("g", b"2")
@@ -174,7 +175,7 @@ def test_one_look_answers_all_reads_until_this_process_writes(files, bucket):
         files.create("h", b"3")
         assert sorted(files.names(".")) == ["f", "g", "h"]
         other.unlink("g")
-        files.forget_look()
+        files.index.forget_look()
         assert sorted(files.names(".")) == ["f", "h"]
         other.unlink("h")
     assert files.names(".") == ["f"]

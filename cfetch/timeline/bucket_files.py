@@ -11,6 +11,7 @@ writer notes that date.
 
 import errno
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -129,6 +130,15 @@ class BucketFiles:
             return node.blob
 
         self._drop(self.index.change(change))
+
+    def unlink_all(self, paths: Sequence[str]) -> None:
+        """Remove names, those of them that are there: in one step."""
+
+        def change(index: Index) -> list[str | None]:
+            return [index.files.pop(path).blob for path in paths if path in index.files]
+
+        for blob in self.index.change(change) if paths else ():
+            self._drop(blob)
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it, where they are missing."""

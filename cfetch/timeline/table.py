@@ -4,7 +4,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -115,6 +115,13 @@ class Table:
             return
         with self.lock.hold() as now_s:
             yield now_s
+
+    def look_once(self) -> AbstractContextManager[None]:
+        """Let reads that belong together cost one request in a bucket, until this process changes something.
+
+        Between them nothing may have to become true: what is read later may be as old as what was read first.
+        """
+        return nullcontext() if self.bucket is None else self.bucket.index.look_once()
 
     def pause(self, pause_s: float) -> None:
         """Wait, and look anew afterwards."""

@@ -183,24 +183,27 @@ class BucketFiles:
     def put_directory(self, path: str, local: Path) -> None:
         """Put all files of a local directory into the directory ``path``, in one step; others there stay."""
         self.make_directory(path)
-        blobs: dict[str, str] = {}
+        nodes: dict[str, Node] = {}
         try:
             for each in sorted(local.iterdir()):
-                if each.is_file():
-                    blobs[f"{path}/{each.name}"] = secrets.token_hex(16)
+                if each.name == OWNER_NAME:  # a cleaner reads those of all plans
+                    nodes[f"{path}/{each.name}"] = Node(each.read_bytes())
+                elif each.is_file():
+                    blob = secrets.token_hex(16)
+                    nodes[f"{path}/{each.name}"] = Node(blob=blob)
                     with as_os_error():
-                        self._objects.put_file(f"{DATA}/{blobs[f'{path}/{each.name}']}", each)
+                        self._objects.put_file(f"{DATA}/{blob}", each)
 
             def change(index: Index) -> list[str | None]:
                 _refuse_orphan(index, f"{path}/x")
-                replaced = [index.files[name].blob for name in blobs if name in index.files]
-                index.files |= {name: Node(blob=blob) for name, blob in blobs.items()}
+                replaced = [index.files[name].blob for name in nodes if name in index.files]
+                index.files |= {name: Node(node.data, node.blob) for name, node in nodes.items()}
                 return replaced
 
             old = self.index.change(change)
         except OSError:
-            for blob in blobs.values():
-                self._drop(blob)
+            for node in nodes.values():
+                self._drop(node.blob)
             raise
         for each_old in old:
             self._drop(each_old)

@@ -9,8 +9,12 @@ from cfetch.errors import ConfigError, NewerRecord, VolumeFault
 from cfetch.storage.object_versions import VersionedObjects, _Objects
 from cfetch.timeline.bucket_files import DATA, BucketFiles
 from cfetch.timeline.bucket_index import INDEX
+from cfetch.timeline.clean import clean, tidy_up
+from cfetch.timeline.execution import Execution, schedule, start
 from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
+from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Action, Entry, Kind, State
 from cfetch.timeline.table import open_table, this_node
 
@@ -222,3 +226,42 @@ def test_a_newer_index_is_left_alone(files, bucket):
     bucket.put(INDEX, b"{")
     with pytest.raises(OSError, match="damaged"):
         files.names(".")
+
+
+def asked_of(bucket, folder, plans):
+    """The requests of all who read the timeline, in a prefix of its own that holds so many plans."""
+    folder.mkdir()
+    frozen = folder / "frozen"
+    frozen.mkdir()
+    sign(frozen)
+    (frozen / "entries").write_bytes(b"e")
+    asked = {}
+    with open_table(folder, [folder], Heartbeats(), bucket=f"{bucket.url}/{plans}") as table:
+        assert table.bucket is not None
+        for number in range(2 * plans):
+            record = PlanRecord(
+                kind=Kind.IMMUTABLE, fingerprint=str(number), manifest="m", destinations=(), files=1, bytes=1
+            )
+            instant = schedule(table, table.new_instant(), record)
+            table.bucket.put_directory(f"plans/{instant}", frozen)
+            if number % 2:
+                execution = start(table, instant, on_lost=lambda _: None)
+                assert isinstance(execution, Execution)
+                execution.commit(files=1, size_bytes=1)
+                remove_frozen(table.bucket, instant)
+        bucket.server.take_asked()
+        steps = {
+            "schedule": lambda: schedule(table, instant, record),
+            "clean": lambda: clean(table, delay_s=0.0, keep_s=3600.0),
+            "archive": lambda: tidy_up(table, 0.0),
+        }
+        for name, step in steps.items():
+            step()
+            asked[name] = bucket.server.take_asked()
+        assert len(table.store.entries()) == plans + 1
+    return asked
+
+
+def test_no_request_for_each_plan(bucket, tmp_path):
+    """A list is one object, and so is the archive; a few requests read and change all of it."""
+    assert asked_of(bucket, tmp_path / "few", 2) == asked_of(bucket, tmp_path / "many", 6)

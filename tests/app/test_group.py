@@ -231,7 +231,7 @@ async def test_members_of_a_group_sync_a_directory_together(folder):
 
 
 def test_members_of_a_group_follow_a_feed_together(folder):
-    """Each goes on from the checkpoint of the other, deletes what the other has brought, and compares anew."""
+    """Each goes on from the other's checkpoint, deletes what the other has brought, and compares anew."""
     to, moments = folder / "team/data", folder / "team/moments"
 
     def run(user, *more):

@@ -17,7 +17,7 @@ from cfetch.errors import NewerRecord, VolumeFault
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.object_versions import MOST_FAULTS, QUICK_S, VersionedObjects
+from cfetch.storage.object_versions import MOST_FAULTS, QUICK_S, Version, VersionedObjects
 
 T = TypeVar("T")
 INDEX = f"{STATE_NAME}/timeline.json"
@@ -56,6 +56,7 @@ class BucketIndex:
 
     def __init__(self, objects: VersionedObjects) -> None:
         self._objects = objects
+        self._version: Version | None = None  # the last that was read
         self._kept: Seen | None = None
         self._keeps = 0
 
@@ -88,7 +89,7 @@ class BucketIndex:
 
     def _look(self) -> Seen:
         with as_os_error():
-            version = self._objects.read(INDEX)
+            version = self._version = self._objects.read(INDEX, self._version)
         if version is None:
             return Seen(Index(), None, 0.0)
         shown = printable(self._objects.url)

@@ -139,11 +139,11 @@ def test_a_connection_that_is_lost_now_and_then_ends_nothing(files, monkeypatch)
             raise VolumeFault("the connection was reset")
         return await swap(self, key, data, tag)
 
-    async def read_badly(self, key):
+    async def read_badly(self, key, known=None):
         asked.append(key)
         if len(asked) % 2:
             raise VolumeFault("the body was cut")
-        return await read(self, key)
+        return await read(self, key, known)
 
     monkeypatch.setattr(_Objects, "read_version", read_badly)
     files.create("f", b"1")
@@ -164,6 +164,26 @@ def test_a_store_whose_answer_was_lost_keeps_to_conditions(files, monkeypatch):
 
     monkeypatch.setattr(_Objects, "swap", forget)
     files.prove()
+
+
+def test_an_index_that_is_as_it_was_is_not_sent_again(files, monkeypatch):
+    """A run looks at it once a second; another's change, of the same length too, is seen at once."""
+    other = BucketFiles(files.url)
+    files.create("f", b"1")
+    read = VersionedObjects.read
+    sent: list[bool] = []
+
+    def note(self, key, known=None):
+        version = read(self, key, known)
+        sent.append(version is not known)
+        return version
+
+    monkeypatch.setattr(VersionedObjects, "read", note)
+    assert [files.read("f"), files.read("f"), files.read("f")] == [b"1"] * 3
+    assert sent == [True, False, False]
+    monkeypatch.setattr(VersionedObjects, "read", read)
+    other.rewrite("f", b"1", b"2")
+    assert (files.read("f"), files.modified_s("f")) == (b"2", other.modified_s("f"))
 
 
 def test_one_look_answers_all_reads_until_this_process_writes(files, bucket):

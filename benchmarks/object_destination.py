@@ -1,9 +1,11 @@
 """What a second run to an object store costs: its requests to the store, and its wall time.
 
 A run puts ``--files`` files with stated hashes into a bucket of a real S3 server (moto, which sets the pace).
-Then the same command runs again, and again after one object in a hundred was deleted::
+Then the same command runs again, and again after one object in a hundred was deleted. With ``--plans`` the
+timeline is in the bucket too, and holds so many plans of ``--entries`` entries each: half of them pending, a
+quarter removable, a quarter completed::
 
-    python benchmarks/object_destination.py [--files 5000] [--size 4096]
+    python benchmarks/object_destination.py [--files 5000] [--size 4096] [--plans 200 [--entries 500]]
 """
 
 import argparse
@@ -21,10 +23,16 @@ from pathlib import Path
 
 import msgspec
 
+from cfetch.app.download import prepare
 from cfetch.bench.child import run_child
 from cfetch.bench.content import Group, SyntheticSet
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.spec import OriginSpec
+from cfetch.config.settings import Settings
+from cfetch.run.directories import timeline
+from cfetch.timeline.execution import Execution, start
+from cfetch.timeline.rollback import remove_frozen
+from cfetch.timeline.table import open_existing
 
 BUCKET = "bench"
 PREFIX = "some/prefix"
@@ -110,9 +118,50 @@ def _measure(store: Store, name: str, command: list[str], files: int) -> None:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(asked.items()))
     print(
         f"  {name:22} {wall_s:7.2f} s  {done.cpu_s:6.2f} s of processor time  exit {done.exit_code}  "
-        f"{asked.total() / files:.3f} requests a file: {kinds}",
+        f"{asked.total() / files:.3f} requests for each: {kinds}",
         flush=True,
     )
+
+
+def _fill_timeline(settings: Settings, folder: Path, plans: int, entries: int) -> None:
+    """Schedule plans in the bucket, and complete every fourth of them, which has nothing to fetch."""
+    for number in range(plans):
+        rows = [{"url": f"http://127.0.0.1:1/{number}/{i}", "path": f"{number}/{i}"} for i in range(entries)]
+        manifest = folder / "plan.jsonl"
+        manifest.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        with prepare(str(manifest), settings, env={}) as prepared:
+            instant = prepared.schedule(removable=number % 4 == 1).instant
+        if number % 4 == 0:
+            with open_existing(*timeline(settings)) as table:
+                execution = start(table, instant, on_lost=lambda _: None)
+                assert isinstance(execution, Execution)
+                execution.commit(files=entries, size_bytes=0)
+                assert table.bucket is not None
+                remove_frozen(table.bucket, instant)
+
+
+def _measure_plans(store: Store, folder: Path, download: list[str], args: argparse.Namespace) -> None:
+    """Measure what reads and changes a timeline in the bucket, before and after it is filled."""
+    url = f"s3://{BUCKET}/{PREFIX}"
+    os.environ["XDG_STATE_HOME"] = str(folder / "own")
+    at = ["--to", url, "--state", url]
+    run = [*download, "--state", url]
+    plan = [sys.executable, "-m", "cfetch", "plan"]
+    _measure(store, "alone: download", run, args.files)
+    _measure(store, "alone: again", run, args.files)
+    begun_s = time.monotonic()
+    _fill_timeline(Settings(to=(url,), state=url, quiet=True), folder, args.plans, args.entries)
+    index = store.ask("GET", f"/{BUCKET}/{PREFIX}/.cfetch/timeline.json")
+    print(f"  {args.plans} plans scheduled in {time.monotonic() - begun_s:.0f} s; index {len(index):,} bytes")
+    _measure(store, "plan list", [*plan, "list", *at], args.plans)
+    _measure(store, "plan clean, all stay", [*plan, "clean", *at], args.plans)
+    _measure(store, "run, nothing to do", run, args.files)
+    (folder / "m.jsonl").write_bytes(
+        (folder / "m.jsonl").read_bytes().replace(b'"path":"', b'"path":"again/')
+    )
+    _measure(store, "download", run, args.files)
+    rid = ["--rollback-delay", "0s", "--keep", "0s"]
+    _measure(store, "plan clean, half goes", [*plan, "clean", *at, *rid], args.plans)
 
 
 def main() -> None:
@@ -120,6 +169,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--plans", type=int, default=0)
+    parser.add_argument("--entries", type=int, default=500)
     args = parser.parse_args()
     os.environ |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
     group = Group(prefix="small-", count=args.files, size_bytes=args.size)
@@ -140,7 +191,11 @@ def main() -> None:
             ]
             (folder / "m.jsonl").write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
             command = [sys.executable, "-m", "cfetch", "download", str(folder / "m.jsonl"), "--quiet"]
-            command += ["--to", f"s3://{BUCKET}/{PREFIX}", "--state", str(folder / "state")]
+            command += ["--to", f"s3://{BUCKET}/{PREFIX}"]
+            if args.plans:
+                _measure_plans(store, folder, command, args)
+                return
+            command += ["--state", str(folder / "state")]
             _measure(store, "first run", command, args.files)
             _measure(store, "second run", command, args.files)
             for number, path in enumerate(files):

@@ -221,11 +221,15 @@ class LocalFault(CfetchError):
 
 
 class VolumeFault(LocalFault):
-    """One volume cannot take the files. ``no_room``: it is full, but works otherwise."""
+    """One volume cannot take the files. ``no_room``: it is full, but works otherwise.
 
-    def __init__(self, message: str, *, no_room: bool = False) -> None:
+    ``denied``: it permits this login less than that.
+    """
+
+    def __init__(self, message: str, *, no_room: bool = False, denied: bool = False) -> None:
         super().__init__(message)
         self.no_room = no_room
+        self.denied = denied
 
 
 class NewerRecord(LocalFault):

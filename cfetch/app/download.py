@@ -52,7 +52,7 @@ from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.storage.files import on_disk
 from cfetch.storage.patience import call_within
 from cfetch.timeline.states import Action, Entry, State, new_instant
-from cfetch.timeline.table import Table, existing, open_existing
+from cfetch.timeline.table import Table, existing, open_to_read
 from cfetch.wire.network import make_network
 
 
@@ -288,7 +288,7 @@ def prepare_planned(
         directory = destinations.state / "plans" / instant
         if destinations.bucket is not None:  # a copy of this process's own
             directory = own_directory(stack, destinations.state, f"{instant}.{secrets.token_hex(8)}")
-        with open_existing(*timeline(settings)) as table:
+        with open_to_read(*timeline(settings)) as table:
             entry = existing(table, table.store.entries(), instant)
             if entry.state is State.COMPLETED:
                 yield None
@@ -313,7 +313,7 @@ def prepare_planned(
 def pending(settings: Settings) -> list[str]:
     """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
     _find_places(settings)
-    with open_existing(*timeline(settings)) as table:
+    with open_to_read(*timeline(settings)) as table:
         return [
             entry.instant
             for entry in table.store.entries()

@@ -27,6 +27,7 @@ from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.occupancy import end_claims
+from cfetch.storage.taken_back import rename, strike_out
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
@@ -188,6 +189,8 @@ class FeedPlans:
                 for volume in volumes.local:
                     with suppress(Blocked):
                         volume.delete(path)
+            for volume in volumes.local:
+                strike_out(volume, paths)  # last: after a kill the round is applied again
 
     def move_renamed(self, deletes: Sequence[Change], upserts: Sequence[Change]) -> int:
         """Move files that are to be deleted to where the feed has the same bytes now; return how many.
@@ -199,15 +202,19 @@ class FeedPlans:
             entry = change.entry
             if entry is not None and entry.digest is not None and entry.piece is None and entry.size_bytes:
                 wanted[entry.size_bytes].append(entry)
-        moved = 0
+        count = 0
         with closing(self._open_volumes()) as volumes:
             for directory in volumes.local if wanted else ():
                 with ReadOnlyTree(Path(directory.root)) as tree:
-                    before = moved
-                    moved += sum(_move_to_equal(directory, tree, change.path, wanted) for change in deletes)
-                if moved > before:
+                    tried = (
+                        (each.path, _move_to_equal(directory, tree, each.path, wanted)) for each in deletes
+                    )
+                    moved = {path: to for path, to in tried if to is not None}
+                if moved:
                     directory.flush()
-        return moved
+                    rename(directory, moved)
+                    count += len(moved)
+        return count
 
     def _count_files(self) -> int:
         """The files in the destinations."""
@@ -243,8 +250,11 @@ class FeedPlans:
 
 def _move_to_equal(
     directory: Directory, tree: ReadOnlyTree, path: SafePath, wanted: Mapping[int, list[Entry]]
-) -> bool:
-    """Move the file at ``path`` to a ``wanted`` entry, by size, with its hash; the entry leaves the list."""
+) -> SafePath | None:
+    """Move the file at ``path`` to a ``wanted`` entry, by size, with its hash; the entry leaves the list.
+
+    Return the entry's path; None: there is none with these bytes.
+    """
     identity = directory.identify(path)
     entries = wanted.get(identity.size_bytes, []) if identity is not None else []
     digests: dict[str, str] = {}
@@ -257,5 +267,5 @@ def _move_to_equal(
         is_equal = digests.get(algorithm) == entry.digest.hex
         if is_equal and identity is not None and directory.move(path, entry.path, identity):
             entries.remove(entry)
-            return True
-    return False
+            return entry.path
+    return None

@@ -58,7 +58,7 @@ from cfetch.report.follow_text import (
     step_text,
 )
 from cfetch.report.telemetry import span_listener
-from cfetch.run.directories import places, refuse_bucket_state
+from cfetch.run.directories import places, refuse_bucket_state, share_places
 from cfetch.run.signals import listen
 from cfetch.run.stoppable import StoppableRunner
 from cfetch.secret import printable
@@ -149,6 +149,7 @@ def follow(
         if len(where.roots) != 1 or not where.directories:
             raise ConfigError("--consistent is for one destination, which is a directory")
         generations = Generations(where.directories[0], options.consistent)
+    share_places(where, settings)
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(locate_journal(where.state, feed, where.roots)))
         runner = stack.enter_context(asyncio.Runner())

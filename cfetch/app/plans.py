@@ -18,18 +18,18 @@ from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Action, Entry, State
-from cfetch.timeline.table import Table, find, on_this_machine, open_existing
+from cfetch.timeline.table import Table, find, on_this_machine, open_existing, open_to_read
 
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
     """List the plans and rollbacks on the timeline, and with ``also_archived`` those in its archive."""
-    with open_existing(*timeline(settings)) as table:
+    with open_to_read(*timeline(settings)) as table:
         plans = (
             [_describe_completed(entry, record) for entry, record in read_archive(table)]
             if also_archived
             else []
         )
-        with on_this_machine("cannot read the timeline"), table.lock.hold() as now_s:
+        with on_this_machine("cannot read the timeline"), table.look() as now_s:
             entries = table.store.entries()
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:
@@ -75,7 +75,8 @@ def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, d
 
     Uploads to object stores that killed runs have left open are aborted too.
     """
-    with open_existing(*timeline(settings)) as table:
+    opened = open_to_read if dry_run else open_existing
+    with opened(*timeline(settings)) as table:
         verdicts = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
     if not dry_run:
         abort_dead_uploads(places(settings).state / OBJECTS, os.environ)

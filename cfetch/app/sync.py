@@ -7,6 +7,7 @@ limit, after the run has brought everything else.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -41,6 +42,7 @@ from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
 from cfetch.storage.occupancy import end_claims
+from cfetch.storage.taken_back import strike_out
 from cfetch.wire.network import Network, make_network
 
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
@@ -208,6 +210,7 @@ class PreparedSync:
         self._gone = sum(1 for _ in catalogue.find_gone())
         self._deletes = options.delete and len(prepared.plan) > 0
         self._deleted = self._kept = 0
+        self._struck: defaultdict[Directory, list[SafePath]] = defaultdict(list)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -319,6 +322,7 @@ class PreparedSync:
         for own in list(self._catalogue.find_in_the_way()):
             self._emit_line(f"to be deleted first, as it is in the way: {printable(own.path)}")
             self._delete(own)
+        self._strike_out()
         self._catalogue.commit()
 
     def _delete_gone(self) -> None:
@@ -332,6 +336,7 @@ class PreparedSync:
             self._emit_line(f"  and {len(gone) - SHOWN_DELETES} more")
         for own in gone:
             self._delete(own)
+        self._strike_out()
 
     def _delete(self, own: Own) -> None:
         """Delete a file, if it is still the file that a sync has put there; count it as deleted or kept."""
@@ -347,6 +352,13 @@ class PreparedSync:
         else:
             self._emit_line(f"not there any more: {printable(own.path)}")
         self._catalogue.forget(own.path)
+        self._struck[directory].append(own.path)
+
+    def _strike_out(self) -> None:
+        """Name the deleted files no more, before the catalogue forgets them for good."""
+        while self._struck:
+            directory, paths = self._struck.popitem()
+            strike_out(directory, paths)
 
 
 def _supersede(directory: Directory, path: SafePath) -> None:

@@ -125,7 +125,6 @@ _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OF_ONE_PLAN = {"mounted", "wait"}  # followers and syncs have guards of their own
 _OF_ONE_RUN = {
     *_OF_ONE_PLAN,
-    "group",
     *(
         "metrics",
         "failures",

@@ -33,7 +33,7 @@ from cfetch.feed.source import Change
 from cfetch.feed.steps import Round
 from cfetch.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file
-from cfetch.storage.sharing import create_file
+from cfetch.storage.sharing import create_file, make_file
 from cfetch.timeline.owner import Owner, this_owner
 
 LOCK = "lock"
@@ -198,7 +198,7 @@ class Journal:
         with on_disk(self.directory):
             for name in (NEXT, STEP, SNAPSHOT, f"{SNAPSHOT}-journal"):  # SQLite's, after a kill
                 (self.directory / name).unlink(missing_ok=True)
-            self.snapshot.touch(0o600)
+            make_file(self.snapshot)
             (self.directory / CHECKPOINT).unlink(missing_ok=True)
         self._kept = None
 

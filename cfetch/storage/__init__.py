@@ -15,7 +15,7 @@ Read in this order::
     publisher.py          gives final names, in groups, in an order that survives a power cut
     directory.py          a directory, beneath a held descriptor, no symlink followed
     sources.py  etags.py  batch_records.py    its records of published files and of committed batches
-    standing.py  moves.py     which files are in place; moves a batch to another directory
+    standing.py  moves.py  taken_back.py   files in place; moves a batch; strikes what its source took back
     directory_volume.py   adapts a directory to the port; disk.py carries its steps out, in loop or thread
     descriptors.py  patience.py  occupancy.py    open descriptors; calls that may hang; who is at work here
     object_store.py  object_source.py  object_reader.py   a bucket as a destination, as a source, as a log

@@ -16,6 +16,7 @@ from pathlib import Path
 from cfetch.errors import ConfigError
 from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME, flush_file_system, on_disk
+from cfetch.storage.sharing import for_group, is_for_group, share_destination
 from cfetch.storage.tree import ReadOnlyTree
 
 CURRENT = "current"
@@ -58,6 +59,8 @@ class Generations:
             LocalFault: a file cannot be linked. The generation before stays the present one.
         """
         with on_disk(self._directory):
+            if self._is_shared():
+                share_destination(self._directory)
             self._directory.mkdir(parents=True, exist_ok=True)
             present = self._read_current()
             if present is not None:
@@ -83,15 +86,17 @@ class Generations:
             os.close(descriptor)
 
     def _link_files(self, generation: Path) -> int:
-        files, made = 0, {""}
-        generation.mkdir()
+        files, made, is_shared = 0, {""}, self._is_shared()
+        with for_group(is_shared=is_shared):
+            generation.mkdir()
         with ReadOnlyTree(self._root) as tree:
             for path, status, _ in tree.regular_files(leave_out=(STATE_NAME,)):
                 if status is None:
                     continue
                 parent = path.rpartition("/")[0]
                 if parent not in made:
-                    (generation / parent).mkdir(parents=True, exist_ok=True)
+                    with for_group(is_shared=is_shared):
+                        (generation / parent).mkdir(parents=True, exist_ok=True)
                     made.add(parent)
                 try:
                     os.link(self._root / path, generation / path, follow_symlinks=False)
@@ -101,6 +106,11 @@ class Generations:
                     raise self._make_device_error(error.strerror or "they are refused") from None
                 files += 1
         return files
+
+    def _is_shared(self) -> bool:
+        """Whether the tree is a group's (``--group``): then another member replaces the generations too."""
+        state = self._root / STATE_NAME
+        return state.is_dir() and is_for_group(state.lstat())
 
     def _make_device_error(self, why: str) -> ConfigError:
         return ConfigError(

@@ -53,6 +53,7 @@ LOGIN_ENV = {  # those that mean the same on all machines: no files, no addresse
         *("AZURE_STORAGE_TENANT_ID", "AZURE_STORAGE_ENDPOINT", "AZURE_SKIP_SIGNATURE"),
     ),
 }
+DENIED = {"401", "403"}
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
 BAD_NAME = "invalid path"  # how obstore's error begins about a key with an empty or relative component
 NO_LOGIN = re.compile(r"//169\.254\.|//metadata\.google|Account must be specified|Missing\w*KeyId")
@@ -328,7 +329,7 @@ class ObjectStore:
             why = "there is no such bucket or container; make it, or correct --to"
         elif NO_LOGIN.search(text):
             why = "no login for it was found; set the store's variables in the environment"
-        elif said & {"401", "403"}:
+        elif said & DENIED:
             why = "it denies access; the login needs to list, read, write and delete there"
         elif said & {"429", "503"}:
             why = "it is overloaded or asks to slow down; lower --concurrency, or try again later"
@@ -336,7 +337,7 @@ class ObjectStore:
             why = "it cannot be reached; check the network, and the endpoint in the environment"
         else:
             why = "it reports an error; try again later, or see its own logs"
-        return VolumeFault(f"{self._shown} did not {what}: {why}")
+        return VolumeFault(f"{self._shown} did not {what}: {why}", denied=bool(said & DENIED))
 
 
 class Upload:

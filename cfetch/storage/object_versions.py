@@ -42,9 +42,9 @@ class VersionedObjects:
         self.url = url
         self._objects = _Objects(url, timeout_s=TIMEOUT_S)
 
-    def read(self, key: str) -> Version | None:
-        """Read an object; None if there is none."""
-        return self._wait_again(lambda: self._objects.read_version(key))
+    def read(self, key: str, known: Version | None = None) -> Version | None:
+        """Read an object; None if there is none. Bytes of the ``known`` version are not sent again."""
+        return self._wait_again(lambda: self._objects.read_version(key, known))
 
     def swap(self, key: str, data: bytes, tag: dict[str, str] | None) -> bool:
         """Put an object in place of the version ``tag`` (None: where there is none); False if it was not so.
@@ -69,6 +69,15 @@ class VersionedObjects:
                 kept = not is_second and version is not None and version.data == b"3"
         except _NotUnderstood:
             kept = False
+        except VolumeFault as fault:
+            if not fault.denied:
+                raise
+            raise VolumeFault(
+                f"cannot write the plans in {printable(self.url)}: the store denies it to this login, with "
+                "which `cfetch plan list` and `plan show` can only read them. Use one that may also write "
+                "and delete there, or keep the plans elsewhere with --state",
+                denied=True,
+            ) from None
         finally:
             with suppress(VolumeFault):
                 self.delete(key)
@@ -119,9 +128,16 @@ class _NotUnderstood(VolumeFault):
 class _Objects(ObjectStore):
     """The requests."""
 
-    async def read_version(self, key: str) -> Version | None:
-        async def get() -> Version:
-            reply = await self._obstore.get_async(self._store, key)
+    async def read_version(self, key: str, known: Version | None = None) -> Version | None:
+        from obstore.exceptions import NotModifiedError
+
+        options: Any = {"if_none_match": known.tag["e_tag"]} if known and "e_tag" in known.tag else None
+
+        async def get() -> Version | None:
+            try:
+                reply = await self._obstore.get_async(self._store, key, options=options)
+            except NotModifiedError:
+                return known
             named = {"e_tag": reply.meta["e_tag"], "version": reply.meta["version"]}
             tag = {name: text for name, text in named.items() if text is not None}
             return Version(bytes(await reply.bytes_async()), tag, reply.meta["last_modified"].timestamp())

@@ -97,7 +97,7 @@ def _open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> No
 
 
 def share_files(directory: Path) -> None:
-    """Let the group use this user's files of a directory, if it is in a shared state. Raises OSError.
+    """Let the group use this user's files below a directory, if it is in a shared state. Raises OSError.
 
     Another member may put files there at the same time, who shares them, or replaces some of these.
     """
@@ -105,7 +105,9 @@ def share_files(directory: Path) -> None:
         for path in directory.iterdir():
             with suppress(FileNotFoundError, PermissionError):
                 status = path.lstat()
-                if stat.S_ISREG(status.st_mode) and status.st_mode & _GROUP_FILE != _GROUP_FILE:
+                if stat.S_ISDIR(status.st_mode):
+                    share_files(path)
+                elif stat.S_ISREG(status.st_mode) and status.st_mode & _GROUP_FILE != _GROUP_FILE:
                     path.chmod(stat.S_IMODE(status.st_mode) | _GROUP_FILE)
 
 

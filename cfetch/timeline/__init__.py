@@ -6,7 +6,7 @@ are fenced off), ``lock.py``, ``store.py`` (instants on disk), ``records.py`` (t
 ``ballast.py`` (room on a full disk); then the verbs: ``execution.py``, ``rollback.py``, ``clean.py``,
 ``archive.py``. ``table.py`` puts the parts together.
 ``files.py`` and ``owner.py`` are the edges to the machine, ``bucket_files.py`` is the second home of a
-timeline: an object store, in which one object holds all names.
+timeline: an object store, in which one object holds all names (``bucket_index.py``).
 
 ::
 

@@ -52,13 +52,14 @@ def archive(table: Table, older_than_s: float, *, only: Collection[str] | None =
 def _archive_file(table: Table, entries: list[Entry]) -> list[Entry]:
     lines: list[bytes] = []
     taken: list[Entry] = []
-    for entry in entries:
-        with suppress(FileNotFoundError, NewerRecord):  # another cleaner was faster, or has to do it
-            record = _record(table, entry)
-            if record is not None:  # an unreadable instant stays where it is, for a person to look at
-                line = _Line(entry.instant, entry.action, msgspec.Raw(msgspec.json.encode(record)))
-                lines.append(msgspec.json.encode(line) + b"\n")
-                taken.append(entry)
+    with table.look_once():
+        for entry in entries:
+            with suppress(FileNotFoundError, NewerRecord):  # another cleaner was faster, or has to do it
+                record = _record(table, entry)
+                if record is not None:  # an unreadable instant stays where it is, for a person to look at
+                    line = _Line(entry.instant, entry.action, msgspec.Raw(msgspec.json.encode(record)))
+                    lines.append(msgspec.json.encode(line) + b"\n")
+                    taken.append(entry)
     if not taken:
         return []
     name = f"{taken[0].instant}_{taken[-1].instant}_{table.node.owner.token}{table.node.tail()}"
@@ -67,8 +68,7 @@ def _archive_file(table: Table, entries: list[Entry]) -> list[Entry]:
     files.create(f"{ARCHIVE}/.{name}.tmp", b"".join(lines), flush=True)
     files.rename(f"{ARCHIVE}/.{name}.tmp", f"{ARCHIVE}/{name}.jsonl")
     files.flush_names(ARCHIVE)
-    for entry in taken:
-        table.store.forget(entry)
+    table.store.forget(taken)
     return taken
 
 

@@ -98,7 +98,7 @@ def tidy_up(table: Table, keep_s: float) -> None:
 def _look(table: Table, delay_s: float) -> list[_Seen]:
     """All instants with their views; waits until it is certain which owners are dead, if that matters."""
     while True:
-        with on_this_machine("cannot read the timeline"):
+        with on_this_machine("cannot read the timeline"), table.look_once():
             seen = _look_once(table)
         undecided = [
             instant
@@ -109,11 +109,11 @@ def _look(table: Table, delay_s: float) -> list[_Seen]:
         ]
         if not undecided:
             return seen
-        table.node.sleep(POLL_S)
+        table.pause(POLL_S)
 
 
 def _look_once(table: Table) -> list[_Seen]:
-    with table.lock.hold() as now_s:
+    with table.look() as now_s:
         entries = table.store.entries()
     kinds: dict[Entry, Kind | None] = {}
     newer: set[Entry] = set()
@@ -178,24 +178,23 @@ def _sweep(table: Table, now_s: float) -> None:
     for home in filter(None, (table.files, table.scratch)):
         _sweep_frozen(table, home, is_over)
     files = table.files
-    beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
-    old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
-    for path in (*(f"{HEARTBEATS}/{name}" for name in beats), *old):
-        with suppress(FileNotFoundError):
-            files.unlink(path)
+    with table.look_once():
+        beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
+        old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
+    files.unlink_all([*(f"{HEARTBEATS}/{name}" for name in beats), *old])
 
 
 def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool]) -> None:
     """Remove the frozen plans in ``files`` that no pending instant needs."""
-    for directory in files.names(PLANS):
-        instant = directory.removeprefix(
-            "."
-        )  # with a dot: only the run that was freezing it uses this directory
-        # A dead owner puts nothing on the timeline any more, so the entry is looked for after its death.
-        is_orphan = _is_signed_by_the_dead(table, files, directory) and (
-            directory != instant or table.store.entry(instant) is None
-        )
-        if is_orphan or is_over(instant):
+    with table.look_once():
+        directories = files.names(PLANS)
+        dead = {each for each in directories if _is_signed_by_the_dead(table, files, each)}
+    # A dead owner puts nothing on the timeline any more, so the entries are looked for after its death.
+    entries = (*table.store.entries(), *table.store.entries())
+    scheduled = {entry.instant for entry in entries if entry.action is Action.DOWNLOAD}
+    for directory in directories:
+        # with a dot: only the run that was freezing it uses this directory
+        if (directory in dead and directory not in scheduled) or is_over(directory.removeprefix(".")):
             remove_frozen(files, directory)
 
 

@@ -80,7 +80,7 @@ def schedule(table: Table, instant: str, record: PlanRecord) -> str:
 def _find_pending(table: Table, record: PlanRecord, passed: set[str]) -> tuple[str | None, set[str]]:
     """Find a pending plan with the same fingerprint; also the instants that were read and do not match."""
     seen = set(passed)
-    with on_this_machine("cannot read the timeline"):
+    with on_this_machine("cannot read the timeline"), table.look_once():
         entries = table.store.entries()
         for entry in entries:
             is_pending = entry.action is Action.DOWNLOAD and entry.state is not State.COMPLETED
@@ -180,7 +180,7 @@ def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
 
 
 def _claim(table: Table, instant: str) -> _Claim | Completed:
-    with on_this_machine(f"cannot start plan {instant}"), table.lock.hold() as now_s:
+    with on_this_machine(f"cannot start plan {instant}"), table.lock.hold() as now_s, table.look_once():
         entries = table.store.entries()
         entry = existing(table, entries, instant)
         record = table.store.read_plan(entry)

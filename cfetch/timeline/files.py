@@ -8,7 +8,7 @@ component is followed if it is a symlink. ``OSError`` is not converted: ``FileNo
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -55,6 +55,9 @@ class Files(Protocol):
 
     def unlink(self, path: str) -> None:
         """Remove a name."""
+
+    def unlink_all(self, paths: Sequence[str]) -> None:
+        """Remove names, those of them that are there."""
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it, where they are missing."""
@@ -146,6 +149,12 @@ class LocalFiles:
         """Remove a name."""
         with self._parent(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
+
+    def unlink_all(self, paths: Sequence[str]) -> None:
+        """Remove names, those of them that are there."""
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self.unlink(path)
 
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it, where they are missing."""
@@ -249,6 +258,12 @@ class PatientFiles:
     def unlink(self, path: str) -> None:
         """Call ``Files.unlink``."""
         self._call(lambda: self._files.unlink(path))
+
+    def unlink_all(self, paths: Sequence[str]) -> None:
+        """Call ``Files.unlink`` for each that is there."""
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self.unlink(path)
 
     def make_directory(self, path: str) -> None:
         """Call ``Files.make_directory``."""

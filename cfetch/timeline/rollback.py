@@ -35,7 +35,8 @@ def condemn(table: Table, target: str, *, delay_s: float | None = None) -> Entry
     """
 
     def ask() -> Entry | None:
-        with on_this_machine(f"cannot roll back plan {target}"), table.lock.hold() as now_s:
+        what = f"cannot roll back plan {target}"
+        with on_this_machine(what), table.lock.hold() as now_s, table.look_once():
             entries = table.store.entries()
             entry = find(entries, target)
             if entry is None or entry.state is State.COMPLETED:
@@ -62,7 +63,8 @@ def execute(table: Table, rollback: str) -> bool:
     """
 
     def claim() -> tuple[Entry, RollbackRecord] | None:
-        with on_this_machine(f"cannot begin rollback {rollback}"), table.lock.hold() as now_s:
+        what = f"cannot begin rollback {rollback}"
+        with on_this_machine(what), table.lock.hold() as now_s, table.look_once():
             entry = find(table.store.entries(), rollback, Action.ROLLBACK)
             if entry is None or entry.state is State.COMPLETED:
                 return None
@@ -115,14 +117,15 @@ def remove_frozen(files: Files, name: str) -> None:
 
 
 def _remove(files: Files, directory: str) -> None:
-    for part in files.names(directory):
-        path = f"{directory}/{part}"
-        try:
-            files.unlink(path)
-        except FileNotFoundError:
-            continue
-        except (IsADirectoryError, PermissionError):  # Linux's and POSIX's error: it is a directory of Spark
-            _remove(files, path)
+    paths = [f"{directory}/{part}" for part in files.names(directory)]
+    try:
+        files.unlink_all(paths)
+    except (IsADirectoryError, PermissionError):  # Linux's and POSIX's error: one is a directory of Spark
+        for path in paths:
+            try:
+                files.unlink_all([path])
+            except (IsADirectoryError, PermissionError):
+                _remove(files, path)
     with suppress(OSError):
         files.remove_directory(directory)
 

@@ -5,6 +5,7 @@ caller continues, so that the executor's next step may rely on it even after a p
 """
 
 import errno
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -105,10 +106,9 @@ class Store:
         self.files.rename(self._write(entry.instant, record), _path(entry))
         self.files.flush_names(TIMELINE)
 
-    def forget(self, entry: Entry) -> None:
-        """Take a completed instant, which is in the archive, off the timeline."""
-        with suppress(FileNotFoundError):
-            self.files.unlink(_path(entry))
+    def forget(self, entries: Sequence[Entry]) -> None:
+        """Take completed instants, which are in the archive, off the timeline."""
+        self.files.unlink_all([_path(entry) for entry in entries])
 
     def debris(self) -> list[str]:
         """Temporary files that crashes have left, and those that are being written now."""

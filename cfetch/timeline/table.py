@@ -4,7 +4,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -79,11 +79,16 @@ class Table:
         keep_beating: KeepBeating = BeatThread,
         scratch: Files | None = None,
         bucket: "BucketFiles | None" = None,
+        is_view: bool = False,
     ) -> None:
-        """``bucket``: these are the ``files``, and ``scratch`` is this machine's own directory."""
+        """``bucket``: these are the ``files``, and ``scratch`` is this machine's own directory.
+
+        ``is_view``: nothing is written to the bucket, whose login may permit only to read.
+        """
         self.files = files
         self.scratch = scratch
         self.bucket = bucket
+        self._is_view = is_view
         self.look_every_s = 0.0 if bucket is None else STALE_S
         self.node = node
         self.heartbeats = heartbeats
@@ -97,6 +102,32 @@ class Table:
             monotonic=node.monotonic, is_gone=node.is_gone, has_restarted=node.has_restarted
         )
         self._keep_beating = keep_beating
+
+    @contextmanager
+    def look(self) -> Iterator[float]:
+        """Look at the timeline at one moment; yields that moment by the files' clock.
+
+        Under the lock; a view is one version of the index, and its clock this machine's: no store tells its
+        own to one who only reads. Raises OSError, LocalFault.
+        """
+        if self._is_view and self.bucket is not None:
+            yield max(self.bucket.index.read().changed_s, self.node.wall())
+            return
+        with self.lock.hold() as now_s:
+            yield now_s
+
+    def look_once(self) -> AbstractContextManager[None]:
+        """Let reads that belong together cost one request in a bucket, until this process changes something.
+
+        Between them nothing may have to become true: what is read later may be as old as what was read first.
+        """
+        return nullcontext() if self.bucket is None else self.bucket.index.look_once()
+
+    def pause(self, pause_s: float) -> None:
+        """Wait, and look anew afterwards."""
+        self.node.sleep(pause_s)
+        if self.bucket is not None:
+            self.bucket.index.forget_look()
 
     def new_instant(self) -> str:
         """An id for an instant that is about to be scheduled."""
@@ -295,10 +326,7 @@ def open_existing(
 ) -> Iterator[Table]:
     """Open an existing timeline, also on a full disk; never makes one. Raises UsageError, LocalFault."""
     if bucket is not None:
-        if not _reach_bucket(bucket).has_timeline():
-            raise UsageError(
-                f"there is no timeline in {printable(bucket)}; give the --to or --state of a download"
-            )
+        _require_timeline(_reach_bucket(bucket))
         with open_table(state, volumes, heartbeats, bucket=bucket) as table:
             yield table
         return
@@ -311,3 +339,30 @@ def open_existing(
     there = [volume for volume in volumes if os.path.isdir(volume)]
     with open_table(state, there, heartbeats) as table, use_ballast(table.files, table.node.owner.token):
         yield table
+
+
+@contextmanager
+def open_to_read(
+    state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, bucket: str | None = None
+) -> Iterator[Table]:
+    """Open an existing timeline to read it: in a bucket by one look, which needs no right to write there.
+
+    Raises UsageError, LocalFault.
+    """
+    if bucket is None:
+        with open_existing(state, volumes, heartbeats) as table:
+            yield table
+        return
+    files = _reach_bucket(bucket)
+    with files.index.look_once():
+        _require_timeline(files)
+        yield Table(files, [], this_node(), heartbeats, bucket=files, is_view=True)
+
+
+def _require_timeline(files: "BucketFiles") -> None:
+    with on_this_machine("cannot read the timeline"):
+        is_there = files.has_timeline()
+    if not is_there:
+        raise UsageError(
+            f"there is no timeline in {printable(files.url)}; give the --to or --state of a download"
+        )

@@ -150,3 +150,34 @@ async def test_no_plans_in_a_bucket(bucket, on):
     listed = await cfetch_plan("list", *at(bucket), **on("a"))
     assert (listed.code, f"there is no timeline in {bucket.url}" in listed.err) == (2, True)
     assert bucket.keys() == []
+
+
+READING = {"GET", "HEAD", "GET list-type"}
+
+
+async def test_a_login_that_may_only_read_sees_the_plans(bucket, on):
+    """One look at the index answers a list of all; what would change something says what is missing."""
+    async with Origin(FILES) as origin:
+        data = manifest_of(origin, FILES)
+        assert (await cfetch("download", "-", *at(bucket), stdin=data, **on("a"))).code == 0
+        other = data.replace(b"d/5", b"d/4a")
+        instant = (await cfetch_plan("schedule", "-", *at(bucket), stdin=other, **on("a"))).out.strip()
+        with bucket.server.only_reading():
+            bucket.server.take_asked()
+            assert [plan["state"] for plan in await plans(bucket, on("b"))] == ["completed", "requested"]
+            assert bucket.server.take_asked() == {"GET": 1}
+            for words in (
+                ("show", instant),
+                ("list", "--archived"),
+                ("clean", "--dry-run"),
+                ("run", instant, "--dry-run"),
+                ("run", "--all", "--dry-run"),
+            ):
+                shown = await cfetch_plan(*words, *at(bucket), **on("b"))
+                assert (shown.code, shown.err, bool(shown.out)) == (0, "", True), words
+            assert bucket.server.take_asked().keys() <= READING
+            for writing in (("run", instant), ("clean",), ("rollback", instant), ("schedule", "-")):
+                refused = await cfetch_plan(*writing, *at(bucket), stdin=data, **on("b"))
+                said = "the store denies it to this login, with which `cfetch plan list`"
+                assert (refused.code, said in refused.err) == (3, True), (writing, refused.err)
+    assert len(origin.requests) == len(FILES)

@@ -15,6 +15,8 @@ from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
 from cfetch.storage.sharing import create_file, make_directory, make_for_group, share_files, share_state
+from tests.engine.drive import tree
+from tests.feed.follow_world import open_world
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 
@@ -226,3 +228,32 @@ async def test_members_of_a_group_sync_a_directory_together(folder):
         assert not (to / "a").exists()
         assert closed_to_group(to) == []
         assert (await command(BERT, *words, group=OTHERS))[0] == 3
+
+
+def test_members_of_a_group_follow_a_feed_together(folder):
+    """Each goes on from the other's checkpoint, deletes what the other has brought, and compares anew."""
+    to, moments = folder / "team/data", folder / "team/moments"
+
+    def run(user, *more):
+        words = ("follow", served.url, "--to", to, "--once", "--delete", "--max-delete", 9, "-q", *more)
+        return asyncio.run(command(user, *words, "--consistent", moments))
+
+    with open_world(folder) as world:
+        served = world.served
+        served.write({"a/0": "0", "a/1": "1", "b/0": "0"})
+        assert run(ANNA, "--group") == (0, "")
+        assert closed_to_group(to) == []
+        served.write({"a/0": None, "a/1": None, "b/1": "new"})
+        code, said = run(BERT)
+        assert (code, "if that is meant, give --group" in said) == (2, True)
+        assert run(BERT, "--group") == (0, "")
+        assert not (to / "a").exists()
+        served.write({"a/0": "again", "b/1": "newer"})
+        assert run(ANNA) == (0, "")
+        served.write({"b/1": None})
+        assert run(BERT, "--group", "--resync") == (0, "")
+        assert tree(to) == tree(moments / "current") == served.tree()
+        assert closed_to_group((moments / "current").resolve()) == []
+        assert closed_to_group(to) == []
+        assert asyncio.run(command(BERT, "follow", served.url, "--to", to, "--status"))[0] == 0
+        assert asyncio.run(command(BERT, "follow", served.url, "--to", to, "--verify"))[0] == 0

@@ -32,7 +32,7 @@ class Served:
 
     def __init__(self, root, **how):
         self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
         self.world = HttpWorld()
         self.do(self.world.start(root, **how))

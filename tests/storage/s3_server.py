@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ from collections import Counter
 from urllib.parse import parse_qs
 from moto.moto_server import threaded_moto_server as moto
 
+DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate</Message></Error>"
 
 
@@ -32,7 +34,7 @@ def kind_of(method, query):
 
 
 class Watched(moto.DomainDispatcherApplication):
-    asked, busy, conditions = Counter(), {}, []
+    asked, busy, conditions, permitted = Counter(), {}, [], ["all"]
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/-/asked":
@@ -49,6 +51,10 @@ class Watched(moto.DomainDispatcherApplication):
             self.conditions[:] = [environ["QUERY_STRING"]]
             start_response("200 OK", [("Content-Length", "0")])
             return [b""]
+        if environ["PATH_INFO"] == "/-/permitted":
+            self.permitted[:] = [environ["QUERY_STRING"]]
+            start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
         if self.conditions == ["ignored"]:
             environ.pop("HTTP_IF_MATCH", None)
             environ.pop("HTTP_IF_NONE_MATCH", None)
@@ -57,6 +63,10 @@ class Watched(moto.DomainDispatcherApplication):
             return [b""]
         kind = kind_of(environ["REQUEST_METHOD"], environ["QUERY_STRING"])
         self.asked[kind] += 1
+        if self.permitted == ["reading"] and environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start_response("403 Forbidden", [("Content-Length", str(len(DENIED)))])
+            return [DENIED]
         left = self.busy.setdefault(kind, self.busy.get("times", 0))
         if left:
             self.busy[kind] = left - 1
@@ -107,6 +117,15 @@ class MotoServer:
     def treat_conditions(self, how):
         """Treat conditional writes as other stores do: ``ignored``, ``refused``, or ``kept``."""
         self.ask("GET", f"/-/conditions?{how}")
+
+    @contextmanager
+    def only_reading(self):
+        """Deny all requests but those that read, as to a login that may do no more."""
+        self.ask("GET", "/-/permitted?reading")
+        try:
+            yield
+        finally:
+            self.ask("GET", "/-/permitted?all")
 
     def ask(self, method, target, body=None, **fields):
         """Status, headers and body of one exchange; moto looks at no signature."""

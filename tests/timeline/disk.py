@@ -7,6 +7,7 @@ directories was lost.
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,6 +162,11 @@ class DiskFiles:
         self.step(f"unlink {path}")
         self.disk.file(path)
         self.disk.change((path, None))
+
+    def unlink_all(self, paths):
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self.unlink(path)
 
     def make_directory(self, path):
         done = ""

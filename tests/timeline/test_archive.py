@@ -45,7 +45,7 @@ def test_who_is_killed_between_writing_and_removing_loses_nothing(processes, mon
     instants = completed(processes, 3)
     table = processes.table("z")
 
-    def die(entry):
+    def die(entries):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(table.store, "forget", die)
@@ -62,13 +62,11 @@ def test_two_who_archive_at_once_lose_nothing(processes, monkeypatch):
     """The second is killed while it removes what the first reads: same first and last, but two files."""
     instants = completed(processes, 4)
     a, b = processes.table("a"), processes.table("b")
-    read, forget, forgotten = a.store.read_plan, b.store.forget, list[str]()
+    read, forget = a.store.read_plan, b.store.forget
 
-    def die_before_the_last(entry):
-        if len(forgotten) == 3:
-            raise KeyboardInterrupt
-        forgotten.append(entry.instant)
-        forget(entry)
+    def die_before_the_last(entries):
+        forget(entries[:-1])
+        raise KeyboardInterrupt
 
     def meanwhile(entry):
         if entry.instant == instants[1]:

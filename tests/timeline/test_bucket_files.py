@@ -7,9 +7,14 @@ import pytest
 
 from cfetch.errors import ConfigError, NewerRecord, VolumeFault
 from cfetch.storage.object_versions import VersionedObjects, _Objects
-from cfetch.timeline.bucket_files import DATA, INDEX, BucketFiles
+from cfetch.timeline.bucket_files import DATA, BucketFiles
+from cfetch.timeline.bucket_index import INDEX
+from cfetch.timeline.clean import clean, tidy_up
+from cfetch.timeline.execution import Execution, schedule, start
 from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
+from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Action, Entry, Kind, State
 from cfetch.timeline.table import open_table, this_node
 
@@ -134,11 +139,11 @@ def test_a_connection_that_is_lost_now_and_then_ends_nothing(files, monkeypatch)
             raise VolumeFault("the connection was reset")
         return await swap(self, key, data, tag)
 
-    async def read_badly(self, key):
+    async def read_badly(self, key, known=None):
         asked.append(key)
         if len(asked) % 2:
             raise VolumeFault("the body was cut")
-        return await read(self, key)
+        return await read(self, key, known)
 
     monkeypatch.setattr(_Objects, "read_version", read_badly)
     files.create("f", b"1")
@@ -159,6 +164,45 @@ def test_a_store_whose_answer_was_lost_keeps_to_conditions(files, monkeypatch):
 
     monkeypatch.setattr(_Objects, "swap", forget)
     files.prove()
+
+
+def test_an_index_that_is_as_it_was_is_not_sent_again(files, monkeypatch):
+    """A run looks at it once a second; another's change, of the same length too, is seen at once."""
+    other = BucketFiles(files.url)
+    files.create("f", b"1")
+    read = VersionedObjects.read
+    sent: list[bool] = []
+
+    def note(self, key, known=None):
+        version = read(self, key, known)
+        sent.append(version is not known)
+        return version
+
+    monkeypatch.setattr(VersionedObjects, "read", note)
+    assert [files.read("f"), files.read("f"), files.read("f")] == [b"1"] * 3
+    assert sent == [True, False, False]
+    monkeypatch.setattr(VersionedObjects, "read", read)
+    other.rewrite("f", b"1", b"2")
+    assert (files.read("f"), files.modified_s("f")) == (b"2", other.modified_s("f"))
+
+
+def test_one_look_answers_all_reads_until_this_process_writes(files, bucket):
+    """What others do meanwhile is seen with the next look."""
+    other = BucketFiles(bucket.url)
+    files.create("f", b"1")
+    bucket.server.take_asked()
+    with files.index.look_once():
+        assert (files.names("."), files.read("f"), files.modified_s("f") > 0) == (["f"], b"1", True)
+        assert bucket.server.take_asked() == {"GET": 1}
+        other.create("g", b"2")
+        assert files.names(".") == ["f"]
+        files.create("h", b"3")
+        assert sorted(files.names(".")) == ["f", "g", "h"]
+        other.unlink("g")
+        files.index.forget_look()
+        assert sorted(files.names(".")) == ["f", "h"]
+        other.unlink("h")
+    assert files.names(".") == ["f"]
 
 
 @pytest.mark.parametrize("how", ["ignored", "refused"])
@@ -202,3 +246,42 @@ def test_a_newer_index_is_left_alone(files, bucket):
     bucket.put(INDEX, b"{")
     with pytest.raises(OSError, match="damaged"):
         files.names(".")
+
+
+def asked_of(bucket, folder, plans):
+    """The requests of all who read the timeline, in a prefix of its own that holds so many plans."""
+    folder.mkdir()
+    frozen = folder / "frozen"
+    frozen.mkdir()
+    sign(frozen)
+    (frozen / "entries").write_bytes(b"e")
+    asked = {}
+    with open_table(folder, [folder], Heartbeats(), bucket=f"{bucket.url}/{plans}") as table:
+        assert table.bucket is not None
+        for number in range(2 * plans):
+            record = PlanRecord(
+                kind=Kind.IMMUTABLE, fingerprint=str(number), manifest="m", destinations=(), files=1, bytes=1
+            )
+            instant = schedule(table, table.new_instant(), record)
+            table.bucket.put_directory(f"plans/{instant}", frozen)
+            if number % 2:
+                execution = start(table, instant, on_lost=lambda _: None)
+                assert isinstance(execution, Execution)
+                execution.commit(files=1, size_bytes=1)
+                remove_frozen(table.bucket, instant)
+        bucket.server.take_asked()
+        steps = {
+            "schedule": lambda: schedule(table, instant, record),
+            "clean": lambda: clean(table, delay_s=0.0, keep_s=3600.0),
+            "archive": lambda: tidy_up(table, 0.0),
+        }
+        for name, step in steps.items():
+            step()
+            asked[name] = bucket.server.take_asked()
+        assert len(table.store.entries()) == plans + 1
+    return asked
+
+
+def test_no_request_for_each_plan(bucket, tmp_path):
+    """A list is one object, and so is the archive; a few requests read and change all of it."""
+    assert asked_of(bucket, tmp_path / "few", 2) == asked_of(bucket, tmp_path / "many", 6)

@@ -34,6 +34,7 @@ NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a
         "explain",
         "failed_from",
         "failures",
+        "group",
         "heartbeat_interval",
     ),
     *(

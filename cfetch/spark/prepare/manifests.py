@@ -40,6 +40,7 @@ from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, w
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.table_writer import WRITE_ROWS
 from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.sharing import is_for_group, make_directory
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -118,7 +119,8 @@ def prepare(
     stage = directory / "stage"
     with on_disk(directory):
         make_private(directory)
-        directory.chmod(0o700)
+        if not is_for_group(directory.stat()):
+            directory.chmod(0o700)
         shutil.rmtree(stage, ignore_errors=True)  # a dead preparation may have left it
         if (directory / ABOUT).exists():
             raise UsageError(
@@ -127,7 +129,7 @@ def prepare(
         for name in (PLAN, "rejected"):
             shutil.rmtree(directory / name, ignore_errors=True)
         for name in (PLAN, "rejected", "stage"):
-            (directory / name).mkdir(0o700)
+            make_directory(directory / name, 0o700)
     try:
         return preparing.run(unit_bytes, progress)
     except PySparkException as error:

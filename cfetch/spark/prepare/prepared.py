@@ -17,6 +17,7 @@ from cfetch.shares.task import Share
 from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.share_files import ShareFiles
 from cfetch.storage.files import on_disk, replace_file
+from cfetch.storage.sharing import make_directory
 
 PLAN = "plan"
 
@@ -118,7 +119,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         folder = f"{PLAN}-{secrets.token_hex(4)}"
         target = directory / folder
         with on_disk(target):
-            target.mkdir(0o700)
+            make_directory(target, 0o700)
             for part in Path(self.directory, self.folder).iterdir():
                 try:
                     (target / part.name).hardlink_to(part)

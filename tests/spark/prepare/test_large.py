@@ -101,6 +101,20 @@ def test_a_directory_of_formats_is_downloaded_as_one_manifest_is(tmp_path):
     assert left == {"ballast", "metrics", "timeline"}
 
 
+def test_all_is_the_groups(tmp_path):
+    """Also what tasks have made, and a plan that waits: another member may go on with it."""
+    with served(FILES) as origin:
+        folder = directory_of(tmp_path / "manifests", origin, [*NAMES])
+        (folder / "d.jsonl").write_text(json.dumps({"url": f"{origin.url}nothing", "path": "x"}) + "\n")
+        summary = download(folder, tmp_path / "to", engine="spark", group=True)
+    assert (summary.files.done, summary.files.failed) == (len(FILES), 1)
+    made = list((tmp_path / "to").rglob("*"))
+    assert any(path.match("plans/*/plan-*/*") for path in made)
+    modes = [path.stat().st_mode for path in made]
+    closed = [path for path, mode in zip(made, modes, strict=True) if mode >> 3 & 0o7 != mode >> 6 & 0o7]
+    assert closed == []
+
+
 class Died(BaseException):
     """As if the driver were no more: nothing of ours catches it."""
 

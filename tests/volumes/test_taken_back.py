@@ -1,0 +1,93 @@
+"""Files that their source took back are not missing: their batch moves without them."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from cfetch.bench.content import Synthetic
+from cfetch.bench.origin import Origin
+from cfetch.storage.batch_records import read_records
+from cfetch.storage.taken_back import strike_out
+from cfetch.storage.volume import BatchRecord
+from tests.app.command import cfetch
+from tests.feed.follow_world import open_world
+
+FILES = {f"{batch}/{n}": Synthetic(f"{batch}/{n}", 3000) for batch in "ab" for n in range(3)}
+
+
+def named(*roots):
+    """The files that the records of volumes name, after a look that each is there."""
+    paths: set[str] = set()
+    for root in roots:
+        for record in read_records(root):
+            assert isinstance(record, BatchRecord)
+            assert record.paths is not None
+            assert all((root / path).is_file() for path in record.paths)
+            assert record.files == len(record.paths)
+            paths.update(record.paths)
+    return sorted(paths)
+
+
+def drain(source, target):
+    done = cfetch("volume", "drain", "--from", source, "--to", target, "--json")
+    return done.returncode, json.loads(done.stdout)
+
+
+def move_all(roots, files):
+    """Each volume is emptied into one; what is lost by another hand is missing, and only that."""
+    to = roots[0].parent / "all"
+    for root in roots:
+        code, document = drain(root, to)
+        assert (code, document["stayed"]) == (0, [])
+    assert named(*roots, to) == sorted(files)
+    lost = named(to)[0]
+    (to / lost).unlink()
+    code, document = drain(to, roots[0])
+    assert (code, f"has no file {lost}" in document["stayed"][0]["why"]) == (1, True)
+
+
+async def test_a_batch_moves_without_what_a_sync_has_deleted(tmp_path):
+    """The last file of a batch goes with the record of the batch."""
+    roots = [tmp_path / "v0", tmp_path / "v1"]
+    manifest = tmp_path / "m.json"
+    words = ("sync", manifest, *(word for root in roots for word in ("--to", root)), "--delete", "-q")
+    async with Origin(FILES) as origin:
+
+        async def sync(names):
+            rows = [{"url": name, "path": name, "batch": name[0]} for name in names]
+            manifest.write_bytes(msgspec.json.encode({"version": 1, "base_url": origin.url, "files": rows}))
+            done = await asyncio.to_thread(cfetch, *words, "--max-delete", 9)
+            assert done.returncode == 0, done.stderr
+
+        await sync(FILES)
+        assert named(*roots) == sorted(FILES)
+        left = [name for name in FILES if name not in ("a/1", "b/0", "b/1", "b/2")]
+        await sync(left)
+    assert named(*roots) == left
+    await asyncio.to_thread(move_all, roots, left)
+
+
+def test_a_batch_moves_without_what_a_follower_has_deleted(tmp_path, monkeypatch):
+    """Also if the follower died in between; and with a file that it has renamed."""
+    roots = [tmp_path / "v0", tmp_path / "v1"]
+    with open_world(tmp_path) as world:
+        settings = {"to": tuple(map(str, roots))}
+        world.served.write({f"d/{n}": f"{n}" * 500 for n in range(6)})
+        world.follow(settings=settings)
+        assert len(named(*roots)) == 6
+        world.served.write({"d/0": None, "d/1": None, "d/2": None, "d/two": "2" * 500})
+
+        def die(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("cfetch.app.feed_plans.strike_out", die)
+        with pytest.raises(KeyboardInterrupt):
+            world.follow(settings=settings, delete=True, max_delete=9)
+        monkeypatch.setattr("cfetch.app.feed_plans.strike_out", strike_out)
+        world.follow(settings=settings, delete=True, max_delete=9)
+        left = ["d/3", "d/4", "d/5", "d/two"]
+        assert sorted(world.served.tree()) == left
+        assert named(*roots) == left
+    move_all(roots, left)

@@ -189,7 +189,8 @@ def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool]) ->
     with table.look_once():
         directories = files.names(PLANS)
         dead = {each for each in directories if _is_signed_by_the_dead(table, files, each)}
-    # A dead owner puts nothing on the timeline any more, so the entries are looked for after its death.
+    # A dead owner puts nothing on the timeline any more, so the entries are looked for after its death; and
+    # twice, as a name that changes while a directory is listed may be missing from the list.
     entries = (*table.store.entries(), *table.store.entries())
     scheduled = {entry.instant for entry in entries if entry.action is Action.DOWNLOAD}
     for directory in directories:

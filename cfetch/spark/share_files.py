@@ -18,7 +18,8 @@ from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.shares.cut import SharesCut
 from cfetch.shares.task import Share
-from cfetch.spark.table_writer import TableWriter, table_schemas
+from cfetch.spark.schemas import arrow_schema
+from cfetch.spark.table_writer import TABLES, TableWriter
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
@@ -143,6 +144,6 @@ def _share_table(plan: Plan, indexes: Sequence[int], share: int, sharers: int) -
         [sharers] * len(entries),
         [None] * len(entries),
     ]
-    schema = table_schemas()["shares"]
+    schema = arrow_schema(TABLES["shares"].items())
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

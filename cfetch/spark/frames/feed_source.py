@@ -26,7 +26,8 @@ from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
 from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import Options, name_source, read_options
-from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
+from cfetch.spark.frames.rows import FileRow, list_columns, make_arrow_batches
+from cfetch.spark.schemas import ddl
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
@@ -66,9 +67,8 @@ class FeedSource(DataSource):
 
     def schema(self) -> str:
         """The columns. Raises ConfigError."""
-        options = self._read_options()
-        columns = f"manifest string, {COLUMNS}"
-        return columns if options.content_bytes is None else f"{columns}, {CONTENT}"
+        content = self._read_options().content_bytes is not None
+        return ddl(list_columns(content=content, manifest=True).items())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
         """Make the reader. Raises UsageError, LocalFault."""

@@ -27,6 +27,7 @@ from cfetch.spark.frames.options import Options
 from cfetch.spark.frames.rows import CONTENT_BYTES, ROWS, find_size, read_content
 from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.spark.job import name_executor
+from cfetch.spark.schemas import arrow_schema
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 RESULTS = {
     "status": "string",
     "path": "string",
-    "bytes": "long",
+    "bytes": "bigint",
     "hash": "string",
     "error": "string",
     "attempts": "int",
@@ -277,12 +278,11 @@ def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
 def _make_batch(table: "pa.Table", results: Sequence[dict[str, Any]], work: Work) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    types = {"string": pa.string(), "long": pa.int64(), "int": pa.int32(), "binary": pa.binary()}
-    for name, word in list_results(content=work.options.content_bytes is not None).items():
-        column = pa.array([result.get(name) for result in results], types[word])
-        if name == "path" and work.columns.get("path") == "path":
+    for field in arrow_schema(list_results(content=work.options.content_bytes is not None).items()):
+        column = pa.array([result.get(field.name) for result in results], field.type)
+        if field.name == "path" and work.columns.get("path") == "path":
             table = table.set_column(table.column_names.index("path"), "path", column)
         else:
-            table = table.append_column(name, column)
+            table = table.append_column(field.name, column)
     (batch,) = table.combine_chunks().to_batches()
     return batch

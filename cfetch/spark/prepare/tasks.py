@@ -18,7 +18,7 @@ from cfetch.manifest.freezing import places
 from cfetch.secret import printable
 from cfetch.spark.prepare.rows import Rejects, drop_rows, open_rejects
 from cfetch.spark.share_files import file_name
-from cfetch.spark.table_writer import WRITE_ROWS, TableWriter, table_schemas
+from cfetch.spark.table_writer import TABLES, WRITE_ROWS, TableWriter
 
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -133,7 +133,7 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
         unit = rows.column("unit")
         ids = pc.add(pc.take(first, unit), rows.column("row"))
         named = rows.append_column("id", ids).append_column("own_headers", pc.take(own_headers, unit))
-        return named.select(table_schemas()["shares"].names)
+        return named.select(list(TABLES["shares"]))
 
     for number, part in groupby(
         _split_by_share(batches), lambda segment: segment[0] // numbering.shares_per_file

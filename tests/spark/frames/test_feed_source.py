@@ -326,4 +326,4 @@ def test_a_feed_whose_url_may_hold_a_secret_has_its_own_option(tmp_path, name):
     with pytest.raises(ConfigError, match=f"option {name} is a URL .* call it feed_url") as caught:
         FeedSource({name: url, "to": to}).schema()
     assert "word" not in str(caught.value)
-    assert FeedSource({"feed_url": url, "to": to}).schema().startswith("manifest string")
+    assert FeedSource({"feed_url": url, "to": to}).schema().startswith("`manifest` string")

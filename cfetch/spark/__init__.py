@@ -10,7 +10,8 @@ neither bodies nor rows of files: a task reads its share from disk and leaves a 
              start one action, a task for each      job.py
              implement the port of ``cfetch/shares/driver.py``      cluster_run.py
 
-Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``job.py``, ``cluster_run.py``.
+Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``work.py`` (a task for each
+item), ``job.py``, ``cluster_run.py``.
 ``session.py`` finds or makes the session, ``class_archive.py`` makes its start quick, ``table_writer.py``
 writes Parquet, ``schemas.py`` has columns as Spark and pyarrow take them, ``pack.py`` makes the archive for
 workers. Rooms within: ``prepare/`` (manifests that no machine holds), ``frames/`` (data sources,

@@ -23,7 +23,6 @@ from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.reading import STANDARD, check_base_url
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
-from cfetch.spark.job import find_task_fault
 from cfetch.spark.prepare.cut import ManifestCutter
 from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.prepare.prepared import PLAN, PreparedPlan, RejectedRow, save
@@ -39,6 +38,7 @@ from cfetch.spark.prepare.rows import (
 from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, write_share_files
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.table_writer import WRITE_ROWS
+from cfetch.spark.work import explain_failure, group_into_tasks, make_frame, run_tasks
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UNIT_BYTES = 32 << 20  # some 100,000 rows: a few seconds for a task, which itself costs 50 ms
-MOST_FILES_A_TASK = 256  # on a network disk it takes a second to open so many
 ROWS_A_TASK = 200_000
 KEPT = 100  # as many faults as a person reports
 
@@ -131,13 +130,7 @@ def prepare(
     try:
         return preparing.run(unit_bytes, progress)
     except PySparkException as error:
-        said = find_task_fault(error)
-        if said is not None:
-            raise LocalFault(f"an executor cannot work: {said}") from None
-        kind = error.getCondition() or type(error).__name__
-        raise LocalFault(
-            f"Spark could not prepare the plan ({kind}); its logs say why, then try again"
-        ) from None
+        raise explain_failure(error, "prepare the plan", "then try again") from None
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
@@ -219,10 +212,8 @@ class _Preparation:
         ]
         units = [msgspec.structs.replace(unit, number=number) for number, unit in enumerate(chain(*cut))]
         counted = [unit for unit in units if unit.end is not None]
-        work = partial(_report, lambda unit: (unit.number, count_lines(unit)))
-        tasks = _group_into_tasks(counted, _unit_weight)
-        rows = self._make_frame(tasks, work, "report binary").collect() if tasks else []
-        ends: dict[int, int] = dict(msgspec.json.decode(row.report) for row in rows)
+        counts = self._run_in_tasks(counted, count_lines, list[int])
+        ends = {unit.number: count for unit, count in zip(counted, counts, strict=True)}
         source, line = -1, 1
         for index, unit in enumerate(units):
             line = line if unit.source == source else 1
@@ -230,19 +221,22 @@ class _Preparation:
             line += ends.get(unit.number, 0)
         return units
 
+    def _run_in_tasks(self, units: Sequence[Unit], work: Callable[[Unit], T], kind: type[list[T]]) -> list[T]:
+        """What ``work`` makes of each unit, in their order."""
+
+        def run(group: Sequence[Unit]) -> list[T]:
+            return [work(unit) for unit in group]
+
+        groups = group_into_tasks(units, lambda unit: unit.size_bytes / UNIT_BYTES)
+        return list(chain.from_iterable(run_tasks(self._spark, groups, run, kind)))
+
     def _read_units(self, units: Sequence[Unit]) -> list[UnitReport]:
         """Stage all rows. If a manifest cannot be read to its end, its rest is left out."""
         rejected = self._directory / "rejected"
         read = partial(
             read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url, options=self._options
         )
-        rows = self._make_frame(
-            _group_into_tasks(units, _unit_weight), partial(_report, read), "report binary"
-        ).collect()
-        reports = sorted(
-            (msgspec.json.decode(row.report, type=UnitReport) for row in rows),
-            key=lambda report: report.number,
-        )
+        reports = self._run_in_tasks(units, read, list[UnitReport])
         broken: dict[int, int] = {}
         for report in reports:
             if report.usage is not None:
@@ -431,24 +425,13 @@ class _Preparation:
         """Columns of staged files, after ``unit``."""
         types = {"entry": "binary", "host": "string", "source": "string", "reason": "string"}
         schema = ", ".join(["unit int", *(f"{column} {types.get(column, 'long')}" for column in columns)])
-        return self._make_frame(
-            _group_into_tasks(files, lambda file: file.rows / ROWS_A_TASK),
-            partial(_read_rows, columns),
-            schema,
-        )
 
-    def _make_frame(
-        self, tasks: Sequence[Sequence[T]], work: "Callable[[T], Iterator[RecordBatch]]", schema: str
-    ) -> "DataFrame":
-        """The batches that ``work`` yields for the items of all ``tasks``; each is one task of Spark."""
+        def read(task: Sequence[_StagedFile]) -> "Iterator[RecordBatch]":
+            for file in task:
+                yield from _read_rows(columns, file)
 
-        def run(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    for item in tasks[number]:
-                        yield from work(item)
-
-        return self._spark.range(0, len(tasks), 1, numPartitions=max(1, len(tasks))).mapInArrow(run, schema)
+        tasks = group_into_tasks(files, lambda file: file.rows / ROWS_A_TASK)
+        return make_frame(self._spark, tasks, read, schema)
 
 
 def _unpersist(frame: "DataFrame | None") -> None:
@@ -456,33 +439,10 @@ def _unpersist(frame: "DataFrame | None") -> None:
         frame.unpersist()
 
 
-def _group_into_tasks(items: Sequence[T], weight: Callable[[T], float]) -> list[list[T]]:
-    """Group items into tasks; small items share a task."""
-    tasks: list[list[T]] = []
-    left = 0.0
-    for item in items:
-        if left <= 0 or len(tasks[-1]) >= MOST_FILES_A_TASK:
-            tasks.append([])
-            left = 1.0
-        tasks[-1].append(item)
-        left -= weight(item)
-    return tasks
-
-
-def _unit_weight(unit: Unit) -> float:
-    return unit.size_bytes / UNIT_BYTES
-
-
 def _locate_entries(report: UnitReport, stage: Path, table: str = "") -> _StagedFile:
     kept = stage / f"kept-{report.number:08d}.parquet"
     table = table or ("kept" if kept.exists() else "entries")
     return _StagedFile(report.number, report.rows, str(stage / f"{table}-{report.number:08d}.parquet"))
-
-
-def _report(work: Callable[[T], object], item: T) -> "Iterator[RecordBatch]":
-    import pyarrow as pa
-
-    yield pa.RecordBatch.from_pydict({"report": [msgspec.json.encode(work(item))]})
 
 
 def _read_rows(columns: Sequence[str], file: _StagedFile) -> "Iterator[RecordBatch]":

@@ -16,7 +16,7 @@ from cfetch.storage.files import local_fault, open_replacement
 WRITE_ROWS = 8192  # in memory at a time: some 5 MB
 
 
-_ENTRY = {"row": "bigint", "key": "bigint", "entry": "binary"}
+_ENTRY = {"unit": "int", "row": "bigint", "key": "bigint", "entry": "binary"}
 _STATED = {"host": "string", "size": "bigint"}
 TABLES = {
     "entries": _ENTRY | _STATED | {"identity": "binary"},
@@ -43,7 +43,7 @@ class TableWriter:
         self._files = ExitStack()
         with self._writing():
             self._file = self._files.enter_context(open_replacement(path))
-        few = ("host", "source", "share", "sharers", "own_headers")
+        few = ("unit", "host", "source", "share", "sharers", "own_headers")
         dictionary = [name for name in few if name in self._schema.names]
         self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
 

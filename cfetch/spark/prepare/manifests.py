@@ -7,12 +7,13 @@ shares. It uses neither RDDs nor ``sparkContext``. Only the owner can read the f
 """
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -36,9 +37,10 @@ from cfetch.spark.prepare.rows import (
     read_unit,
 )
 from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, write_share_files
+from cfetch.spark.schemas import ddl
 from cfetch.spark.share_files import shares_per_file
-from cfetch.spark.table_writer import WRITE_ROWS
-from cfetch.spark.work import explain_failure, group_into_tasks, make_frame, run_tasks
+from cfetch.spark.table_writer import TABLES
+from cfetch.spark.work import explain_failure, group_into_tasks, run_tasks
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ T = TypeVar("T")
 UNIT_BYTES = 32 << 20  # some 100,000 rows: a few seconds for a task, which itself costs 50 ms
 ROWS_A_TASK = 200_000
 KEPT = 100  # as many faults as a person reports
+_SIGNS, _ESCAPED = re.compile(r"[\\*?{}\[\]]"), r"\\\g<0>"  # of Hadoop's patterns
 
 
 def find_manifests(names: Iterable[str | Path]) -> list[Path]:
@@ -148,14 +151,6 @@ def _check_options(options: ReadingOptions) -> None:
             "--name-by row is for --engine local: Spark reads parts of a manifest, whose rows have no number "
             "yet; name files by hash"
         )
-
-
-class _StagedFile(NamedTuple):
-    """A unit whose rows are staged: its number, the number of rows, and their file."""
-
-    unit: int
-    rows: int
-    path: str
 
 
 class _Preparation:
@@ -258,16 +253,12 @@ class _Preparation:
         """Rows (unit, row) of entries that repeat others, and (-1, …) for collisions; None: no such rows."""
         from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
-        def open_stage(columns: Sequence[str]) -> "DataFrame":
-            here = self._open_staged([_locate_entries(report, self._stage) for report in reports], columns)
-            above = self._open_staged(
-                [_locate_entries(report, self._stage, "above") for report in reports], columns
-            )
-            return here.withColumn("here", F.lit(1)).union(above.withColumn("here", F.lit(0)))
-
-        grouped = (
-            open_stage(["key"]).groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
-        )
+        columns = ["key", "unit", "row", "entry"]
+        here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
+        beneath = [_locate(self._stage, "above", report.number) for report in reports]
+        above = self._open_tables("above", beneath).select(*columns, F.lit(0).alias("here"))
+        stage = here.select(*columns, F.lit(1).alias("here")).union(above)
+        grouped = stage.groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
         keys = grouped.where("wanted > 1 or wanted > 0 and total > wanted").select("key").persist()
         try:
             count = keys.count()
@@ -287,11 +278,7 @@ class _Preparation:
                     batches, source_of, names, folder / f"places-{partition:08d}.parquet", partition
                 )
 
-            rows = (
-                open_stage(["key", "row", "entry"])
-                .join(keys, "key")
-                .select("key", "here", "unit", "row", "entry")
-            )
+            rows = stage.join(keys, "key").select("key", "here", "unit", "row", "entry")
             parted = rows.repartition(1 + count // ROWS_A_TASK, "key")
             judged = parted.sortWithinPartitions("key", "here", "unit", "row").mapInArrow(
                 work, "unit int, row long"
@@ -308,8 +295,7 @@ class _Preparation:
             paths = sorted((self._directory / "rejected").iterdir())
         if not paths:
             return PreparedPlan(directory=str(self._directory), rejected=0, shares_per_file=1)
-        files = [_StagedFile(0, 0, str(path)) for path in paths if not path.name.startswith(".")]
-        frame = self._open_staged(files, ["source", "line", "reason"]).select("source", "line", "reason")
+        frame = self._open_tables("rejected", [path for path in paths if path.name[0] != "."])
         first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
         return PreparedPlan(
             directory=str(self._directory),
@@ -342,7 +328,7 @@ class _Preparation:
         """Hash all entries in order; SHA-256 cannot be divided among tasks, but it runs at 1 GB/s."""
         digest = hashlib.sha256()
         for number in sorted(kept):
-            for text in read_identities(Path(_locate_entries(kept[number], self._stage).path)):
+            for text in read_identities(self._locate_entries(kept[number])):
                 digest.update(text)
         return digest.hexdigest()
 
@@ -378,16 +364,14 @@ class _Preparation:
                 (kept[number].rows if number in kept else 0 for number in range(len(units))), initial=0
             )
         )
-        staged = [_locate_entries(kept[number], self._stage) for number in sorted(kept) if kept[number].rows]
+        entries = self._open_tables("entries", [self._locate_entries(report) for report in kept.values()])
         mean = known / (files - unknown) if files > unknown else 1.0
         cutter = ManifestCutter(self._pace, mean, files, known, unknown, self._slots, self._per_host)
-        light = self._open_staged(staged, ["row", "key", "host", "size"])
-        cut = cutter.cut(self._spark, light)
-        full = self._open_staged(staged, ["row", "key", "entry", "host", "size"])
+        cut = cutter.cut(self._spark, entries)
         per_file = shares_per_file(files, len(cut.deal.cost_s))
         numbering = Numbering(first, own_of, per_file)
         path = self._directory / PLAN
-        rows = cut.assign_shares(full).select("share", "unit", "row", "entry", "host", "size", "sharers")
+        rows = cut.assign_shares(entries).select("share", "unit", "row", "entry", "host", "size", "sharers")
         parts = -(-len(cut.deal.cost_s) // per_file)
         sorted_rows = rows.repartitionById(parts, (rows.share / per_file).cast("int")).sortWithinPartitions(
             "share", "unit", "row"
@@ -421,17 +405,15 @@ class _Preparation:
         number_of = {headers: number for number, headers in enumerate(distinct)}
         return self._headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
 
-    def _open_staged(self, files: Sequence[_StagedFile], columns: Sequence[str]) -> "DataFrame":
-        """Columns of staged files, after ``unit``."""
-        types = {"entry": "binary", "host": "string", "source": "string", "reason": "string"}
-        schema = ", ".join(["unit int", *(f"{column} {types.get(column, 'long')}" for column in columns)])
+    def _locate_entries(self, report: UnitReport) -> Path:
+        """The entries of a unit that are left."""
+        kept = _locate(self._stage, "kept", report.number)
+        return kept if kept.exists() else _locate(self._stage, "entries", report.number)
 
-        def read(task: Sequence[_StagedFile]) -> "Iterator[RecordBatch]":
-            for file in task:
-                yield from _read_rows(columns, file)
-
-        tasks = group_into_tasks(files, lambda file: file.rows / ROWS_A_TASK)
-        return make_frame(self._spark, tasks, read, schema)
+    def _open_tables(self, table: str, paths: Sequence[Path]) -> "DataFrame":
+        """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
+        names = [f"file://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
+        return self._spark.read.schema(ddl(TABLES[table].items())).parquet(*names)
 
 
 def _unpersist(frame: "DataFrame | None") -> None:
@@ -439,18 +421,5 @@ def _unpersist(frame: "DataFrame | None") -> None:
         frame.unpersist()
 
 
-def _locate_entries(report: UnitReport, stage: Path, table: str = "") -> _StagedFile:
-    kept = stage / f"kept-{report.number:08d}.parquet"
-    table = table or ("kept" if kept.exists() else "entries")
-    return _StagedFile(report.number, report.rows, str(stage / f"{table}-{report.number:08d}.parquet"))
-
-
-def _read_rows(columns: Sequence[str], file: _StagedFile) -> "Iterator[RecordBatch]":
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with Path(file.path).open("rb") as opened:
-        for batch in pq.ParquetFile(opened).iter_batches(batch_size=WRITE_ROWS, columns=list(columns)):
-            unit = pa.repeat(pa.scalar(file.unit, pa.int32()), len(batch))
-            arrays = [unit, *(batch.column(name) for name in columns)]
-            yield pa.RecordBatch.from_arrays(arrays, names=["unit", *columns])
+def _locate(stage: Path, table: str, number: int) -> Path:
+    return stage / f"{table}-{number:08d}.parquet"

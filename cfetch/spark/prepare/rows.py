@@ -272,11 +272,11 @@ class _EntryStage:
         self._remembered: set[str] = set()
 
     def add(self, entry: Entry) -> None:
-        report, row = self._report, self._report.rows
+        report, unit, row = self._report, self._report.number, self._report.rows
         key = collision_key(entry.path)
         host = host_of(entry.url.value)
         size = entry.size_bytes
-        self._entries.add(row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
+        self._entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
         report.rows += 1
         report.known_bytes += size or 0
         report.unknown += size is None
@@ -289,7 +289,7 @@ class _EntryStage:
                 self._remembered.clear()
             self._remembered.add(directory)
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            self._above.add(row, _hash_key(directory), _encode(slim))
+            self._above.add(unit, row, _hash_key(directory), _encode(slim))
             cut = key.rfind("/", 0, cut)
 
 
@@ -310,7 +310,7 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
             left = batch.filter(pc.invert(pc.is_in(batch.column("row"), value_set=dropped)))
             if len(left):
                 numbers = pa.array(range(report.rows, report.rows + len(left)), pa.int64())
-                left = left.set_column(0, "row", numbers)
+                left = left.set_column(1, "row", numbers)
                 kept.write(pa.Table.from_batches([left]))
                 sizes = left.column("size")
                 report.rows += len(left)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.shares.cut import MICRO, MOST_FILES, Pace
+from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares
 from cfetch.spark.prepare.prepared import Floor
 from cfetch.spark.prepare.queues import (
     GIANT,
@@ -10,8 +10,6 @@ from cfetch.spark.prepare.queues import (
     SMALL,
     Deal,
     Piece,
-    choose_target,
-    count_buckets,
     count_pieces_per_share,
     deal_pieces,
 )
@@ -57,15 +55,19 @@ class ManifestCutter(NamedTuple):
     per_host: int | None
 
     @property
-    def target(self) -> int:
-        """The microseconds that a share should take."""
-        return choose_target(self.pace.cost_s(self.files, self.known + self.mean * self.unknown), self.slots)
+    def total_s(self) -> float:
+        """The seconds that all files take one task."""
+        return self.pace.cost_s(self.files, self.known + self.mean * self.unknown)
 
     @property
-    def per_share(self) -> int:
-        """How many pieces make up a share."""
-        total_s = self.pace.cost_s(self.files, self.known + self.mean * self.unknown)
-        return count_pieces_per_share(max(int(total_s * MICRO) // self.target, self.files // MOST_FILES))
+    def target(self) -> int:
+        """The microseconds that a share should take."""
+        return choose_target(self.total_s, self.slots)
+
+    def count_buckets(self, cost: int, files: int) -> int:
+        """Count the pieces into which a hash divides this work."""
+        shares = max(int(self.total_s * MICRO) // self.target, self.files // MOST_FILES)
+        return count_pieces_per_share(shares) * count_shares(cost, files, self.target)
 
     def cost(self) -> "Column":
         """The cost of an entry, in microseconds."""
@@ -91,7 +93,7 @@ class ManifestCutter(NamedTuple):
             noted = self._note_large_hosts(spark, marked)
             files = (F.col("files") + F.col("giants")).alias("files")
             most = hosts.select("host", files).orderBy(F.desc("files"), "host").limit(MOST_HOSTS).collect()
-            small = count_buckets(int(every.cost or 0), int(every.files or 0), self.target, self.per_share)
+            small = self.count_buckets(int(every.cost or 0), int(every.files or 0))
             pieces = self._collect_pieces(entries, noted, small)
             deal = deal_pieces(pieces, self.target)
             floors = self._find_floors(hosts, deal)
@@ -147,11 +149,7 @@ class ManifestCutter(NamedTuple):
         import pyarrow as pa
 
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
-        per_share = self.per_share
-        many = [
-            count_buckets(int(row.cost), row.files, self.target, per_share) if row.large else None
-            for row in rows
-        ]
+        many = [self.count_buckets(int(row.cost), row.files) if row.large else None for row in rows]
         others = [row.giants + (not row.large and row.files > 0) for row in rows]
         columns = [
             pa.array([row.host for row in rows], pa.string()),
@@ -175,7 +173,7 @@ class ManifestCutter(NamedTuple):
             .toArrow()
         )
         columns = (column.to_pylist() for column in rows.columns)
-        return [Piece(*row) for row in zip(*columns, strict=True)]
+        return sorted(Piece(*row) for row in zip(*columns, strict=True))  # so all runs make the same shares
 
     def _find_floors(self, hosts: "DataFrame", deal: Deal) -> list[Floor]:
         """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""

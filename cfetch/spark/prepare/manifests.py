@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -117,25 +117,26 @@ def prepare(
     preparing = _Preparation(
         spark, sources, directory.absolute(), base_url, options, headers, slots, pace, per_host
     )
-    stage = directory / "stage"
-    with on_disk(directory):
-        make_private(directory)
-        directory.chmod(0o700)
-        shutil.rmtree(stage, ignore_errors=True)  # a dead preparation may have left it
-        if (directory / ABOUT).exists():
-            raise UsageError(
-                f"{printable(str(directory))} has a prepared plan already; name another directory"
-            )
-        for name in (PLAN, "rejected"):
-            shutil.rmtree(directory / name, ignore_errors=True)
-        for name in (PLAN, "rejected", "stage"):
-            (directory / name).mkdir(0o700)
+    _make_directories(preparing.directory)
     try:
         return preparing.run(unit_bytes, progress)
     except PySparkException as error:
         raise explain_failure(error, "prepare the plan", "then try again") from None
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        shutil.rmtree(preparing.stage, ignore_errors=True)
+
+
+def _make_directories(directory: Path) -> None:
+    with on_disk(directory):
+        make_private(directory)
+        directory.chmod(0o700)
+        if (directory / ABOUT).exists():
+            raise UsageError(
+                f"{printable(str(directory))} has a prepared plan already; name another directory"
+            )
+        for name in (PLAN, "rejected", "stage"):
+            shutil.rmtree(directory / name, ignore_errors=True)  # a dead preparation may have left it
+            (directory / name).mkdir(0o700)
 
 
 def _check_options(options: ReadingOptions) -> None:
@@ -153,31 +154,23 @@ def _check_options(options: ReadingOptions) -> None:
         )
 
 
-class _Preparation:
+class _Preparation(NamedTuple):
     """The steps of one ``prepare``."""
 
-    def __init__(
-        self,
-        spark: "SparkSession",
-        sources: Sequence[Path],
-        directory: Path,
-        base_url: str | None,
-        options: ReadingOptions,
-        headers: Headers,
-        slots: int,
-        pace: Pace,
-        per_host: int | None,
-    ) -> None:
-        self._spark = spark
-        self._sources = sources
-        self._directory = directory
-        self._stage = directory / "stage"
-        self._base_url = base_url
-        self._options = options
-        self._headers = headers
-        self._slots = slots
-        self._pace = pace
-        self._per_host = per_host
+    spark: "SparkSession"
+    sources: Sequence[Path]
+    directory: Path
+    base_url: str | None
+    options: ReadingOptions
+    headers: Headers
+    slots: int
+    pace: Pace
+    per_host: int | None
+
+    @property
+    def stage(self) -> Path:
+        """The directory for tables that only the preparation needs."""
+        return self.directory / "stage"
 
     def run(self, unit_bytes: int, progress: Callable[[int], None] | None) -> PreparedPlan:
         """Run all steps in order."""
@@ -202,8 +195,8 @@ class _Preparation:
 
     def _cut_units(self, unit_bytes: int) -> list[Unit]:
         cut = [
-            cut_units(number, path, self._base_url, unit_bytes, self._options)
-            for number, path in enumerate(self._sources)
+            cut_units(number, path, self.base_url, unit_bytes, self.options)
+            for number, path in enumerate(self.sources)
         ]
         units = [msgspec.structs.replace(unit, number=number) for number, unit in enumerate(chain(*cut))]
         counted = [unit for unit in units if unit.end is not None]
@@ -223,13 +216,13 @@ class _Preparation:
             return [work(unit) for unit in group]
 
         groups = group_into_tasks(units, lambda unit: unit.size_bytes / UNIT_BYTES)
-        return list(chain.from_iterable(run_tasks(self._spark, groups, run, kind)))
+        return list(chain.from_iterable(run_tasks(self.spark, groups, run, kind)))
 
     def _read_units(self, units: Sequence[Unit]) -> list[UnitReport]:
         """Stage all rows. If a manifest cannot be read to its end, its rest is left out."""
-        rejected = self._directory / "rejected"
+        rejected = self.directory / "rejected"
         read = partial(
-            read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url, options=self._options
+            read_unit, stage=self.stage, rejected=rejected, base_url=self.base_url, options=self.options
         )
         reports = self._run_in_tasks(units, read, list[UnitReport])
         broken: dict[int, int] = {}
@@ -255,7 +248,7 @@ class _Preparation:
 
         columns = ["key", "unit", "row", "entry"]
         here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
-        beneath = [_locate(self._stage, "above", report.number) for report in reports]
+        beneath = [_locate(self.stage, "above", report.number) for report in reports]
         above = self._open_tables("above", beneath).select(*columns, F.lit(0).alias("here"))
         stage = here.select(*columns, F.lit(1).alias("here")).union(above)
         grouped = stage.groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
@@ -264,9 +257,9 @@ class _Preparation:
             count = keys.count()
             if not count:
                 return None
-            names = [str(path) for path in self._sources]
+            names = [str(path) for path in self.sources]
             source_of = {unit.number: unit.source for unit in units}
-            folder = self._directory / "rejected"
+            folder = self.directory / "rejected"
 
             def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
                 from pyspark import TaskContext
@@ -291,14 +284,14 @@ class _Preparation:
 
     def _collect_rejected(self) -> PreparedPlan:
         """A plan that holds the number of faults, and the first of them."""
-        with on_disk(self._directory):
-            paths = sorted((self._directory / "rejected").iterdir())
+        with on_disk(self.directory):
+            paths = sorted((self.directory / "rejected").iterdir())
         if not paths:
-            return PreparedPlan(directory=str(self._directory), rejected=0, shares_per_file=1)
+            return PreparedPlan(directory=str(self.directory), rejected=0, shares_per_file=1)
         frame = self._open_tables("rejected", [path for path in paths if path.name[0] != "."])
         first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
         return PreparedPlan(
-            directory=str(self._directory),
+            directory=str(self.directory),
             rejected=frame.count(),
             shares_per_file=1,
             first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
@@ -312,7 +305,7 @@ class _Preparation:
         if judged is None:
             return kept, 0
         units = judged.select("unit").distinct().count()
-        stage = self._stage
+        stage = self.stage
         parted = judged.repartition(max(1, units), "unit").sortWithinPartitions("unit", "row")
         rows = parted.mapInArrow(lambda batches: rewrite_units(batches, stage), "report binary").collect()
         before = sum(report.rows for report in reports)
@@ -338,7 +331,7 @@ class _Preparation:
         """What the units together have, before it is divided among shares."""
         reports = kept.values()
         return PreparedPlan(
-            directory=str(self._directory),
+            directory=str(self.directory),
             rejected=0,
             shares_per_file=1,
             files=sum(report.rows for report in reports),
@@ -366,11 +359,11 @@ class _Preparation:
         )
         entries = self._open_tables("entries", [self._locate_entries(report) for report in kept.values()])
         mean = known / (files - unknown) if files > unknown else 1.0
-        cutter = ManifestCutter(self._pace, mean, files, known, unknown, self._slots, self._per_host)
-        cut = cutter.cut(self._spark, entries)
+        cutter = ManifestCutter(self.pace, mean, files, known, unknown, self.slots, self.per_host)
+        cut = cutter.cut(self.spark, entries)
         per_file = shares_per_file(files, len(cut.deal.cost_s))
         numbering = Numbering(first, own_of, per_file)
-        path = self._directory / PLAN
+        path = self.directory / PLAN
         rows = cut.assign_shares(entries).select("share", "unit", "row", "entry", "host", "size", "sharers")
         parts = -(-len(cut.deal.cost_s) // per_file)
         sorted_rows = rows.repartitionById(parts, (rows.share / per_file).cast("int")).sortWithinPartitions(
@@ -401,19 +394,19 @@ class _Preparation:
         distinct = list(dict.fromkeys(of_source.values()))
         if len(distinct) <= 1:
             own = distinct[0] if distinct else ()
-            return tuple((dict(self._headers) | dict(own)).items()), [], [None] * len(units)
+            return tuple((dict(self.headers) | dict(own)).items()), [], [None] * len(units)
         number_of = {headers: number for number, headers in enumerate(distinct)}
-        return self._headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
+        return self.headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
 
     def _locate_entries(self, report: UnitReport) -> Path:
         """The entries of a unit that are left."""
-        kept = _locate(self._stage, "kept", report.number)
-        return kept if kept.exists() else _locate(self._stage, "entries", report.number)
+        kept = _locate(self.stage, "kept", report.number)
+        return kept if kept.exists() else _locate(self.stage, "entries", report.number)
 
     def _open_tables(self, table: str, paths: Sequence[Path]) -> "DataFrame":
         """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
         names = [f"file://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
-        return self._spark.read.schema(ddl(TABLES[table].items())).parquet(*names)
+        return self.spark.read.schema(ddl(TABLES[table].items())).parquet(*names)
 
 
 def _unpersist(frame: "DataFrame | None") -> None:

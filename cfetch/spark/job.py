@@ -4,7 +4,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +14,10 @@ from cfetch.errors import UsageError
 from cfetch.hub.server import HubPlace
 from cfetch.secret import printable
 from cfetch.shares.task import RunSpec, TaskCopy, bring_share
-from cfetch.spark.schemas import ddl
 from cfetch.spark.share_files import ShareFiles
 from cfetch.spark.work import make_frame
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -42,7 +40,6 @@ MANY = 1 << 20  # more than any cluster has slots
 EXECUTORS_COME_S = 15.0  # a cluster's executors start within this, or the cluster is full
 STEADY_S = 1.0
 MOST_TASKS = 1000  # whose errors are looked for
-SUMMARY = {"share": "int", "files": "int", "failed": "int"}  # the row that a task returns
 
 
 def name_executor() -> str:
@@ -180,21 +177,19 @@ def start_job(
     The future ends when all tasks have, with the error that ended them early.
     """
 
-    def bring(number: int) -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
+    def bring(number: int) -> tuple[()]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
         copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
         share = files.read_share(number)
-        outcome = bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), copy)
-        row = [(number,), (outcome.files,), (outcome.failed,)]
-        yield pa.RecordBatch.from_arrays([pa.array(cells, pa.int32()) for cells in row], list(SUMMARY))
+        bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), copy)
+        return ()  # its receipt tells all
 
     def run() -> None:
         if may_begin():
-            make_frame(spark, numbers, bring, ddl(SUMMARY.items())).collect()
+            make_frame(spark, numbers, bring, "share int").collect()
 
     return start_thread(spark, run, tag)
 

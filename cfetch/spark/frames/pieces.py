@@ -74,6 +74,15 @@ def open_row_directory(options: Options, identity: str, spec: RunSpec) -> None:
         make_private(Path(spec.receipts))
 
 
+def require_on_executor(directory: Path) -> None:
+    """Raise LocalFault if this executor does not see a directory that the driver has made."""
+    if not directory.is_dir():
+        raise LocalFault(
+            f"{directory}, which the driver has made, is not there on {os.uname().nodename}: driver and all "
+            "executors must see the directory under the same name"
+        )
+
+
 def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
     """The function that brings the rows of a partition."""
 
@@ -136,11 +145,8 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
     spec, number = work.spec, rows.number
     if work.makes:
         open_row_directory(work.options, work.identity, spec)
-    elif not os.path.isdir(spec.receipts):
-        raise LocalFault(
-            f"{spec.receipts}, which the driver has made, is not there on {os.uname().nodename}: driver and "
-            "all executors must see the directory of `to` under the same name"
-        )
+    else:
+        require_on_executor(Path(spec.receipts))
     share = Share(rows.entries, spec.at_a_time)
     return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()))
 

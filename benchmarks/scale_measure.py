@@ -84,7 +84,7 @@ def _before(folder: Path, entries: int) -> list[tuple[str, str]]:
     found.append(("... memory at its peak, an entry", f"{peak / entries:.0f} bytes"))
     began_s = time.process_time()
     written = folder / "shares"
-    write_shares(written, plan, range(entries), cut, [1] * len(cut.cost_s))
+    write_shares(written, plan, cut.list_members(range(entries)), [1] * len(cut.cost_s))
     found.append(("write the shares, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
     found.append(
         (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.config.wire import ALL_HOSTS, RateLimits
+from cfetch.config.wire import ALL_HOSTS, NO_LIMITS, RateLimits
 from cfetch.events import ActiveAttempt, BaselineView, ExecutorView
 from cfetch.hub.learned_limits import LearnedLimits
 from cfetch.hub.leases import Leases
@@ -20,7 +20,6 @@ from cfetch.straggler.merged import Merged, Sample
 COMPARED_S = 2.0  # how often executors are compared with each other
 YOUNG_S = 2.0  # the speed of a younger attempt shows little
 SPEED_WEIGHT = 0.3  # of the newest beat
-NO_LIMITS = RateLimits()
 
 
 class ClusterView(NamedTuple):

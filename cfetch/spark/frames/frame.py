@@ -215,7 +215,7 @@ def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> 
     cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=by.concurrency), slots=by.slots)
     sharers = count_sharers(cut, plan.host_of, slots=slots)
     replace_file(path, msgspec.json.encode(by))
-    return write_shares(directory / _SHARES, plan, range(len(plan)), cut, sharers)
+    return write_shares(directory / _SHARES, plan, cut.list_members(range(len(plan))), sharers)
 
 
 def sweep_frames(frames: Path, root: Path) -> None:

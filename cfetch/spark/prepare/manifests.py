@@ -364,7 +364,7 @@ class _Preparation(NamedTuple):
         per_file = shares_per_file(files, len(cut.deal.cost_s))
         numbering = Numbering(first, own_of, per_file)
         path = self.directory / PLAN
-        rows = cut.assign_shares(entries).select("share", "unit", "row", "entry", "host", "size", "sharers")
+        rows = cut.entries.select("share", "unit", "row", "entry", "host", "size", "sharers")
         parts = -(-len(cut.deal.cost_s) // per_file)
         sorted_rows = rows.repartitionById(parts, (rows.share / per_file).cast("int")).sortWithinPartitions(
             "share", "unit", "row"

@@ -1,7 +1,6 @@
 """The job on Spark: a task for each share, one action, no shuffle, and no RDD, so that Connect works too."""
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from cfetch.errors import UsageError
 from cfetch.hub.server import HubPlace
 from cfetch.secret import printable
 from cfetch.shares.task import RunSpec, TaskCopy, bring_share
+from cfetch.spark.session import count_local_slots
 from cfetch.spark.share_files import ShareFiles
 from cfetch.spark.work import make_frame
 
@@ -58,7 +58,7 @@ def name_executor() -> str:
 
 def is_one_machine(spark: "SparkSession") -> bool:
     """Whether the driver is the only executor."""
-    return re.fullmatch(r"local(\[.*\])?", spark.conf.get("spark.master", "") or "") is not None
+    return count_local_slots(spark.conf.get("spark.master", "") or "") is not None
 
 
 def list_missing_settings(spark: "SparkSession") -> list[str]:

@@ -15,6 +15,7 @@ import msgspec
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
+from cfetch.manifest.collisions import DirectoriesAbove
 from cfetch.manifest.compressed import is_compressed, open_decompressed
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.manifest.faults import BrokenDocumentError, Faults
@@ -33,7 +34,6 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.spark.table_writer import WRITE_ROWS, TableWriter
 from cfetch.storage.files import local_fault
 
-REMEMBERED = 4096  # directories; a forgotten one costs one more row when it comes again
 BLOCK_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -269,7 +269,7 @@ class _EntryStage:
         self._report = report
         self._entries = entries
         self._above = above
-        self._remembered: set[str] = set()
+        self._directories = DirectoriesAbove()
 
     def add(self, entry: Entry) -> None:
         report, unit, row = self._report, self._report.number, self._report.rows
@@ -283,14 +283,9 @@ class _EntryStage:
         report.names_batches |= entry.batch is not None
         if entry.expires_at is not None:
             report.expires_at = find_earliest(report.expires_at, entry.expires_at)
-        cut = key.rfind("/")
-        while cut > 0 and (directory := key[:cut]) not in self._remembered:
-            if len(self._remembered) >= REMEMBERED:
-                self._remembered.clear()
-            self._remembered.add(directory)
+        for directory in self._directories.list_new(key):
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
             self._above.add(unit, row, _hash_key(directory), _encode(slim))
-            cut = key.rfind("/", 0, cut)
 
 
 def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:

@@ -5,8 +5,9 @@ Rows are checked by the code that reads a manifest on one machine. Files appear 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
@@ -78,34 +79,19 @@ class UnitReport(msgspec.Struct, kw_only=True):
     fault: str | None = None
 
 
-class Rejects(Faults):
-    """Writes all faults to a table, which exists only if there is a fault."""
-
-    def __init__(self, path: Path, source: str, tables: ExitStack) -> None:
-        """``tables`` closes the table that this opens."""
-        super().__init__()
-        self._path = path
-        self._source = source
-        self._tables = tables
-        self._table: TableWriter | None = None
-
-    def add(self, line: int, message: str) -> None:
-        """Note one fault of the source."""
-        self.add_to(self._source, line, message)
-
-    def add_to(self, source: str, line: int, message: str) -> None:
-        """Note one fault."""
-        self.total += 1
-        if self._table is None:
-            self._table = self._tables.enter_context(TableWriter(self._path, "rejected"))
-        self._table.add(printable(source), line, message)
-
-
 @contextmanager
-def open_rejects(path: Path, source: str = "") -> Iterator[Rejects]:
-    """Collect faults for as long as the ``with`` lasts."""
+def open_rejects(path: Path) -> Iterator[Callable[[str, int, str], None]]:
+    """Open a table of faults: manifest, line, and reason of each. It exists only if there is a fault."""
     with ExitStack() as tables:
-        yield Rejects(path, source, tables)
+        table: TableWriter | None = None
+
+        def reject(source: str, line: int, reason: str) -> None:
+            nonlocal table
+            if table is None:
+                table = tables.enter_context(TableWriter(path, "rejected"))
+            table.add(printable(source), line, reason)
+
+        yield reject
 
 
 def cut_units(
@@ -209,10 +195,11 @@ def read_unit(
     name = f"{unit.number:08d}.parquet"
     try:
         with (
-            open_rejects(rejected / f"rows-{name}", unit.path) as faults,
+            open_rejects(rejected / f"rows-{name}") as reject,
             TableWriter(stage / f"entries-{name}", "entries") as entries,
             TableWriter(stage / f"above-{name}", "above") as above,
         ):
+            faults = Faults(partial(reject, unit.path))
             staged = _EntryStage(report, entries, above)
             try:
                 for entry in _check_entries(unit, base_url, options, faults, report):

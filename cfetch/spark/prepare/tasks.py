@@ -16,7 +16,7 @@ from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.freezing import places
 from cfetch.secret import printable
-from cfetch.spark.prepare.rows import Rejects, drop_rows, open_rejects
+from cfetch.spark.prepare.rows import drop_rows, open_rejects
 from cfetch.spark.share_files import file_name
 from cfetch.spark.table_writer import TABLES, WRITE_ROWS, TableWriter
 
@@ -56,7 +56,7 @@ def judge_places(
     """
     decode = msgspec.msgpack.Decoder(_PlacedEntry).decode
     pairs: list[tuple[int, int]] = []
-    with open_rejects(path) as faults:
+    with open_rejects(path) as reject:
         for _, group in groupby(_iterate_rows(batches), itemgetter(0)):
             inner: _PlacedEntry | None = None
             position = (0, 0)
@@ -77,7 +77,7 @@ def judge_places(
                     if isinstance(result, int):
                         pairs.append(position)
                     else:
-                        _reject_collision(result, names, faults)
+                        reject(*_describe_collision(result, names))
                         pairs.append((-1, partition))
                     if len(pairs) >= WRITE_ROWS:
                         yield _make_pairs(pairs)
@@ -85,14 +85,15 @@ def judge_places(
     yield _make_pairs(pairs)
 
 
-def _reject_collision(collision: Collision, names: Sequence[str], faults: Rejects) -> None:
+def _describe_collision(collision: Collision, names: Sequence[str]) -> tuple[str, int, str]:
+    """The manifest and the line of the later entry, and the reason."""
     first, second = cast("tuple[_PlacedEntry, _PlacedEntry]", (collision.first, collision.second))
     if first.source == second.source:
         shown = places(first, second)
     else:
         shown = f"{_describe_place(first, names)} and {_describe_place(second, names)}"
     last = max(first, second, key=lambda entry: (entry.source, entry.line))
-    faults.add_to(names[last.source], last.line, collision.message(shown))
+    return names[last.source], last.line, collision.message(shown)
 
 
 def _describe_place(entry: _PlacedEntry, names: Sequence[str]) -> str:

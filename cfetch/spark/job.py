@@ -15,7 +15,7 @@ from cfetch.secret import printable
 from cfetch.shares.task import RunSpec, TaskCopy, bring_share
 from cfetch.spark.session import count_local_slots
 from cfetch.spark.share_files import ShareFiles
-from cfetch.spark.work import make_frame
+from cfetch.spark.work import current_task, make_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,10 +178,7 @@ def start_job(
     """
 
     def bring(number: int) -> tuple[()]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
+        context = current_task()
         copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
         share = files.read_share(number)
         bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), copy)

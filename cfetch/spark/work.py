@@ -11,6 +11,7 @@ from cfetch.secret import printable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+    from pyspark import TaskContext
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -59,6 +60,15 @@ def run_tasks(spark: "SparkSession", items: Sequence[T], work: Callable[[T], R],
 
     rows = make_frame(spark, items, report, "report binary").collect() if items else []
     return [msgspec.json.decode(row.report, type=kind) for row in rows]
+
+
+def current_task() -> "TaskContext":
+    """The facts that Spark knows of the task in which this code runs."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return context
 
 
 def explain_failure(error: BaseException, what: str, remedy: str) -> LocalFault:

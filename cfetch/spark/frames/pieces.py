@@ -28,6 +28,7 @@ from cfetch.spark.frames.rows import CONTENT_BYTES, ROWS, find_size, read_conten
 from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.spark.job import name_executor
 from cfetch.spark.schemas import arrow_schema
+from cfetch.spark.work import current_task
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 
@@ -87,12 +88,8 @@ def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
     """The function that brings the rows of a partition."""
 
     def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
         for table in cut_pieces(batches, _count_piece_rows(work)):
-            yield from bring_rows(work, table, task=context.taskAttemptId())
+            yield from bring_rows(work, table, task=current_task().taskAttemptId())
 
     return task
 

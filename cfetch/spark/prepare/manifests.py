@@ -40,7 +40,7 @@ from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, w
 from cfetch.spark.schemas import ddl
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.table_writer import TABLES
-from cfetch.spark.work import explain_failure, group_into_tasks, run_tasks
+from cfetch.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class _Preparation(NamedTuple):
         ]
 
     def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> "DataFrame | None":
-        """Rows (unit, row) of entries that repeat others, and (-1, …) for collisions; None: no such rows."""
+        """Rows (unit, row) of entries that repeat others; None: no two entries may want one place."""
         from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
         columns = ["key", "unit", "row", "entry"]
@@ -262,14 +262,8 @@ class _Preparation(NamedTuple):
             folder = self.directory / "rejected"
 
             def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
-                from pyspark import TaskContext
-
-                context = TaskContext.get()
-                assert context is not None
-                partition = context.partitionId()
-                yield from judge_places(
-                    batches, source_of, names, folder / f"places-{partition:08d}.parquet", partition
-                )
+                path = folder / f"places-{current_task().partitionId():08d}.parquet"
+                yield from judge_places(batches, source_of, names, path)
 
             rows = stage.join(keys, "key").select("key", "here", "unit", "row", "entry")
             parted = rows.repartition(1 + count // ROWS_A_TASK, "key")

@@ -47,12 +47,12 @@ def _iterate_rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def judge_places(
-    batches: Iterable[Any], source_of: Mapping[int, int], names: Sequence[str], path: Path, partition: int
+    batches: Iterable[Any], source_of: Mapping[int, int], names: Sequence[str], path: Path
 ) -> Iterator[Any]:
     """Compare entries that may want one place: rows (key, here, unit, row, entry), sorted so.
 
-    ``here`` is 0 for an entry beneath a place. Yields (unit, row) of each entry that only repeats another,
-    and (-1, ``partition``) for each fault, which is written to ``path``.
+    ``here`` is 0 for an entry beneath a place. Yields (unit, row) of each entry that only repeats another;
+    each fault is written to ``path``.
     """
     decode = msgspec.msgpack.Decoder(_PlacedEntry).decode
     pairs: list[tuple[int, int]] = []
@@ -74,11 +74,10 @@ def judge_places(
                     inner = next(wanting(members))
                     continue
                 for result in compare_entries(wanting(members), inner):
-                    if isinstance(result, int):
-                        pairs.append(position)
-                    else:
+                    if not isinstance(result, int):
                         reject(*_describe_collision(result, names))
-                        pairs.append((-1, partition))
+                        continue
+                    pairs.append(position)
                     if len(pairs) >= WRITE_ROWS:
                         yield _make_pairs(pairs)
                         pairs.clear()

@@ -84,7 +84,7 @@ def _before(folder: Path, entries: int) -> list[tuple[str, str]]:
     found.append(("... memory at its peak, an entry", f"{peak / entries:.0f} bytes"))
     began_s = time.process_time()
     written = folder / "shares"
-    write_shares(written, plan, range(entries), cut, [1] * len(cut.cost_s))
+    write_shares(written, plan, cut.list_members(range(entries)), [1] * len(cut.cost_s))
     found.append(("write the shares, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
     found.append(
         (
@@ -142,10 +142,11 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
 
     from cfetch.manifest.entry import Entry, safe_path
     from cfetch.secret import SecretUrl
-    from cfetch.spark.table_writer import table_schemas
+    from cfetch.spark.schemas import arrow_schema
+    from cfetch.spark.table_writer import TABLES
 
     entry = msgspec.msgpack.encode(Entry(id=0, path=safe_path("a"), url=SecretUrl("http://h.test/a")))
-    schema = table_schemas()["shares"]
+    schema = arrow_schema(TABLES["shares"].items())
     values = ([0], [0], [entry], ["h.test"], [None], [1], [None])
     arrays = [pa.array(one, field.type) for one, field in zip(values, schema, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=schema)

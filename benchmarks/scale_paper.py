@@ -6,7 +6,7 @@ own constants. No simulation.
 
 from typing import NamedTuple
 
-from cfetch.shares.cut import MOST_FILES, Pace, choose_target_s
+from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target
 from cfetch.shares.driver import READING_PAUSES
 from cfetch.spark.prepare.large import LARGE_BYTES
 
@@ -60,7 +60,7 @@ def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None =
     """By the rules of ``shares`` and the costs of each step."""
     costs, pace, slots = costs or Costs(), Pace(), executors * SLOTS
     total_s = pace.cost_s(files, files * size_bytes)
-    batches = max(round(total_s / choose_target_s(total_s, slots)), -(-files // MOST_FILES))
+    batches = max(round(total_s / choose_target(total_s, slots) * MICRO), -(-files // MOST_FILES))
     network_s = total_s / slots
     in_time = network_s * costs.reading_share / costs.tell_s  # files that are told while others come
     plan_s, held_bytes = files * costs.one_machine_s, files * costs.one_machine_bytes

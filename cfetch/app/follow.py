@@ -58,7 +58,7 @@ from cfetch.report.follow_text import (
     step_text,
 )
 from cfetch.report.telemetry import span_listener
-from cfetch.run.directories import places, refuse_bucket_state, share_places
+from cfetch.run.directories import require_directory, share_places
 from cfetch.run.signals import listen
 from cfetch.run.stoppable import StoppableRunner
 from cfetch.secret import printable
@@ -136,8 +136,7 @@ def follow(
     clock = clock or SystemClock()
     network = make_network(settings.network, env)
     asked: set[str] = set()  # addresses of the feed
-    refuse_bucket_state(settings, "follow")
-    where = places(settings)
+    where = require_directory(settings, "follow")
     if options.resync and options.delete and feed.startswith("kinesis://"):
         raise ConfigError(
             "a stream keeps changes for days, and does not name older files: give --resync without --delete"

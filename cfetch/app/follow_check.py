@@ -22,7 +22,7 @@ from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.snapshot import Snapshot
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.freezing import freeze_entries
-from cfetch.run.directories import places, refuse_bucket_state
+from cfetch.run.directories import require_directory
 from cfetch.run.open_manifest import shown_name
 from cfetch.storage.tree import ReadOnlyTree
 from cfetch.wire.network import Network, make_network
@@ -44,8 +44,7 @@ def open_feed_verification(
         LocalFault: there is no room for temporary files.
     """
     clock = clock or SystemClock()
-    refuse_bucket_state(settings, "follow")
-    where = places(settings)
+    where = require_directory(settings, "follow")
     if len(where.directories) < len(where.roots):
         raise ConfigError("--verify reads directories only; --resync also looks into an object store")
     with ExitStack() as stack:

@@ -21,7 +21,7 @@ from cfetch.feed.checkpoint import Checkpoint, read_checkpoint
 from cfetch.feed.journal import CHECKPOINT, LOCK, SNAPSHOT, locate_journal, read_status
 from cfetch.feed.reader import Reader
 from cfetch.report.follow_text import FollowStatus
-from cfetch.run.directories import places, refuse_bucket_state
+from cfetch.run.directories import require_directory
 from cfetch.run.open_manifest import shown_name
 from cfetch.wire.network import Network, make_network
 
@@ -40,8 +40,7 @@ def find_status(
         SourceError: the feed does not answer.
     """
     clock = clock or SystemClock()
-    refuse_bucket_state(settings, "follow")
-    where = places(settings)
+    where = require_directory(settings, "follow")
     directory = locate_journal(where.state, feed, where.roots)
     checkpoint = read_checkpoint(directory / CHECKPOINT)
     is_resyncing = (directory / SNAPSHOT).exists()

@@ -1,7 +1,6 @@
 """The timeline for people and scripts: which plans are on it, and how to tidy it up; no download here."""
 
 import os
-import shutil
 from collections.abc import Collection
 from contextlib import suppress
 
@@ -16,7 +15,7 @@ from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
-from cfetch.timeline.rollback import remove_frozen
+from cfetch.timeline.rollback import forget_frozen
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.table import Table, find, on_this_machine, open_existing, open_to_read
 
@@ -56,12 +55,8 @@ def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
     with open_existing(*timeline(settings)) as table:
         roll_back(table, instant, remove=remove)
         if find(table.store.entries(), instant) is None:
-            shutil.rmtree(
-                places(settings).state / "plans" / instant, ignore_errors=True
-            )  # it holds signed links
-            if table.bucket is not None:
-                with on_this_machine("cannot remove the frozen plan"):
-                    remove_frozen(table.bucket, instant)
+            with on_this_machine("cannot remove the frozen plan"):  # it holds signed links
+                forget_frozen(table, places(settings).state, instant)
 
 
 def archive_plans(settings: Settings, instants: Collection[str]) -> None:

@@ -47,7 +47,7 @@ from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.files import place_of
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.rollback import remove_frozen
+from cfetch.timeline.rollback import forget_frozen
 from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, open_table, when_free
 from cfetch.wire.network import Network
@@ -180,7 +180,7 @@ class Prepared:
                     self._on_state(lambda: self._keep_for_later(engine.learned))
             if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
                 with suppress(LocalFault, OSError):  # all is in place; a later run tidies up what failed
-                    self._on_state(lambda: self._forget_frozen(table, execution.instant))
+                    self._on_state(lambda: forget_frozen(table, self._state, execution.instant))
                     tidy_up(table, KEEP_S)
             return summary
 
@@ -328,13 +328,7 @@ class Prepared:
         """Remove the frozen manifest, unless the plan is on the timeline: an error may come after that."""
         with suppress(OSError, LocalFault):
             if table.store.entry(self._instant) is None:
-                self._forget_frozen(table, self._instant)
-
-    def _forget_frozen(self, table: Table, instant: str) -> None:
-        """Remove the frozen manifest, from this machine and from the timeline's home. Raises OSError."""
-        shutil.rmtree(self._state / "plans" / instant, ignore_errors=True)
-        if table.bucket is not None:
-            remove_frozen(table.bucket, instant)
+                forget_frozen(table, self._state, self._instant)
 
     def _lay_down_anew(self, table: Table, instant: str) -> None:
         """Save the same plan with newly signed links, unless another run has just completed it."""

@@ -22,6 +22,9 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+NO_LIMITS = RateLimits()
+
+
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
@@ -42,7 +45,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     bearer_env: str | None = None
     user_agent: str | None = None
     cookies: str | None = None
-    rates: RateLimits = RateLimits()
+    rates: RateLimits = NO_LIMITS
 
     def __repr__(self) -> str:
         return "NetworkOptions(…)"

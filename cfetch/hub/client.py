@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from cfetch.config.wire import ALL_HOSTS, RateLimits
+from cfetch.config.wire import ALL_HOSTS, NO_LIMITS, RateLimits
 from cfetch.dashboard.view import by_risk
 from cfetch.engine.pool import Pool
 from cfetch.events import EntryFinished, Event, HostPaused, Progress
@@ -46,7 +46,6 @@ LONGEST_PAUSE_S = 15.0
 ALL_BPS = 1 << 50  # wanted of a rate by a task that had to wait for it
 ROOM = 2  # times the rate that a task uses is its lease: it may use more before it has asked for more
 LEAST_PART = 16  # the inverse: of its fixed part an idle task keeps so much, to begin with
-NO_LIMITS = RateLimits()
 NO_DEMANDS: Mapping[str, Demand] = MappingProxyType({})
 FAIR_BYTES = 64 << 10  # a shorter rest of a resumed file shows the server's latency, not its speed
 

@@ -7,10 +7,12 @@ are never more than the limit allows. A host without a limit has no leases; its 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 TURN_S = 10.0  # with fewer connections than tasks, the tasks take turns, each of a few files
 SETTLED_S = 0.5  # between two divisions, at least: a task beats once a second
+
+K = TypeVar("K")
 
 
 class Demand(NamedTuple):
@@ -47,10 +49,10 @@ class _Host:
             self.found_s = None
 
 
-def divide_fairly(wants: Mapping[int, int], most: int, first: Iterable[int]) -> dict[int, int]:
-    """Max-min fair parts of ``most``, by task: none gets more than it wants; none that is wanted stays free.
+def divide_fairly(wants: Mapping[K, int], most: int, first: Iterable[K]) -> dict[K, int]:
+    """Max-min fair parts of ``most``, by claimant: none gets more than it wants; no wanted one stays free.
 
-    A rest that cannot be divided evenly goes to the tasks that come ``first`` (all tasks, in order).
+    A rest that cannot be divided evenly goes to the claimants that come ``first`` (all, in order).
     """
     level, left = 0, most
     at_level = sorted(wants.values())
@@ -60,10 +62,10 @@ def divide_fairly(wants: Mapping[int, int], most: int, first: Iterable[int]) -> 
         left -= step * (len(at_level) - place)
         if level < want:
             break
-    parts = {task: min(want, level) for task, want in wants.items()}
-    for task in first:
-        if left and wants[task] > level:
-            parts[task] += 1
+    parts = {claimant: min(want, level) for claimant, want in wants.items()}
+    for claimant in first:
+        if left and wants[claimant] > level:
+            parts[claimant] += 1
             left -= 1
     return parts
 

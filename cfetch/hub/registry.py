@@ -4,23 +4,22 @@ Beats go in and orders come out. A task's last beat states all about it, so noth
 beat; a task that has been silent for ``SILENT_S`` seconds no longer counts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from cfetch.config.straggler import StragglerConfig
-from cfetch.config.wire import ALL_HOSTS, RateLimits
+from cfetch.config.wire import ALL_HOSTS, NO_LIMITS, RateLimits
 from cfetch.events import ActiveAttempt, BaselineView, ExecutorView
 from cfetch.hub.learned_limits import LearnedLimits
-from cfetch.hub.leases import Demand, Leases
+from cfetch.hub.leases import Leases
 from cfetch.hub.messages import MOST_DEMANDS, SILENT_S, Beat, Orders
 from cfetch.straggler.merged import Merged, Sample
 
 COMPARED_S = 2.0  # how often executors are compared with each other
 YOUNG_S = 2.0  # the speed of a younger attempt shows little
 SPEED_WEIGHT = 0.3  # of the newest beat
-NO_LIMITS = RateLimits()
 
 
 class ClusterView(NamedTuple):
@@ -58,27 +57,6 @@ class _Executor:
         self.heard_s = 0.0
 
 
-class RateLeases:
-    """Divides the rates of a run among its tasks, as ``Leases`` divides connections."""
-
-    def __init__(self, limits: RateLimits) -> None:
-        self._total = None if limits.total_bps is None else Leases(lambda *_: limits.total_bps)
-        self._hosts = None if limits.per_host_bps is None else Leases(lambda *_: limits.per_host_bps)
-
-    def take_demands(self, task: int, demands: Mapping[str, Demand], now_s: float) -> dict[str, int]:
-        """Note the rates that the task uses and wants. Returns its parts from now on, in bytes a second."""
-        total = {name: demand for name, demand in demands.items() if name == ALL_HOSTS}
-        hosts = {name: demand for name, demand in demands.items() if name != ALL_HOSTS}
-        parts = {} if self._total is None else self._total.take_demands(task, total, now_s)
-        return parts | ({} if self._hosts is None else self._hosts.take_demands(task, hosts, now_s))
-
-    def forget(self, task: int) -> None:
-        """Let others have the parts of a task."""
-        for leases in (self._total, self._hosts):
-            if leases is not None:
-                leases.forget(task)
-
-
 class TaskRegistry:
     """``per_host``: connections to a host for all tasks together; None: only hosts that throttle are limited.
 
@@ -91,7 +69,7 @@ class TaskRegistry:
         self._per_host = per_host
         self._learned = LearnedLimits()
         self._leases = Leases(self._limit_of)
-        self._rates = RateLeases(rates)
+        self._rates = Leases(lambda name, _: rates.total_bps if name == ALL_HOSTS else rates.per_host_bps)
         self._pauses: dict[str, float] = {}  # when they end, by host
         self._merged = Merged(config)
         self._tasks: dict[int, _Task] = {}

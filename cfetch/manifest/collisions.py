@@ -24,6 +24,25 @@ MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes w
 MOST_IN_MEMORY = 4096  # hashes of a bucket: 12 MiB for all buckets, and 48 KiB a write
 
 
+class DirectoriesAbove:
+    """Lists the directories above keys, each once as long as it is remembered."""
+
+    def __init__(self) -> None:
+        self._remembered: set[str] = set()
+
+    def list_new(self, key: str) -> list[str]:
+        """The directories above a key, the nearest first, up to one that is known already."""
+        new: list[str] = []
+        cut = key.rfind("/")
+        while cut > 0 and (directory := key[:cut]) not in self._remembered:
+            if len(self._remembered) >= MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered.add(directory)
+            new.append(directory)
+            cut = key.rfind("/", 0, cut)
+        return new
+
+
 class _Bucket:
     """Hashes and references in the order in which they came; ``pieces`` of the bucket are in the file."""
 
@@ -49,20 +68,15 @@ class PathIndex:
         self._directory = directory
         self._file: IO[bytes] | None = None
         self._buckets = [_Bucket() for _ in range(BUCKETS)]
-        self._remembered: set[str] = set()
+        self._above = DirectoriesAbove()
         self._sorted: dict[int, tuple[array[int], array[int]]] = {}  # buckets that ``find`` has looked into
 
     def add(self, path: str, index: int) -> None:
         """Note that entry ``index`` wants ``path``."""
         key = collision_key(path)
         self._add_reference(key, 2 * index)
-        cut = key.rfind("/")
-        while cut > 0 and (directory := key[:cut]) not in self._remembered:
-            if len(self._remembered) >= MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered.add(directory)
+        for directory in self._above.list_new(key):
             self._add_reference(directory, 2 * index + 1)
-            cut = key.rfind("/", 0, cut)
 
     def find(self, path: str) -> list[int]:
         """The indexes of the entries that may have ``path``, or lie beneath it."""

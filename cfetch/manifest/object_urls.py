@@ -6,6 +6,7 @@ part of the key. The http(s) link is made and signed just before its request.
 
 import re
 from typing import NamedTuple
+from urllib.parse import unquote
 
 SCHEMES = ("s3://", "gs://", "az://")
 _OBJECT = re.compile(
@@ -30,6 +31,11 @@ def split_object_url(text: str) -> ObjectUrl | None:
     """Split a URL into store and key; None if the bucket's name or a character of the key is not allowed."""
     match = _OBJECT.match(text)
     return None if match is None else ObjectUrl(match["store"], match["key"] or "")
+
+
+def split_destination(url: str) -> ObjectUrl | None:
+    """Split the URL of a destination, where obstore decodes percent signs."""
+    return split_object_url(unquote(url))
 
 
 def find_key_fault(key: str) -> str | None:

@@ -22,9 +22,7 @@ from cfetch.processes.crew import Crew, LocalShares, ShareSource
 from cfetch.processes.engine import LocalTasks
 from cfetch.run.frame import Run
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.shares.cut import Pace
 from cfetch.shares.driver import Setup, ShareEngine
-from cfetch.shares.plan_cut import cut_plan
 from cfetch.shares.task import RunSpec
 from cfetch.storage.files import make_private, on_disk
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -161,12 +159,7 @@ class _NodeTasks(LocalTasks):
             return []
         with on_disk(directory):
             make_private(directory)  # the sign that this run shares its plan
-        settings = self._settings
-        pace = Pace(concurrency=max(1, settings.concurrency // self.slots))
-        slots = MANY_NODES * self.slots
-        cut = cut_plan(self._plan, account, pace=pace, slots=slots, per_host=settings.per_host)
-        self._shares = LocalShares(self._plan, cut.cut.list_members(cut.left), cut.sharers)
-        return cut.notes
+        return self._cut_plan(account, MANY_NODES * self.slots)
 
     def find_hub_place(self) -> HubPlace | None:
         """The name by which other nodes know this one; a node that joined has no hub."""

@@ -72,12 +72,17 @@ class LocalTasks:
 
     def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - they stay in the plan's file
         """Cut the plan."""
-        settings = self._settings
-        pace = Pace(concurrency=max(1, settings.concurrency // self.slots))
-        cut = cut_plan(self._plan, account, pace=pace, slots=self.slots, per_host=settings.per_host)
-        self._shares = LocalShares(self._plan, cut.cut.list_members(cut.left), cut.sharers)
+        self._cut_plan(account, self.slots)
         self.slots = min(self.slots, self.tasks)
         return []  # the notes about slow hosts are for clusters
+
+    def _cut_plan(self, account: Account, slots: int) -> list[str]:
+        """Cut the plan for so many tasks at a time. Returns notes for a person."""
+        settings = self._settings
+        pace = Pace(concurrency=max(1, settings.concurrency // self.slots))
+        cut = cut_plan(self._plan, account, pace=pace, slots=slots, per_host=settings.per_host)
+        self._shares = LocalShares(self._plan, cut.members, cut.sharers)
+        return cut.notes
 
     @property
     def tasks(self) -> int:

@@ -94,13 +94,14 @@ def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Place
     return Places(destinations, home / "cfetch" / "stores" / own, url)
 
 
-def refuse_bucket_state(settings: Settings, verb: str) -> None:
-    """Raise ConfigError if the state is in a bucket; ``verb`` keeps there what a bucket cannot."""
+def require_directory(settings: Settings, verb: str) -> Places:
+    """Return the places of ``verb``, which keeps its own files in a directory. Raises ConfigError."""
     if settings.state and is_object_store(settings.state):
         raise ConfigError(
             f"state is {settings.state}, and cfetch {verb} keeps its own files in a directory: name one "
             "with --state"
         )
+    return places(settings)
 
 
 def share_places(where: Places, settings: Settings) -> None:

@@ -57,32 +57,43 @@ def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slot
     known = sum(size >= 0 for size in sizes)
     mean = sum(size for size in sizes if size >= 0) / known if known else 1.0
     costs = array("q", (int(MICRO * pace.cost_s(1, size if size >= 0 else mean)) for size in sizes))
-    target = int(MICRO * choose_target_s(sum(costs) / MICRO, slots))
+    target = choose_target(sum(costs) / MICRO, slots)
+    return deal_items(costs, array("B", b"\1") * len(costs), host_of, target=target)
+
+
+def deal_items(
+    costs: Sequence[int], files: Sequence[int], host_of: Sequence[int], *, target: int
+) -> SharesCut:
+    """Make shares of about ``target`` of items, which are files, or groups of files of one host.
+
+    Costs are microseconds; ``files``: how many files an item is. An item that takes so long is a share alone.
+    """
     by_host: dict[int, array[int]] = {}
     shares: list[array[int]] = []
-    for entry, cost in enumerate(costs):
+    for item, cost in enumerate(costs):
         if cost >= target:
-            shares.append(array("I", [entry]))
+            shares.append(array("I", [item]))
         else:
-            by_host.setdefault(host_of[entry], array("I")).append(entry)
-    small: list[array[int]] = []
-    for entries in by_host.values():
-        queues = count_shares(sum(costs[entry] for entry in entries), len(entries), target)
+            by_host.setdefault(host_of[item], array("I")).append(item)
+    small: list[tuple[int, int, array[int]]] = []
+    for items in by_host.values():
+        cost, count = sum(costs[item] for item in items), sum(files[item] for item in items)
+        queues = count_shares(cost, count, target)
         if queues == 1:
-            small.append(entries)
-            continue
-        shares += deal_out(entries, array("q", (costs[entry] for entry in entries)), queues)
-    loads = [sum(costs[entry] for entry in entries) for entries in small]
-    queues = count_shares(sum(loads), sum(map(len, small)), target)
-    for hosts in deal_out(range(len(small)), loads, queues) if small else []:
-        shares.append(array("I", (entry for host in hosts for entry in small[host])))
-    filled = [(sum(costs[entry] for entry in entries), entries) for entries in shares if entries]
+            small.append((cost, count, items))
+        else:
+            shares += _deal_out(items, array("q", (costs[item] for item in items)), queues)
+    loads = [cost for cost, _, _ in small]
+    queues = count_shares(sum(loads), sum(count for _, count, _ in small), target)
+    for hosts in _deal_out(range(len(small)), loads, queues) if small else []:
+        shares.append(array("I", (item for host in hosts for item in small[host][2])))
+    filled = [(sum(costs[item] for item in items), items) for items in shares if items]
     filled.sort(key=lambda pair: pair[0], reverse=True)
-    filled = _let_hosts_take_turns(filled, [host_of[entries[0]] for _, entries in filled], target)
-    share_of = array("I", bytes(4 * len(sizes)))
-    for share, (_, entries) in enumerate(filled):
-        for entry in entries:
-            share_of[entry] = share
+    filled = _let_hosts_take_turns(filled, [host_of[items[0]] for _, items in filled], target)
+    share_of = array("I", bytes(4 * len(costs)))
+    for share, (_, items) in enumerate(filled):
+        for item in items:
+            share_of[item] = share
     return SharesCut(share_of, [cost / MICRO for cost, _ in filled])
 
 
@@ -91,7 +102,7 @@ def _let_hosts_take_turns(
 ) -> "list[tuple[int, array[int]]]":
     """Spread the shares of each host evenly over the job, so that no time belongs to one host alone.
 
-    ``filled``: cost and entries of the shares, the longest first; ``hosts``: the host of each. Shares longer
+    ``filled``: cost and items of the shares, the longest first; ``hosts``: the host of each. Shares longer
     than ``target`` stay in front, and those shorter than half of it at the end, where they fill gaps.
     """
     shares_of, turns = Counter(hosts), Counter[int]()
@@ -141,11 +152,11 @@ def find_floors(
     return floors
 
 
-def choose_target_s(total_s: float, slots: int) -> float:
-    """The seconds that a share should take: a few shares for each slot, but none too short or too long."""
+def choose_target(total_s: float, slots: int) -> int:
+    """The microseconds that a share should take: a few shares for each slot, but none too short or long."""
     wanted_s = min(max(total_s / (SHARES_PER_SLOT * slots), SHORTEST_S), LONGEST_S)
     rounds = max(1, round(total_s / wanted_s / slots))  # a slot without a share would be idle
-    return max(SLACK * total_s / (rounds * slots), 1e-6)
+    return max(1, int(MICRO * SLACK * total_s / (rounds * slots)))
 
 
 def count_shares(cost: int, files: int, target: int) -> int:
@@ -153,7 +164,7 @@ def count_shares(cost: int, files: int, target: int) -> int:
     return max(1, round(cost / target), -(-files // MOST_FILES))
 
 
-def deal_out(items: Sequence[int], costs: Sequence[int], queues: int) -> "list[array[int]]":
+def _deal_out(items: Sequence[int], costs: Sequence[int], queues: int) -> "list[array[int]]":
     """The items of each queue, with queues as even as their costs allow."""
     hands: list[array[int]] = [array("I") for _ in range(queues)]
     for item, queue in zip(items, spread(costs, queues), strict=True):

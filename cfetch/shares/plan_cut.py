@@ -8,19 +8,18 @@ from cfetch.hub.account import Account
 from cfetch.manifest.plan import Plan
 from cfetch.report.format import duration
 from cfetch.secret import printable
-from cfetch.shares.cut import Pace, SharesCut, count_sharers, cut_shares, find_floors
+from cfetch.shares.cut import Pace, count_sharers, cut_shares, find_floors
 
 WORTH_A_NOTE_S = 60.0
 
 
 class PlanCut(NamedTuple):
-    """The entries with the indexes ``left``, as ``cut`` divides them; ``notes`` are for a person.
+    """``members``: the indexes of each share's entries; ``sharers``: for each share, as in ``Share``.
 
-    ``sharers``: for each share, as in ``Share``.
+    ``notes`` are for a person.
     """
 
-    left: Sequence[int]
-    cut: SharesCut
+    members: "list[array[int]]"
     sharers: list[int]
     notes: list[str]
 
@@ -39,7 +38,7 @@ def cut_plan(plan: Plan, account: Account, *, pace: Pace, slots: int, per_host: 
         host = max(floors_s, key=floors_s.__getitem__, default=None)
         if host is not None:
             notes = note_slow_host(plan.hosts[host], floors_s[host], sum(cut.cost_s) / slots)
-    return PlanCut(left, cut, count_sharers(cut, hosts, slots=slots), notes)
+    return PlanCut(cut.list_members(left), count_sharers(cut, hosts, slots=slots), notes)
 
 
 def note_slow_host(host: str, alone_s: float, all_s: float) -> list[str]:

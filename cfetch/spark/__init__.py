@@ -10,11 +10,12 @@ neither bodies nor rows of files: a task reads its share from disk and leaves a 
              start one action, a task for each      job.py
              implement the port of ``cfetch/shares/driver.py``      cluster_run.py
 
-Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``job.py``, ``cluster_run.py``.
+Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``work.py`` (a task for each
+item), ``job.py``, ``cluster_run.py``.
 ``session.py`` finds or makes the session, ``class_archive.py`` makes its start quick, ``table_writer.py``
-writes Parquet, ``pack.py`` the archive for workers. Rooms within: ``prepare/`` (manifests that no machine
-holds), ``frames/`` (data sources, ``download``), ``tables/`` (metrics of runs). ``replay_job.py`` is the half
-of ``cfetch tune`` on Spark.
+writes Parquet, ``schemas.py`` has columns as Spark and pyarrow take them, ``pack.py`` makes the archive for
+workers. Rooms within: ``prepare/`` (manifests that no machine holds), ``frames/`` (data sources,
+``download``), ``tables/`` (metrics of runs). ``replay_job.py`` is the half of ``cfetch tune`` on Spark.
 
 When it fails: a task that dies begins again on any executor and skips the files that are in place; after a
 dead driver, the same command continues the plan.

@@ -28,7 +28,6 @@ from cfetch.spark.job import (
     cancel_jobs,
     count_slots,
     find_driver_address,
-    find_task_fault,
     is_one_machine,
     list_missing_settings,
     start_job,
@@ -36,6 +35,7 @@ from cfetch.spark.job import (
 from cfetch.spark.open_shares import OpenShares, ShareSource
 from cfetch.spark.preflight import Look, StoreLook, check_executors, explain_python
 from cfetch.spark.session import spark_session
+from cfetch.spark.work import find_task_fault
 from cfetch.storage.object_store import pick_login
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.wire.network import make_network

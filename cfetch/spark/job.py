@@ -1,10 +1,9 @@
 """The job on Spark: a task for each share, one action, no shuffle, and no RDD, so that Connect works too."""
 
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cfetch.errors import UsageError
 from cfetch.hub.server import HubPlace
 from cfetch.secret import printable
-from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
+from cfetch.shares.task import RunSpec, TaskCopy, bring_share
+from cfetch.spark.session import count_local_slots
 from cfetch.spark.share_files import ShareFiles
+from cfetch.spark.work import current_task, make_frame
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import SparkSession
 
 
 T = TypeVar("T")
@@ -40,7 +40,6 @@ MANY = 1 << 20  # more than any cluster has slots
 EXECUTORS_COME_S = 15.0  # a cluster's executors start within this, or the cluster is full
 STEADY_S = 1.0
 MOST_TASKS = 1000  # whose errors are looked for
-_OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
 
 
 def name_executor() -> str:
@@ -59,7 +58,7 @@ def name_executor() -> str:
 
 def is_one_machine(spark: "SparkSession") -> bool:
     """Whether the driver is the only executor."""
-    return re.fullmatch(r"local(\[.*\])?", spark.conf.get("spark.master", "") or "") is not None
+    return count_local_slots(spark.conf.get("spark.master", "") or "") is not None
 
 
 def list_missing_settings(spark: "SparkSession") -> list[str]:
@@ -71,26 +70,22 @@ def list_missing_settings(spark: "SparkSession") -> list[str]:
 
 def count_slots(spark: "SparkSession") -> int:
     """How many tasks run at a time, as far as is known now; waits a little for a cluster's executors."""
-    from pyspark.errors import PySparkException
     from pyspark.sql.functions import spark_partition_id
 
-    try:
-        context = spark.sparkContext
-    except PySparkException:  # Connect has no context, but its server cuts a range into as many parts
+    context = _find_context(spark)
+    if context is None:  # Connect, but its server cuts a range into as many parts
         return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
     if not is_one_machine(spark):
         _wait_for_executors(context)
-    return max(1, context.defaultParallelism)
+    return max(1, int(context.defaultParallelism))
 
 
 def find_driver_address(spark: "SparkSession") -> HubPlace | None:
     """Find where the hub listens; None with Connect, whose server does not know the client's address."""
-    from pyspark.errors import PySparkException
-
-    try:
-        settings = spark.sparkContext.getConf()
-    except PySparkException:
+    context = _find_context(spark)
+    if context is None:
         return None
+    settings = context.getConf()
     name = settings.get("spark.driver.host")
     if name is None:
         return None
@@ -140,13 +135,7 @@ def find_task_error(spark: "SparkSession", tag: str) -> str | None:
     return None
 
 
-def find_task_fault(failure: BaseException) -> str | None:
-    """The message of a task that could not even leave a receipt, from Spark's error; None: there is none."""
-    match = _OWN_WORDS.search(str(failure))
-    return None if match is None else printable(match[1], 1000)
-
-
-def tag_jobs(spark: "SparkSession", tag: str) -> None:
+def _tag_jobs(spark: "SparkSession", tag: str) -> None:
     """Tag the jobs that this thread begins from now on, for ``cancel_jobs``."""
     context = _find_context(spark)
     if context is None:
@@ -187,54 +176,31 @@ def start_job(
 
     The future ends when all tasks have, with the error that ended them early.
     """
-    task = _make_task(spec, files, numbers)
+
+    def bring(number: int) -> tuple[()]:
+        context = current_task()
+        copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
+        share = files.read_share(number)
+        bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), copy)
+        return ()  # its receipt tells all
 
     def run() -> None:
         if may_begin():
-            positions = spark.range(0, len(numbers), 1, numPartitions=len(numbers))
-            positions.mapInArrow(task, "share int, files int, failed int").collect()
+            make_frame(spark, numbers, bring, "share int").collect()
 
-    return _start_thread(spark, run, tag)
-
-
-def start_collecting(spark: "SparkSession", make: "Callable[[], DataFrame]", tag: str) -> "Future[list[Row]]":
-    """Collect a frame in a thread of its own."""
-    return _start_thread(spark, lambda: make().collect(), tag)
+    return start_thread(spark, run, tag)
 
 
-def _start_thread(spark: "SparkSession", work: Callable[[], T], tag: str) -> Future[T]:
+def start_thread(spark: "SparkSession", work: Callable[[], T], tag: str) -> Future[T]:
+    """Do the work in a thread of its own, whose jobs have ``tag``; the future has its end."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
-            tag_jobs(spark, tag)
+            _tag_jobs(spark, tag)
             future.set_result(work())
         except BaseException as error:  # noqa: BLE001 - the future passes it on
             future.set_exception(error)
 
     threading.Thread(target=run, name="spark job", daemon=True).start()
     return future
-
-
-def _make_task(spec: RunSpec, files: ShareFiles, numbers: Sequence[int]) -> Any:  # noqa: ANN401 - what mapInArrow takes
-    def read_share(number: int) -> Share:
-        share = files.read_share(number)
-        return share._replace(sharers=min(share.sharers, spec.at_a_time))
-
-    def task(rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        executor = name_executor()
-        schema = pa.schema([("share", pa.int32()), ("files", pa.int32()), ("failed", pa.int32())])
-        for batch in rows:
-            for position in batch.column(0).to_pylist():
-                number = numbers[position]
-                copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), executor)
-                outcome = bring_share(spec, read_share(number), copy)
-                row = {"share": number, "files": outcome.files, "failed": outcome.failed}
-                yield pa.RecordBatch.from_pylist([row], schema=schema)
-
-    return task

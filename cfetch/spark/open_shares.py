@@ -49,7 +49,7 @@ class PlanShares:
     ) -> OpenShares:
         """Cut all entries that are not in the account. Raises LocalFault."""
         cut = cut_plan(self.plan, account, pace=pace, slots=slots, per_host=per_host)
-        files = write_shares(directory, self.plan, cut.left, cut.cut, cut.sharers)
+        files = write_shares(directory, self.plan, cut.members, cut.sharers)
         return OpenShares(files, range(files.count), cut.notes)
 
 

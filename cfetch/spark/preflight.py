@@ -11,7 +11,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from pathlib import Path
@@ -30,12 +30,12 @@ from cfetch.spark.job import (
     count_executors,
     find_task_error,
     name_executor,
-    start_collecting,
+    start_thread,
 )
+from cfetch.spark.work import run_tasks
 from cfetch.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -228,10 +228,8 @@ def check_executors(
     """
     free_bytes = disk_usage(look.directories[0][1]).free
     began_s, is_told = time.time(), False
-    rows = start_collecting(
-        spark, lambda: spark.range(0, slots, 1, slots).mapInArrow(_make_task(look), "seen binary"), tag
-    )
-    while not wait([rows], LOOK_S).done:
+    seen = start_thread(spark, lambda: run_tasks(spark, [look] * slots, look_around, Seen), tag)
+    while not wait([seen], LOOK_S).done:
         said = find_task_error(spark, tag)
         cause = None if said is None else explain_python(said)
         if cause is not None or is_stopping():
@@ -245,24 +243,13 @@ def check_executors(
                 "no executors yet: the cluster has no free cores or memory, or its workers cannot start "
                 "them; its page says which. This run waits"
             )
-    failure = rows.exception()
+    failure = seen.exception()
     if failure is not None:
         cause = explain_python(str(failure))
         raise failure if cause is None else LocalFault(cause)
-    seen = [msgspec.json.decode(row.seen, type=Seen) for row in rows.result()]
-    verdict = judge(seen, began_s, time.time(), free_bytes)
+    verdict = judge(seen.result(), began_s, time.time(), free_bytes)
     if verdict.faults:
         raise LocalFault("; ".join(verdict.faults))
     for note in verdict.notes:
         tell(note)
     return True
-
-
-def _make_task(look: Look) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    def task(rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
-
-        for _ in rows:
-            yield pa.RecordBatch.from_pydict({"seen": [msgspec.json.encode(look_around(look))]})
-
-    return task

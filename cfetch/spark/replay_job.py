@@ -4,22 +4,27 @@ Spark carries items to the tasks and scores back, but no rows of metrics: the ta
 and call the same function that replays runs in one process.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from cfetch.errors import CfetchError, LocalFault, UsageError
+from cfetch.errors import CfetchError, UsageError
+from cfetch.spark.work import explain_failure, group_into_tasks, run_tasks
 from cfetch.tuning.choice import RunResult
 from cfetch.tuning.replay import Setting
 from cfetch.tuning.runs import Load, replay_runs
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
 CHUNK_BYTES = 8 << 20  # of metrics for a task, which are 10,000 files or more; a task itself costs 50 ms
+
+
+class _Outcome(NamedTuple):
+    """The results of a task, or why it could not read its item."""
+
+    results: list[RunResult]
+    error: str | None = None
 
 
 def replay_on_spark(
@@ -31,60 +36,20 @@ def replay_on_spark(
         UsageError: a task cannot read its item.
         LocalFault: Spark could not carry the job out.
     """
-    import pyarrow as pa
     from pyspark.errors import PySparkException
 
-    chunks = _cut_chunks(items)
-    texts = [msgspec.json.encode(chunk) for chunk in chunks]
-    numbers = pa.array(range(len(chunks)), pa.int32())  # repartitionById takes no wider integers
-    plan = pa.table({"number": numbers, "items": texts})
+    def work(chunk: Sequence[tuple[str, int]]) -> _Outcome:
+        try:
+            return _Outcome(list(replay_runs([item for item, _ in chunk], load, settings)))
+        except CfetchError as failure:  # returned, as Spark would only repeat the task after an exception
+            return _Outcome([], str(failure))
+
+    tasks = group_into_tasks(items, lambda item: item[1] / CHUNK_BYTES)
     try:
-        rows = (
-            spark.createDataFrame(plan)
-            .repartitionById(len(chunks), "number")
-            .mapInArrow(_make_task(load, tuple(settings)), "number int, results binary, error string")
-            .collect()
-        )
+        outcomes = run_tasks(spark, tasks, work, _Outcome)
     except PySparkException as error:
-        kind = error.getCondition() or type(error).__name__
-        raise LocalFault(
-            f"Spark could not replay the runs ({kind}); its log says why; --engine local does the same here"
-        ) from None
-    for row in sorted(rows):
-        if row.error is not None:
-            raise UsageError(row.error)
-    decoder = msgspec.json.Decoder(list[RunResult])
-    return [result for row in sorted(rows) for result in decoder.decode(bytes(row.results))]
-
-
-def _cut_chunks(items: Sequence[tuple[str, int]]) -> list[list[str]]:
-    """Group neighbours until there is enough for a task."""
-    chunks: list[list[str]] = []
-    room = 0
-    for item, size in items:
-        if room <= 0:
-            chunks.append([])
-            room = CHUNK_BYTES
-        chunks[-1].append(item)
-        room -= size
-    return chunks
-
-
-def _make_task(
-    load: Load, settings: tuple[Setting, ...]
-) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    def task(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
-
-        for number, raw in ((row["number"], row["items"]) for batch in batches for row in batch.to_pylist()):
-            error, results = None, b"[]"
-            try:
-                results = msgspec.json.encode(list(replay_runs(msgspec.json.decode(raw), load, settings)))
-            except CfetchError as failure:  # returned as a row, as Spark would only repeat after an exception
-                error = str(failure)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([number], pa.int32()), pa.array([results]), pa.array([error], pa.string())],
-                names=["number", "results", "error"],
-            )
-
-    return task
+        raise explain_failure(error, "replay the runs", "and --engine local does the same here") from None
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise UsageError(outcome.error)
+    return [result for outcome in outcomes for result in outcome.results]

@@ -80,11 +80,16 @@ def _require_libraries() -> None:
     for package in ("pyspark", "pyarrow", "pandas"):  # mapInArrow needs pandas too
         if find_spec(package) is None:
             raise UsageError(missing_library("Spark", package, "spark"))
+    refuse_older_spark(OLDEST_SPARK, "cfetch")
+
+
+def refuse_older_spark(oldest: tuple[int, int], user: str) -> None:
+    """Raise UsageError if PySpark is older than ``user`` needs."""
     import pyspark
 
-    if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2])) < OLDEST_SPARK:
+    if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2])) < oldest:
         raise UsageError(
-            f"pyspark {pyspark.__version__} is too old, {'.'.join(map(str, OLDEST_SPARK))} is needed: "
+            f"{user} needs pyspark {'.'.join(map(str, oldest))} or newer, and this is {pyspark.__version__}: "
             "pip install --upgrade 'cfetch[spark]'"
         )
 

@@ -16,9 +16,9 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
-from cfetch.shares.cut import SharesCut
 from cfetch.shares.task import Share
-from cfetch.spark.table_writer import TableWriter, table_schemas
+from cfetch.spark.schemas import arrow_schema
+from cfetch.spark.table_writer import TABLES, TableWriter
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
@@ -111,17 +111,16 @@ class ShareFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_shares(
-    directory: Path, plan: Plan, indexes: Sequence[int], cut: SharesCut, sharers: Sequence[int]
+    directory: Path, plan: Plan, members: Sequence[Sequence[int]], sharers: Sequence[int]
 ) -> ShareFiles:
-    """Write the entries ``indexes`` of a plan, as ``cut`` divides them; existing files are replaced.
+    """Write the shares of a plan: the indexes of the entries of each; existing files are replaced.
 
     Raises LocalFault.
     """
     with on_disk(directory):
         make_private(directory)
-    count = len(cut.cost_s)
-    members = cut.list_members(indexes)
-    per_file = shares_per_file(len(indexes), count)
+    count = len(members)
+    per_file = shares_per_file(sum(map(len, members)), count)
     for number, first in enumerate(range(0, count, per_file)):
         with TableWriter(directory / file_name(number), "shares") as table:
             for share in range(first, min(first + per_file, count)):
@@ -143,6 +142,6 @@ def _share_table(plan: Plan, indexes: Sequence[int], share: int, sharers: int) -
         [sharers] * len(entries),
         [None] * len(entries),
     ]
-    schema = table_schemas()["shares"]
+    schema = arrow_schema(TABLES["shares"].items())
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

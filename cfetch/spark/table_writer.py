@@ -10,35 +10,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from cfetch.spark.schemas import arrow_schema
 from cfetch.storage.files import local_fault, open_replacement
 
 WRITE_ROWS = 8192  # in memory at a time: some 5 MB
 
 
-def table_schemas() -> dict[str, Any]:
-    """The schemas by name, as pyarrow has them."""
-    import pyarrow as pa
-
-    entry = [("row", pa.int64()), ("key", pa.int64()), ("entry", pa.binary())]
-    stated = [("host", pa.string()), ("size", pa.int64())]
-    shares = [
-        ("share", pa.int32()),
-        ("id", pa.int64()),
-        ("entry", pa.binary()),
-        *stated,
-        ("sharers", pa.int32()),
-        ("own_headers", pa.int32()),
-    ]
-    return {
-        "entries": pa.schema([*entry, *stated, ("identity", pa.binary())]),
-        "above": pa.schema(entry),
-        "rejected": pa.schema([("source", pa.string()), ("line", pa.int64()), ("reason", pa.string())]),
-        "shares": pa.schema(shares),
-    }
+_ENTRY = {"unit": "int", "row": "bigint", "key": "bigint", "entry": "binary"}
+_STATED = {"host": "string", "size": "bigint"}
+TABLES = {
+    "entries": _ENTRY | _STATED | {"identity": "binary"},
+    "above": _ENTRY,
+    "rejected": {"source": "string", "line": "bigint", "reason": "string"},
+    "shares": {"share": "int", "id": "bigint", "entry": "binary"}
+    | _STATED
+    | {"sharers": "int", "own_headers": "int"},
+}
 
 
 class TableWriter:
-    """A Parquet file on its way to ``path``, with one of ``table_schemas``.
+    """A Parquet file on its way to ``path``, with the columns of one of ``TABLES``.
 
     Raises LocalFault: it cannot be written.
     """
@@ -47,12 +38,12 @@ class TableWriter:
         import pyarrow.parquet as pq
 
         self._path = path
-        self._schema = table_schemas()[table]
+        self._schema = arrow_schema(TABLES[table].items())
         self._rows: list[tuple[object, ...]] = []
         self._files = ExitStack()
         with self._writing():
             self._file = self._files.enter_context(open_replacement(path))
-        few = ("host", "source", "share", "sharers", "own_headers")
+        few = ("unit", "host", "source", "share", "sharers", "own_headers")
         dictionary = [name for name in few if name in self._schema.names]
         self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
 

@@ -10,10 +10,9 @@ import re
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from cfetch.manifest.digests import new_hash
-from cfetch.manifest.object_urls import make_listing, split_object_url
+from cfetch.manifest.object_urls import make_listing, split_destination
 from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.object_source import explain_fault, list_objects
@@ -42,7 +41,7 @@ class ObjectTree:
         self.root = printable(url)
         self._url = url
         self._find = find
-        parts = split_object_url(unquote(url))  # as obstore reads the URL of a destination
+        parts = split_destination(url)
         assert parts is not None
         listing = make_listing(parts._replace(key=f"{parts.key}/" if parts.key else ""))
         assert listing is not None

@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 
 from cfetch.errors import LocalFault
+from cfetch.manifest.object_urls import split_destination
 from cfetch.records import NOT_DECODED
 from cfetch.storage.files import make_private
 
@@ -120,11 +120,13 @@ def _read(lines: Iterator[bytes]) -> tuple[str, list[str]]:
 
 
 def _abort(url: str, keys: list[str], env: Mapping[str, str]) -> int:
-    bucket, _, prefix = unquote(url.removeprefix("s3://")).partition("/")  # as obstore reads a URL
+    parts = split_destination(url)
+    assert parts is not None
+    bucket, prefix = parts.store.removeprefix("s3://"), parts.key.strip("/")
     client = _connect(env)
     aborted = 0
     for key in keys:
-        whole = f"{prefix.strip('/')}/{key}" if prefix.strip("/") else key
+        whole = f"{prefix}/{key}" if prefix else key
         pages = client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=whole)
         numbers = [
             upload["UploadId"]

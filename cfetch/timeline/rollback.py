@@ -6,7 +6,9 @@ the rollback's heartbeat; the plan is removed too. Neither touches published fil
 continued, never scheduled twice; a rollback whose target is completed or gone does nothing.
 """
 
+import shutil
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
@@ -109,6 +111,13 @@ def _undo(table: Table, target: str) -> None:
                 table.files.unlink(f"{HEARTBEATS}/{target}.json")
             remove_frozen(table.files, target)
             table.store.move(entry, Event.REMOVE, Kind.REMOVABLE)
+
+
+def forget_frozen(table: Table, state: Path, instant: str) -> None:
+    """Remove a frozen manifest from this machine's ``state``, and from a bucket's. Raises OSError."""
+    shutil.rmtree(state / PLANS / instant, ignore_errors=True)
+    if table.bucket is not None:
+        remove_frozen(table.bucket, instant)
 
 
 def remove_frozen(files: Files, name: str) -> None:

@@ -24,8 +24,9 @@ from cfetch.shares import cut, driver
 from cfetch.shares.place import place_at
 from cfetch.shares.task import RunSpec
 from cfetch.spark import cluster_run
-from cfetch.spark.job import count_slots, find_task_fault, list_missing_settings, start_job
+from cfetch.spark.job import count_slots, list_missing_settings, start_job
 from cfetch.spark.share_files import ShareFiles
+from cfetch.spark.work import find_task_fault
 from tests.engine.drive import tree
 from tests.spark.counting import counting
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest

@@ -197,12 +197,12 @@ def test_an_executor_has_the_name_that_sparks_pages_show():
 
 def test_the_error_of_a_failed_task_is_found_by_the_tag_of_its_job(spark):
     """Before or after the job has ended."""
-    from cfetch.spark.job import find_task_error, start_collecting
+    from cfetch.spark.job import find_task_error, start_thread
 
     def fail(batches):
         return (__import__("nowhere") for _ in batches)
 
-    rows = start_collecting(spark, lambda: spark.range(1).mapInArrow(fail, "id long"), "failing")
+    rows = start_thread(spark, spark.range(1).mapInArrow(fail, "id long").collect, "failing")
     assert "nowhere" in str(rows.exception(60))
     assert "No module named 'nowhere'" in str(find_task_error(spark, "failing"))
     assert find_task_error(spark, "another") is None

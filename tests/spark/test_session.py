@@ -124,7 +124,7 @@ def test_without_the_extra(tmp_path, package):
 def test_an_old_pyspark(tmp_path):
     """It is refused with the version that it takes."""
     said = told(tmp_path, code="import pyspark; pyspark.__version__ = '4.0.1'")
-    assert "pyspark 4.0.1 is too old, 4.1 is needed" in said
+    assert "cfetch needs pyspark 4.1 or newer, and this is 4.0.1: pip install --upgrade" in said
 
 
 @pytest.mark.parametrize("master", ["sc://h:1/;use_ssl=true;token=CANARY", "spark://me:CANARY@h:1"])

@@ -262,7 +262,7 @@ def test_shares_on_disk_have_a_row_group_each(tmp_path, monkeypatch):
         left = range(2, len(plan))
         hosts = [n % 2 for n in left]
         cut = cut_shares([50 << 20 for _ in left], hosts, pace=Pace(), slots=3)
-        files = write_shares(directory, plan, left, cut, count_sharers(cut, hosts, slots=3))
+        files = write_shares(directory, plan, cut.list_members(left), count_sharers(cut, hosts, slots=3))
         assert files.count == len(cut.cost_s) > 1
         shares = [files.read_share(number) for number in range(files.count)]
         found = {entry.id: number for number, share in enumerate(shares) for entry in share.entries}

@@ -25,7 +25,8 @@ from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.report.metrics import RunHeader
 from cfetch.report.tune_view import view
 from cfetch.report.tuning_document import Tuning
-from cfetch.spark.replay_job import CHUNK_BYTES, _cut_chunks, replay_on_spark
+from cfetch.spark.replay_job import CHUNK_BYTES, replay_on_spark
+from cfetch.spark.work import group_into_tasks
 from cfetch.tuning.choice import RunResult, build_table, choose_setting, describe_setting, score_settings
 from cfetch.tuning.recommendation import DEFAULT_GRID, format_config, read_grid, recommend, write_config
 from cfetch.tuning.replay import Censored, Setting
@@ -468,8 +469,8 @@ def test_large_files_are_tasks_of_their_own_and_order_is_kept(spark, five_runs):
 
 def test_neighbours_share_a_task_until_there_is_enough_for_it():
     """A task costs 50 ms: it gets 8 MiB of metrics or more, unless there are no more."""
-    half = CHUNK_BYTES // 2
-    assert _cut_chunks([("a", half), ("b", half), ("c", 3 * half), ("d", 1)]) == [["a", "b"], ["c"], ["d"]]
+    items = {"a": 0.5, "b": 0.5, "c": 1.5, "d": 0.1}
+    assert group_into_tasks(items, items.__getitem__) == [["a", "b"], ["c"], ["d"]]
 
 
 def broken(path):

@@ -108,7 +108,7 @@ def _make_schema(df: "DataFrame", columns: Mapping[str, str], *, content: bool) 
         fields[df.columns.index("path")] = StructField("path", StringType())
         del added["path"]
     refuse_taken_names([field.name for field in fields], added)
-    types = {"string": StringType, "long": LongType, "int": IntegerType, "binary": BinaryType}
+    types = {"string": StringType, "bigint": LongType, "int": IntegerType, "binary": BinaryType}
     return StructType([*fields, *(StructField(name, types[word]()) for name, word in added.items())])
 
 

@@ -18,10 +18,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from cfetch.errors import UsageError
+from cfetch.hub.leases import divide_fairly
 from cfetch.secret import printable
 from cfetch.spark.frames.feed_pull import FeedPuller, name_manifest, parse_number
 from cfetch.spark.frames.feed_source import Feed, Span, locate_receipts, read_span
-from cfetch.spark.frames.manifest_directory import START, Position, advance, divide_fairly, list_manifests
+from cfetch.spark.frames.manifest_directory import START, Position, advance, list_manifests
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +61,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         new = {name: end.lines - _position_in(start, name).lines for name, end in ends.items()}
         if most is not None:
-            new = divide_fairly({name: lines for name, lines in new.items() if lines}, most)
+            new = divide_fairly(new, most, sorted(new, key=new.__getitem__))
             ends = {
                 name: self._advance(name, _position_in(start, name), sizes[name], new[name]) for name in new
             }

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from cfetch.errors import ConfigError, UsageError
+from cfetch.errors import ConfigError
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
@@ -26,7 +25,9 @@ from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
 from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import Options, name_source, read_options
-from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
+from cfetch.spark.frames.rows import FileRow, list_columns, make_arrow_batches
+from cfetch.spark.schemas import ddl
+from cfetch.spark.session import refuse_older_spark
 from cfetch.storage.files import make_private, on_disk
 
 if TYPE_CHECKING:
@@ -66,17 +67,12 @@ class FeedSource(DataSource):
 
     def schema(self) -> str:
         """The columns. Raises ConfigError."""
-        options = self._read_options()
-        columns = f"manifest string, {COLUMNS}"
-        return columns if options.content_bytes is None else f"{columns}, {CONTENT}"
+        content = self._read_options().content_bytes is not None
+        return ddl(list_columns(content=content, manifest=True).items())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
         """Make the reader. Raises UsageError, LocalFault."""
-        if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2])) < OLDEST_SPARK:
-            raise UsageError(
-                f"cfetch.feed needs pyspark {'.'.join(map(str, OLDEST_SPARK))} or newer, and this is "
-                f"{pyspark.__version__}: pip install --upgrade 'cfetch[spark]'"
-            )
+        refuse_older_spark(OLDEST_SPARK, self.name())
         from cfetch.spark.frames.feed_pull import FeedPuller
         from cfetch.spark.frames.feed_reader import FeedReader, PulledReader
 

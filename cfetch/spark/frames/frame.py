@@ -23,7 +23,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
-from cfetch.run.directories import places, refuse_bucket_state
+from cfetch.run.directories import places, require_directory
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
@@ -93,9 +93,9 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         UsageError: the manifest cannot be read, or has faults.
         LocalFault: the destination or the state cannot be written.
     """
-    refuse_bucket_state(options.settings, "on Spark")
+    state = require_directory(options.settings, "on Spark").state
     source = _identify_source(manifest, options)
-    frozen = _find_frozen(source, places(options.settings).state / FRAMES)
+    frozen = _find_frozen(source, state / FRAMES)
     if frozen is None:
         frozen = _freeze(manifest, source, options, slots)
     directory = _open_directory(options, frozen.digest)
@@ -215,7 +215,7 @@ def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> 
     cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=by.concurrency), slots=by.slots)
     sharers = count_sharers(cut, plan.host_of, slots=slots)
     replace_file(path, msgspec.json.encode(by))
-    return write_shares(directory / _SHARES, plan, range(len(plan)), cut, sharers)
+    return write_shares(directory / _SHARES, plan, cut.list_members(range(len(plan))), sharers)
 
 
 def sweep_frames(frames: Path, root: Path) -> None:

@@ -1,10 +1,9 @@
-"""A growing directory of JSON Lines manifests: positions in them, and the fair division of a trigger.
+"""A growing directory of JSON Lines manifests, and positions in them.
 
 A position in a manifest is lines and bytes. Only whole lines count: a line that its writer has not
 ended yet is read at the next look.
 """
 
-from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -91,16 +90,6 @@ def advance(path: Path, begin: Position, end_bytes: int, most_lines: int | None)
             end = position + cut + 1 if count else end
             position += len(window)
     return Position(begin.lines + lines, end)
-
-
-def divide_fairly(waiting: Mapping[str, int], most: int) -> dict[str, int]:
-    """Equal shares of ``most`` for all manifests; the others get what one of them does not use."""
-    taken: dict[str, int] = {}
-    for position, name in enumerate(sorted(waiting, key=lambda name: waiting[name])):
-        share = -(-most // (len(waiting) - position))
-        taken[name] = min(waiting[name], share)
-        most -= taken[name]
-    return taken
 
 
 def read_lines(path: Path, begin: Position, end: Position, base_url: str | None) -> ManifestText:

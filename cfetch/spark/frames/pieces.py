@@ -27,6 +27,8 @@ from cfetch.spark.frames.options import Options
 from cfetch.spark.frames.rows import CONTENT_BYTES, ROWS, find_size, read_content
 from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.spark.job import name_executor
+from cfetch.spark.schemas import arrow_schema
+from cfetch.spark.work import current_task
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 RESULTS = {
     "status": "string",
     "path": "string",
-    "bytes": "long",
+    "bytes": "bigint",
     "hash": "string",
     "error": "string",
     "attempts": "int",
@@ -73,16 +75,21 @@ def open_row_directory(options: Options, identity: str, spec: RunSpec) -> None:
         make_private(Path(spec.receipts))
 
 
+def require_on_executor(directory: Path) -> None:
+    """Raise LocalFault if this executor does not see a directory that the driver has made."""
+    if not directory.is_dir():
+        raise LocalFault(
+            f"{directory}, which the driver has made, is not there on {os.uname().nodename}: driver and all "
+            "executors must see the directory under the same name"
+        )
+
+
 def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
     """The function that brings the rows of a partition."""
 
     def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
         for table in cut_pieces(batches, _count_piece_rows(work)):
-            yield from bring_rows(work, table, task=context.taskAttemptId())
+            yield from bring_rows(work, table, task=current_task().taskAttemptId())
 
     return task
 
@@ -135,11 +142,8 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
     spec, number = work.spec, rows.number
     if work.makes:
         open_row_directory(work.options, work.identity, spec)
-    elif not os.path.isdir(spec.receipts):
-        raise LocalFault(
-            f"{spec.receipts}, which the driver has made, is not there on {os.uname().nodename}: driver and "
-            "all executors must see the directory of `to` under the same name"
-        )
+    else:
+        require_on_executor(Path(spec.receipts))
     share = Share(rows.entries, spec.at_a_time)
     return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()))
 
@@ -277,12 +281,11 @@ def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
 def _make_batch(table: "pa.Table", results: Sequence[dict[str, Any]], work: Work) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    types = {"string": pa.string(), "long": pa.int64(), "int": pa.int32(), "binary": pa.binary()}
-    for name, word in list_results(content=work.options.content_bytes is not None).items():
-        column = pa.array([result.get(name) for result in results], types[word])
-        if name == "path" and work.columns.get("path") == "path":
+    for field in arrow_schema(list_results(content=work.options.content_bytes is not None).items()):
+        column = pa.array([result.get(field.name) for result in results], field.type)
+        if field.name == "path" and work.columns.get("path") == "path":
             table = table.set_column(table.column_names.index("path"), "path", column)
         else:
-            table = table.append_column(name, column)
+            table = table.append_column(field.name, column)
     (batch,) = table.combine_chunks().to_batches()
     return batch

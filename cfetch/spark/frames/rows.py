@@ -10,6 +10,7 @@ from cfetch.errors import Blocked
 from cfetch.manifest.entry import Digest, SafePath
 from cfetch.records import FileRecord
 from cfetch.secret import printable
+from cfetch.spark.schemas import arrow_schema
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault
 
@@ -17,14 +18,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-COLUMNS = (
-    "id long, path string, size_bytes long, hash struct<algorithm: string, hex: string>, status string, "
-    "verified string, volume string, started timestamp, ended timestamp, elapsed_s double, rate_bps double, "
-    "stragglers int, attempts int, error_kind string, error string"
-)
-"""As Spark reads it. Sizes are bytes, rates bytes per second; ``hash`` is the manifest's."""
+COLUMNS = {
+    "id": "bigint",
+    "path": "string",
+    "size_bytes": "bigint",
+    "hash": "struct<algorithm:string,hex:string>",
+    "status": "string",
+    "verified": "string",
+    "volume": "string",
+    "started": "timestamp",
+    "ended": "timestamp",
+    "elapsed_s": "double",
+    "rate_bps": "double",
+    "stragglers": "int",
+    "attempts": "int",
+    "error_kind": "string",
+    "error": "string",
+}
+"""Sizes are bytes, rates bytes per second; ``hash`` is the manifest's."""
 
-CONTENT = "content binary"
 ROWS = 1000  # of an Arrow batch; Spark's own limit of records is ten times that
 CONTENT_BYTES = 32 << 20  # of an Arrow batch, as several copies of it are in memory
 
@@ -39,6 +51,12 @@ class FileRow(NamedTuple):
     manifest: str | None = None
 
 
+def list_columns(*, content: bool, manifest: bool = False) -> dict[str, str]:
+    """The columns of a source, and their types as Spark names them."""
+    first = {"manifest": "string"} if manifest else {}
+    return first | COLUMNS | ({"content": "binary"} if content else {})
+
+
 def make_arrow_batches(
     rows: Iterable[FileRow], root: Path, *, content_bytes: int | None, manifest: bool = False
 ) -> Iterator["pa.RecordBatch"]:
@@ -47,6 +65,9 @@ def make_arrow_batches(
     Raises:
         LocalFault: a file cannot be read.
     """
+    import pyarrow as pa
+
+    schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest).items())
     volume = Directory(root)
     try:
         waiting: list[dict[str, Any]] = []
@@ -56,12 +77,12 @@ def make_arrow_batches(
             if content_bytes is not None:
                 values["content"] = content = read_content(volume, row.record, content_bytes)
                 size_bytes += len(content or b"")
-            waiting.append(values | ({"manifest": row.manifest} if manifest else {}))
+            waiting.append(values | {"manifest": row.manifest})
             if len(waiting) == ROWS or size_bytes >= CONTENT_BYTES:
-                yield _make_batch(waiting, content=content_bytes is not None, manifest=manifest)
+                yield pa.RecordBatch.from_pylist(waiting, schema=schema)
                 waiting, size_bytes = [], 0
         if waiting:
-            yield _make_batch(waiting, content=content_bytes is not None, manifest=manifest)
+            yield pa.RecordBatch.from_pylist(waiting, schema=schema)
     finally:
         volume.close()
 
@@ -119,31 +140,3 @@ def read_content(volume: Directory, record: FileRecord | None, most_bytes: int) 
         return None
     except OSError as error:
         raise local_fault(error, f"cannot read {printable(record.path)}") from None
-
-
-def _make_batch(rows: list[dict[str, Any]], *, content: bool, manifest: bool) -> "pa.RecordBatch":
-    import pyarrow as pa
-
-    moment = pa.timestamp("us", tz="UTC")
-    fields = [
-        ("id", pa.int64()),
-        ("path", pa.string()),
-        ("size_bytes", pa.int64()),
-        ("hash", pa.struct([("algorithm", pa.string()), ("hex", pa.string())])),
-        ("status", pa.string()),
-        ("verified", pa.string()),
-        ("volume", pa.string()),
-        ("started", moment),
-        ("ended", moment),
-        ("elapsed_s", pa.float64()),
-        ("rate_bps", pa.float64()),
-        ("stragglers", pa.int32()),
-        ("attempts", pa.int32()),
-        ("error_kind", pa.string()),
-        ("error", pa.string()),
-    ]
-    if manifest:
-        fields.insert(0, ("manifest", pa.string()))
-    if content:
-        fields.append(("content", pa.binary()))
-    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(fields))

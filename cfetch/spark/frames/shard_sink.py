@@ -23,6 +23,7 @@ from cfetch.spark.frames.pieces import (
     refuse_taken_names,
 )
 from cfetch.spark.frames.shards import ShardJob, open_stage, publish_shards, stage_shard
+from cfetch.spark.work import current_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,10 +116,7 @@ class ShardWriter(DataSourceArrowWriter):
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stage the shards of a partition, on an executor. Raises LocalFault."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
+        context = current_task()
         partition, task = context.partitionId(), context.taskAttemptId()
         pieces = enumerate(cut_pieces(iterator, self._files_per_shard))
         return StagedShards(

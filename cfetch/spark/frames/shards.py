@@ -17,12 +17,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.errors import LocalFault
 from cfetch.hub.receipts import ShareResult
 from cfetch.manifest.urls import strip_signature
 from cfetch.spark.frames.frame import KEEP_S
 from cfetch.spark.frames.once import hold_lock
-from cfetch.spark.frames.pieces import Work, bring_to_scratch, join_results
+from cfetch.spark.frames.pieces import Work, bring_to_scratch, join_results, require_on_executor
 from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 
@@ -67,11 +66,7 @@ def stage_shard(job: ShardJob, table: "pa.Table", *, place: str, task: int) -> s
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    if not os.path.isdir(job.stage):
-        raise LocalFault(
-            f"{job.stage}, which the driver has made, is not there on {os.uname().nodename}: driver and all "
-            "executors must see the directory under the same name"
-        )
+    require_on_executor(job.stage)
     settings = job.work.options.settings
     rows = read_url_rows(table, job.work.columns, make_document(settings.reading, settings.base_url))
     shown = _hide_secrets(table, job.work.columns)

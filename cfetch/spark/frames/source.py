@@ -5,7 +5,6 @@ share, or those of its files that ``only`` selects, unless that was done before,
 each of them.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +18,8 @@ from cfetch.errors import ConfigError
 from cfetch.spark.frames.frame import Frame, load_frame
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import holds_secrets, name_source, read_options
-from cfetch.spark.frames.rows import COLUMNS, CONTENT, FileRow, make_arrow_batches
+from cfetch.spark.frames.rows import FileRow, list_columns, make_arrow_batches
+from cfetch.spark.schemas import ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,11 +42,13 @@ class FilesSource(DataSource):
         Raises UsageError, LocalFault.
         """
         if "provider" not in self.options:
-            return self._load(self.options)
+            return ddl(self._load(self.options).items())
         options = _read_table_options(self.options)
         # Spark gives a table's options to nobody but this function, and keeps the comment of a column.
         kept = urlencode(options, safe="/:", quote_via=quote)
-        return self._load(options).replace("id long", f"id long COMMENT '{kept}'", 1)
+        columns = self._load(options)
+        columns["id"] += f" COMMENT '{kept}'"
+        return ddl(columns.items())
 
     def reader(self, schema: StructType) -> "FilesReader":
         """Make a reader, for each action, of the frame that ``schema`` has kept.
@@ -56,20 +58,16 @@ class FilesSource(DataSource):
         if self._frame is None:
             kept = schema.fields[0].metadata.get("comment", "") if schema.fields else ""
             columns = self._load(dict(parse_qsl(kept, keep_blank_values=True)) | dict(self.options))
-            if _list_names(columns) != schema.fieldNames():
+            if list(columns) != schema.fieldNames():
                 raise ConfigError("the columns are the data source's own; leave .schema(...) out")
         assert self._frame is not None
         return FilesReader(self._frame)
 
-    def _load(self, given: Mapping[str, str]) -> str:
+    def _load(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Freeze the manifest. Returns the columns with their types."""
         options = read_options(name_source(given, "manifest", "path"), "only", needed="manifest")
         self._frame = load_frame(options.own["manifest"], options, slots=self.slots)
-        return COLUMNS if options.content_bytes is None else f"{COLUMNS}, {CONTENT}"
-
-
-def _list_names(columns: str) -> list[str]:
-    """The names of columns. Spark's own reader of such a text needs a session, which there is not here."""
-    return [column.split()[0] for column in re.sub("<.*?>", "", columns).split(", ")]
+        return list_columns(content=options.content_bytes is not None)
 
 
 def _read_table_options(properties: Mapping[str, str]) -> dict[str, str]:

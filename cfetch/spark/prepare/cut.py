@@ -1,8 +1,9 @@
 """Makes shares of staged entries: Spark sums up hosts and pieces, and the driver divides the pieces."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.shares.cut import MICRO, MOST_FILES, Pace
+from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares
 from cfetch.spark.prepare.prepared import Floor
 from cfetch.spark.prepare.queues import (
     GIANT,
@@ -10,11 +11,10 @@ from cfetch.spark.prepare.queues import (
     SMALL,
     Deal,
     Piece,
-    choose_target,
-    count_buckets,
     count_pieces_per_share,
     deal_pieces,
 )
+from cfetch.spark.schemas import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,26 +23,18 @@ if TYPE_CHECKING:
 MOST_FLOORS = 20  # a person reads only the first ones
 MOST_HOSTS = 100  # a person reads only the first ones
 MOST_COST = 9e18  # a bigint can hold it
+PIECES = {"kind": "int", "place": "string", "bucket": "bigint", "share": "int", "sharers": "int"}
+NOTED = {"host": "string", "buckets": "bigint", "others": "int"}
 
 
 class ManifestCut(NamedTuple):
-    """The share of each piece, and so of each entry. The frames grow only with the shares."""
+    """The share of each piece; ``entries`` have their ``share`` and its ``sharers``."""
 
     deal: Deal
     hosts: int
     host_files: dict[str, int]
     floors: list[Floor]
-    noted: "DataFrame"
-    shares: "DataFrame"
-    cutter: "ManifestCutter"
-    small: int
-
-    def assign_shares(self, entries: "DataFrame") -> "DataFrame":
-        """Entries with their ``share`` and its ``sharers``."""
-        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
-
-        pieces = self.cutter.assign_pieces(entries, self.noted, self.small)
-        return pieces.join(F.broadcast(self.shares), ["kind", "place", "bucket"])
+    entries: "DataFrame"
 
 
 class ManifestCutter(NamedTuple):
@@ -57,19 +49,23 @@ class ManifestCutter(NamedTuple):
     per_host: int | None
 
     @property
-    def target(self) -> int:
-        """The microseconds that a share should take."""
-        return choose_target(self.pace.cost_s(self.files, self.known + self.mean * self.unknown), self.slots)
+    def total_s(self) -> float:
+        """The seconds that all files take one task."""
+        return self.pace.cost_s(self.files, self.known + self.mean * self.unknown)
 
     @property
-    def per_share(self) -> int:
-        """How many pieces make up a share."""
-        total_s = self.pace.cost_s(self.files, self.known + self.mean * self.unknown)
-        return count_pieces_per_share(max(int(total_s * MICRO) // self.target, self.files // MOST_FILES))
+    def target(self) -> int:
+        """The microseconds that a share should take."""
+        return choose_target(self.total_s, self.slots)
 
-    def cost(self) -> "Column":
+    def _count_buckets(self, cost: int, files: int) -> int:
+        """Count the pieces into which a hash divides this work."""
+        shares = max(int(self.total_s * MICRO) // self.target, self.files // MOST_FILES)
+        return count_pieces_per_share(shares) * count_shares(cost, files, self.target)
+
+    def _cost(self) -> "Column":
         """The cost of an entry, in microseconds."""
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
         size = F.coalesce(F.col("size").cast("double"), F.lit(float(self.mean)))
         seconds = F.lit(self.pace.latency_s / self.pace.concurrency) + size / F.lit(float(self.pace.rate_bps))
@@ -91,30 +87,25 @@ class ManifestCutter(NamedTuple):
             noted = self._note_large_hosts(spark, marked)
             files = (F.col("files") + F.col("giants")).alias("files")
             most = hosts.select("host", files).orderBy(F.desc("files"), "host").limit(MOST_HOSTS).collect()
-            small = count_buckets(int(every.cost or 0), int(every.files or 0), self.target, self.per_share)
+            small = self._count_buckets(int(every.cost or 0), int(every.files or 0))
             pieces = self._collect_pieces(entries, noted, small)
             deal = deal_pieces(pieces, self.target)
             floors = self._find_floors(hosts, deal)
         finally:
             hosts.unpersist()
-        import pyarrow as pa
-
         rows = zip(pieces, deal.share_of, strict=True)
         table = [(p.kind, p.host, p.bucket, share, deal.sharers[share]) for p, share in rows]
-        kinds = (pa.int32(), pa.string(), pa.int64(), pa.int32(), pa.int32())
-        columns = [
-            pa.array(values, kind) for values, kind in zip(zip(*table, strict=True), kinds, strict=True)
-        ]
-        names = ["kind", "place", "bucket", "share", "sharers"]
-        shares = spark.createDataFrame(pa.Table.from_arrays(columns, names=names))
-        host_files = {row.host: row.files for row in most}
-        return ManifestCut(deal, every.hosts, host_files, floors, noted, shares, self, small)
+        shares = _make_frame(spark, PIECES, table)
+        cut = self._assign_pieces(entries, noted, small).join(
+            F.broadcast(shares), ["kind", "place", "bucket"]
+        )
+        return ManifestCut(deal, every.hosts, {row.host: row.files for row in most}, floors, cut)
 
-    def assign_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> "DataFrame":
+    def _assign_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> "DataFrame":
         """Entries with the piece that each belongs to: ``kind``, ``place`` (a host) and ``bucket``."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        joined = entries.join(F.broadcast(noted), "host", "left").withColumn("cost", self.cost())
+        joined = entries.join(F.broadcast(noted), "host", "left").withColumn("cost", self._cost())
         giant = F.col("cost") >= self.target
         is_queue = F.col("buckets").isNotNull()
         kind = F.when(giant, F.lit(GIANT)).when(is_queue, F.lit(QUEUE)).otherwise(F.lit(SMALL))
@@ -133,7 +124,7 @@ class ManifestCutter(NamedTuple):
         """
         from pyspark.sql import functions as F  # noqa: N812
 
-        costed = entries.withColumn("cost", self.cost().cast("decimal(20,0)"))  # a sum of bigints overflows
+        costed = entries.withColumn("cost", self._cost().cast("decimal(20,0)"))  # a sum of bigints overflows
         giant = F.col("cost") >= self.target
         return costed.groupBy("host").agg(
             F.sum(F.when(giant, 0).otherwise(F.col("cost"))).alias("cost"),
@@ -144,28 +135,17 @@ class ManifestCutter(NamedTuple):
 
     def _note_large_hosts(self, spark: "SparkSession", hosts: "DataFrame") -> "DataFrame":
         """Hosts that need several shares, or have files that are shares: their buckets and shares."""
-        import pyarrow as pa
-
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
-        per_share = self.per_share
-        many = [
-            count_buckets(int(row.cost), row.files, self.target, per_share) if row.large else None
-            for row in rows
-        ]
+        many = [self._count_buckets(int(row.cost), row.files) if row.large else None for row in rows]
         others = [row.giants + (not row.large and row.files > 0) for row in rows]
-        columns = [
-            pa.array([row.host for row in rows], pa.string()),
-            pa.array(many, pa.int64()),
-            pa.array(others, pa.int32()),
-        ]
-        return spark.createDataFrame(pa.Table.from_arrays(columns, names=["host", "buckets", "others"]))
+        return _make_frame(spark, NOTED, zip([row.host for row in rows], many, others, strict=True))
 
     def _collect_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> list[Piece]:
         from pyspark.sql import functions as F  # noqa: N812
 
         cost = F.least(F.sum(F.col("cost").cast("decimal(20,0)")), F.lit(MOST_COST)).cast("long")
         rows = (
-            self.assign_pieces(entries, noted, small)
+            self._assign_pieces(entries, noted, small)
             .groupBy("kind", "place", "bucket")
             .agg(
                 cost.alias("cost"),
@@ -175,7 +155,7 @@ class ManifestCutter(NamedTuple):
             .toArrow()
         )
         columns = (column.to_pylist() for column in rows.columns)
-        return [Piece(*row) for row in zip(*columns, strict=True)]
+        return sorted(Piece(*row) for row in zip(*columns, strict=True))  # so all runs make the same shares
 
     def _find_floors(self, hosts: "DataFrame", deal: Deal) -> list[Floor]:
         """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""
@@ -199,3 +179,13 @@ class ManifestCutter(NamedTuple):
                 longest[row.host] = max(longest.get(row.host, 0.0), row.s)
         floors = [Floor(host, seconds) for host, seconds in longest.items()]
         return sorted(floors, key=lambda floor: (-floor.seconds, floor.host))[:MOST_FLOORS]
+
+
+def _make_frame(
+    spark: "SparkSession", columns: Mapping[str, str], rows: Iterable[Sequence[object]]
+) -> "DataFrame":
+    import pyarrow as pa
+
+    schema = arrow_schema(columns.items())
+    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema=schema)
+    return spark.createDataFrame(table)

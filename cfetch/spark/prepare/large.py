@@ -1,9 +1,8 @@
 """Decides which manifests Spark prepares, instead of the reader on one machine, and starts that."""
 
 import shutil
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +15,7 @@ from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.source import Source
 from cfetch.run.signals import listen
 from cfetch.shares.cut import Pace
-from cfetch.spark.job import SETTINGS, cancel_jobs, count_slots, tag_jobs
+from cfetch.spark.job import SETTINGS, cancel_jobs, count_slots, start_thread
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
@@ -107,18 +106,9 @@ def run_interruptibly(spark: "SparkSession", work: Callable[[], T]) -> T:
 
     Raises the error of ``work``, or Interrupted; a second signal ends the process.
     """
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            tag_jobs(spark, TAG)
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - the caller raises it
-            future.set_exception(error)
-
     signals: list[Interrupted] = []
     with listen(signals.append):
-        threading.Thread(target=run, name="spark preparing", daemon=True).start()
+        future = start_thread(spark, work, TAG)
         while not future.done() and not signals:
             wait([future], LOOK_S)
         if not signals:

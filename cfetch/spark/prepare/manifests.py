@@ -7,6 +7,7 @@ shares. It uses neither RDDs nor ``sparkContext``. Only the owner can read the f
 """
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -23,7 +24,6 @@ from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.reading import check_base_url
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
-from cfetch.spark.job import find_task_fault
 from cfetch.spark.prepare.cut import ManifestCutter
 from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.prepare.prepared import PLAN, PreparedPlan, RejectedRow, save
@@ -37,8 +37,10 @@ from cfetch.spark.prepare.rows import (
     read_unit,
 )
 from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, write_share_files
+from cfetch.spark.schemas import ddl
 from cfetch.spark.share_files import shares_per_file
-from cfetch.spark.table_writer import WRITE_ROWS
+from cfetch.spark.table_writer import TABLES
+from cfetch.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
 from cfetch.storage.files import make_private, on_disk
 from cfetch.storage.sharing import is_for_group, make_directory
 
@@ -50,9 +52,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UNIT_BYTES = 32 << 20  # some 100,000 rows: a few seconds for a task, which itself costs 50 ms
-MOST_FILES_A_TASK = 256  # on a network disk it takes a second to open so many
 ROWS_A_TASK = 200_000
 KEPT = 100  # as many faults as a person reports
+_SIGNS, _ESCAPED = re.compile(r"[\\*?{}\[\]]"), r"\\\g<0>"  # of Hadoop's patterns
 
 
 def find_manifests(names: Iterable[str | Path]) -> list[Path]:
@@ -116,32 +118,27 @@ def prepare(
     preparing = _Preparation(
         spark, sources, directory.absolute(), base_url, options, headers, slots, pace, per_host
     )
-    stage = directory / "stage"
+    _make_directories(preparing.directory)
+    try:
+        return preparing.run(unit_bytes, progress)
+    except PySparkException as error:
+        raise explain_failure(error, "prepare the plan", "then try again") from None
+    finally:
+        shutil.rmtree(preparing.stage, ignore_errors=True)
+
+
+def _make_directories(directory: Path) -> None:
     with on_disk(directory):
         make_private(directory)
         if not is_for_group(directory.stat()):
             directory.chmod(0o700)
-        shutil.rmtree(stage, ignore_errors=True)  # a dead preparation may have left it
         if (directory / ABOUT).exists():
             raise UsageError(
                 f"{printable(str(directory))} has a prepared plan already; name another directory"
             )
-        for name in (PLAN, "rejected"):
-            shutil.rmtree(directory / name, ignore_errors=True)
         for name in (PLAN, "rejected", "stage"):
+            shutil.rmtree(directory / name, ignore_errors=True)  # a dead preparation may have left it
             make_directory(directory / name, 0o700)
-    try:
-        return preparing.run(unit_bytes, progress)
-    except PySparkException as error:
-        said = find_task_fault(error)
-        if said is not None:
-            raise LocalFault(f"an executor cannot work: {said}") from None
-        kind = error.getCondition() or type(error).__name__
-        raise LocalFault(
-            f"Spark could not prepare the plan ({kind}); its logs say why, then try again"
-        ) from None
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
 
 
 def _check_options(options: ReadingOptions) -> None:
@@ -159,39 +156,23 @@ def _check_options(options: ReadingOptions) -> None:
         )
 
 
-class _StagedFile(NamedTuple):
-    """A unit whose rows are staged: its number, the number of rows, and their file."""
-
-    unit: int
-    rows: int
-    path: str
-
-
-class _Preparation:
+class _Preparation(NamedTuple):
     """The steps of one ``prepare``."""
 
-    def __init__(
-        self,
-        spark: "SparkSession",
-        sources: Sequence[Path],
-        directory: Path,
-        base_url: str | None,
-        options: ReadingOptions,
-        headers: Headers,
-        slots: int,
-        pace: Pace,
-        per_host: int | None,
-    ) -> None:
-        self._spark = spark
-        self._sources = sources
-        self._directory = directory
-        self._stage = directory / "stage"
-        self._base_url = base_url
-        self._options = options
-        self._headers = headers
-        self._slots = slots
-        self._pace = pace
-        self._per_host = per_host
+    spark: "SparkSession"
+    sources: Sequence[Path]
+    directory: Path
+    base_url: str | None
+    options: ReadingOptions
+    headers: Headers
+    slots: int
+    pace: Pace
+    per_host: int | None
+
+    @property
+    def stage(self) -> Path:
+        """The directory for tables that only the preparation needs."""
+        return self.directory / "stage"
 
     def run(self, unit_bytes: int, progress: Callable[[int], None] | None) -> PreparedPlan:
         """Run all steps in order."""
@@ -216,15 +197,13 @@ class _Preparation:
 
     def _cut_units(self, unit_bytes: int) -> list[Unit]:
         cut = [
-            cut_units(number, path, self._base_url, unit_bytes, self._options)
-            for number, path in enumerate(self._sources)
+            cut_units(number, path, self.base_url, unit_bytes, self.options)
+            for number, path in enumerate(self.sources)
         ]
         units = [msgspec.structs.replace(unit, number=number) for number, unit in enumerate(chain(*cut))]
         counted = [unit for unit in units if unit.end is not None]
-        work = partial(_report, lambda unit: (unit.number, count_lines(unit)))
-        tasks = _group_into_tasks(counted, _unit_weight)
-        rows = self._make_frame(tasks, work, "report binary").collect() if tasks else []
-        ends: dict[int, int] = dict(msgspec.json.decode(row.report) for row in rows)
+        counts = self._run_in_tasks(counted, count_lines, list[int])
+        ends = {unit.number: count for unit, count in zip(counted, counts, strict=True)}
         source, line = -1, 1
         for index, unit in enumerate(units):
             line = line if unit.source == source else 1
@@ -232,19 +211,22 @@ class _Preparation:
             line += ends.get(unit.number, 0)
         return units
 
+    def _run_in_tasks(self, units: Sequence[Unit], work: Callable[[Unit], T], kind: type[list[T]]) -> list[T]:
+        """What ``work`` makes of each unit, in their order."""
+
+        def run(group: Sequence[Unit]) -> list[T]:
+            return [work(unit) for unit in group]
+
+        groups = group_into_tasks(units, lambda unit: unit.size_bytes / UNIT_BYTES)
+        return list(chain.from_iterable(run_tasks(self.spark, groups, run, kind)))
+
     def _read_units(self, units: Sequence[Unit]) -> list[UnitReport]:
         """Stage all rows. If a manifest cannot be read to its end, its rest is left out."""
-        rejected = self._directory / "rejected"
+        rejected = self.directory / "rejected"
         read = partial(
-            read_unit, stage=self._stage, rejected=rejected, base_url=self._base_url, options=self._options
+            read_unit, stage=self.stage, rejected=rejected, base_url=self.base_url, options=self.options
         )
-        rows = self._make_frame(
-            _group_into_tasks(units, _unit_weight), partial(_report, read), "report binary"
-        ).collect()
-        reports = sorted(
-            (msgspec.json.decode(row.report, type=UnitReport) for row in rows),
-            key=lambda report: report.number,
-        )
+        reports = self._run_in_tasks(units, read, list[UnitReport])
         broken: dict[int, int] = {}
         for report in reports:
             if report.usage is not None:
@@ -263,43 +245,29 @@ class _Preparation:
         ]
 
     def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> "DataFrame | None":
-        """Rows (unit, row) of entries that repeat others, and (-1, …) for collisions; None: no such rows."""
+        """Rows (unit, row) of entries that repeat others; None: no two entries may want one place."""
         from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
-        def open_stage(columns: Sequence[str]) -> "DataFrame":
-            here = self._open_staged([_locate_entries(report, self._stage) for report in reports], columns)
-            above = self._open_staged(
-                [_locate_entries(report, self._stage, "above") for report in reports], columns
-            )
-            return here.withColumn("here", F.lit(1)).union(above.withColumn("here", F.lit(0)))
-
-        grouped = (
-            open_stage(["key"]).groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
-        )
+        columns = ["key", "unit", "row", "entry"]
+        here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
+        beneath = [_locate(self.stage, "above", report.number) for report in reports]
+        above = self._open_tables("above", beneath).select(*columns, F.lit(0).alias("here"))
+        stage = here.select(*columns, F.lit(1).alias("here")).union(above)
+        grouped = stage.groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
         keys = grouped.where("wanted > 1 or wanted > 0 and total > wanted").select("key").persist()
         try:
             count = keys.count()
             if not count:
                 return None
-            names = [str(path) for path in self._sources]
+            names = [str(path) for path in self.sources]
             source_of = {unit.number: unit.source for unit in units}
-            folder = self._directory / "rejected"
+            folder = self.directory / "rejected"
 
             def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
-                from pyspark import TaskContext
+                path = folder / f"places-{current_task().partitionId():08d}.parquet"
+                yield from judge_places(batches, source_of, names, path)
 
-                context = TaskContext.get()
-                assert context is not None
-                partition = context.partitionId()
-                yield from judge_places(
-                    batches, source_of, names, folder / f"places-{partition:08d}.parquet", partition
-                )
-
-            rows = (
-                open_stage(["key", "row", "entry"])
-                .join(keys, "key")
-                .select("key", "here", "unit", "row", "entry")
-            )
+            rows = stage.join(keys, "key").select("key", "here", "unit", "row", "entry")
             parted = rows.repartition(1 + count // ROWS_A_TASK, "key")
             judged = parted.sortWithinPartitions("key", "here", "unit", "row").mapInArrow(
                 work, "unit int, row long"
@@ -312,15 +280,14 @@ class _Preparation:
 
     def _collect_rejected(self) -> PreparedPlan:
         """A plan that holds the number of faults, and the first of them."""
-        with on_disk(self._directory):
-            paths = sorted((self._directory / "rejected").iterdir())
+        with on_disk(self.directory):
+            paths = sorted((self.directory / "rejected").iterdir())
         if not paths:
-            return PreparedPlan(directory=str(self._directory), rejected=0, shares_per_file=1)
-        files = [_StagedFile(0, 0, str(path)) for path in paths if not path.name.startswith(".")]
-        frame = self._open_staged(files, ["source", "line", "reason"]).select("source", "line", "reason")
+            return PreparedPlan(directory=str(self.directory), rejected=0, shares_per_file=1)
+        frame = self._open_tables("rejected", [path for path in paths if path.name[0] != "."])
         first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
         return PreparedPlan(
-            directory=str(self._directory),
+            directory=str(self.directory),
             rejected=frame.count(),
             shares_per_file=1,
             first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
@@ -334,7 +301,7 @@ class _Preparation:
         if judged is None:
             return kept, 0
         units = judged.select("unit").distinct().count()
-        stage = self._stage
+        stage = self.stage
         parted = judged.repartition(max(1, units), "unit").sortWithinPartitions("unit", "row")
         rows = parted.mapInArrow(lambda batches: rewrite_units(batches, stage), "report binary").collect()
         before = sum(report.rows for report in reports)
@@ -350,7 +317,7 @@ class _Preparation:
         """Hash all entries in order; SHA-256 cannot be divided among tasks, but it runs at 1 GB/s."""
         digest = hashlib.sha256()
         for number in sorted(kept):
-            for text in read_identities(Path(_locate_entries(kept[number], self._stage).path)):
+            for text in read_identities(self._locate_entries(kept[number])):
                 digest.update(text)
         return digest.hexdigest()
 
@@ -360,7 +327,7 @@ class _Preparation:
         """What the units together have, before it is divided among shares."""
         reports = kept.values()
         return PreparedPlan(
-            directory=str(self._directory),
+            directory=str(self.directory),
             rejected=0,
             shares_per_file=1,
             files=sum(report.rows for report in reports),
@@ -386,16 +353,14 @@ class _Preparation:
                 (kept[number].rows if number in kept else 0 for number in range(len(units))), initial=0
             )
         )
-        staged = [_locate_entries(kept[number], self._stage) for number in sorted(kept) if kept[number].rows]
+        entries = self._open_tables("entries", [self._locate_entries(report) for report in kept.values()])
         mean = known / (files - unknown) if files > unknown else 1.0
-        cutter = ManifestCutter(self._pace, mean, files, known, unknown, self._slots, self._per_host)
-        light = self._open_staged(staged, ["row", "key", "host", "size"])
-        cut = cutter.cut(self._spark, light)
-        full = self._open_staged(staged, ["row", "key", "entry", "host", "size"])
+        cutter = ManifestCutter(self.pace, mean, files, known, unknown, self.slots, self.per_host)
+        cut = cutter.cut(self.spark, entries)
         per_file = shares_per_file(files, len(cut.deal.cost_s))
         numbering = Numbering(first, own_of, per_file)
-        path = self._directory / PLAN
-        rows = cut.assign_shares(full).select("share", "unit", "row", "entry", "host", "size", "sharers")
+        path = self.directory / PLAN
+        rows = cut.entries.select("share", "unit", "row", "entry", "host", "size", "sharers")
         parts = -(-len(cut.deal.cost_s) // per_file)
         sorted_rows = rows.repartitionById(parts, (rows.share / per_file).cast("int")).sortWithinPartitions(
             "share", "unit", "row"
@@ -425,32 +390,19 @@ class _Preparation:
         distinct = list(dict.fromkeys(of_source.values()))
         if len(distinct) <= 1:
             own = distinct[0] if distinct else ()
-            return tuple((dict(self._headers) | dict(own)).items()), [], [None] * len(units)
+            return tuple((dict(self.headers) | dict(own)).items()), [], [None] * len(units)
         number_of = {headers: number for number, headers in enumerate(distinct)}
-        return self._headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
+        return self.headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
 
-    def _open_staged(self, files: Sequence[_StagedFile], columns: Sequence[str]) -> "DataFrame":
-        """Columns of staged files, after ``unit``."""
-        types = {"entry": "binary", "host": "string", "source": "string", "reason": "string"}
-        schema = ", ".join(["unit int", *(f"{column} {types.get(column, 'long')}" for column in columns)])
-        return self._make_frame(
-            _group_into_tasks(files, lambda file: file.rows / ROWS_A_TASK),
-            partial(_read_rows, columns),
-            schema,
-        )
+    def _locate_entries(self, report: UnitReport) -> Path:
+        """The entries of a unit that are left."""
+        kept = _locate(self.stage, "kept", report.number)
+        return kept if kept.exists() else _locate(self.stage, "entries", report.number)
 
-    def _make_frame(
-        self, tasks: Sequence[Sequence[T]], work: "Callable[[T], Iterator[RecordBatch]]", schema: str
-    ) -> "DataFrame":
-        """The batches that ``work`` yields for the items of all ``tasks``; each is one task of Spark."""
-
-        def run(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    for item in tasks[number]:
-                        yield from work(item)
-
-        return self._spark.range(0, len(tasks), 1, numPartitions=max(1, len(tasks))).mapInArrow(run, schema)
+    def _open_tables(self, table: str, paths: Sequence[Path]) -> "DataFrame":
+        """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
+        names = [f"file://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
+        return self.spark.read.schema(ddl(TABLES[table].items())).parquet(*names)
 
 
 def _unpersist(frame: "DataFrame | None") -> None:
@@ -458,41 +410,5 @@ def _unpersist(frame: "DataFrame | None") -> None:
         frame.unpersist()
 
 
-def _group_into_tasks(items: Sequence[T], weight: Callable[[T], float]) -> list[list[T]]:
-    """Group items into tasks; small items share a task."""
-    tasks: list[list[T]] = []
-    left = 0.0
-    for item in items:
-        if left <= 0 or len(tasks[-1]) >= MOST_FILES_A_TASK:
-            tasks.append([])
-            left = 1.0
-        tasks[-1].append(item)
-        left -= weight(item)
-    return tasks
-
-
-def _unit_weight(unit: Unit) -> float:
-    return unit.size_bytes / UNIT_BYTES
-
-
-def _locate_entries(report: UnitReport, stage: Path, table: str = "") -> _StagedFile:
-    kept = stage / f"kept-{report.number:08d}.parquet"
-    table = table or ("kept" if kept.exists() else "entries")
-    return _StagedFile(report.number, report.rows, str(stage / f"{table}-{report.number:08d}.parquet"))
-
-
-def _report(work: Callable[[T], object], item: T) -> "Iterator[RecordBatch]":
-    import pyarrow as pa
-
-    yield pa.RecordBatch.from_pydict({"report": [msgspec.json.encode(work(item))]})
-
-
-def _read_rows(columns: Sequence[str], file: _StagedFile) -> "Iterator[RecordBatch]":
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with Path(file.path).open("rb") as opened:
-        for batch in pq.ParquetFile(opened).iter_batches(batch_size=WRITE_ROWS, columns=list(columns)):
-            unit = pa.repeat(pa.scalar(file.unit, pa.int32()), len(batch))
-            arrays = [unit, *(batch.column(name) for name in columns)]
-            yield pa.RecordBatch.from_arrays(arrays, names=["unit", *columns])
+def _locate(stage: Path, table: str, number: int) -> Path:
+    return stage / f"{table}-{number:08d}.parquet"

@@ -1,14 +1,15 @@
-"""Shares of a manifest that no machine holds: by the rules of ``shares``, over pieces instead of files.
+"""Shares of a manifest that no machine holds: ``shares`` deals out pieces instead of files.
 
 A hash groups entries into pieces: a piece is some files of a host that needs several shares, or some small
 hosts. There are several pieces for each share, so that shares become even, but altogether not more than the
 driver can easily hold, however many files there are. Pure.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cfetch.shares.cut import MICRO, choose_target_s, count_shares, deal_out
+from cfetch.shares.cut import deal_items
 
 SMALL, QUEUE, GIANT = range(3)
 MOST_PIECES = 100_000  # some 40 MB of the driver's memory
@@ -31,18 +32,16 @@ class Piece(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """``share_of``: the share of each piece, from 0, the longest first; other fields are by share."""
+    """``share_of``: the share of each piece, from 0; other fields are by share.
 
-    share_of: list[int]
+    ``host``: the only host of the share; empty: it has several.
+    """
+
+    share_of: Sequence[int]
     cost_s: list[float]
     files: list[int]
     sharers: list[int]
     host: list[str]
-
-
-def choose_target(total_s: float, slots: int) -> int:
-    """Choose the microseconds that a share should take."""
-    return max(1, int(MICRO * choose_target_s(total_s, slots)))
 
 
 def count_pieces_per_share(shares: int) -> int:
@@ -50,43 +49,20 @@ def count_pieces_per_share(shares: int) -> int:
     return min(EVENEST, max(COARSEST, MOST_PIECES // max(1, shares)))
 
 
-def count_buckets(cost: int, files: int, target: int, per_share: int) -> int:
-    """Count the pieces into which a hash divides this work, with ``per_share`` of them for each share."""
-    return per_share * count_shares(cost, files, target)
-
-
 def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
-    """Make shares of about ``target`` microseconds; the result does not depend on the order of ``pieces``."""
-    order = sorted(range(len(pieces)), key=lambda number: pieces[number][:3])
-    groups: dict[tuple[int, str], list[int]] = {}
-    shares: list[list[int]] = []
-    for number in order:
-        piece = pieces[number]
-        if piece.kind == GIANT:
-            shares.append([number])
-        else:
-            groups.setdefault((piece.kind, piece.host), []).append(number)
-    queues_of: dict[str, int] = {}
-    for (kind, host), group in groups.items():
-        costs = [pieces[number].cost for number in group]
-        queues = count_shares(sum(costs), sum(pieces[number].files for number in group), target)
-        hands = deal_out(range(len(group)), costs, queues)
-        filled = [[group[position] for position in hand] for hand in hands if hand]
-        shares += filled
-        if kind == QUEUE:
-            queues_of[host] = len(filled)
-    shares.sort(key=lambda share: sum(pieces[number].cost for number in share), reverse=True)
-    share_of = [0] * len(pieces)
-    for share, members in enumerate(shares):
-        for number in members:
-            share_of[number] = share
+    """Make shares of about ``target`` microseconds, as ``shares`` does of files."""
+    numbers: dict[tuple[str, int], int] = {}
+    names = [(piece.host, piece.bucket if piece.kind == SMALL else 0) for piece in pieces]
+    host_of = [numbers.setdefault(name, len(numbers)) for name in names]
+    costs, files = [piece.cost for piece in pieces], [piece.files for piece in pieces]
+    cut = deal_items(costs, files, host_of, target=target)
+    shares = [[pieces[number] for number in members] for members in cut.list_members(range(len(pieces)))]
+    queues_of = Counter(host for share in shares for host in {p.host for p in share if p.kind == QUEUE})
+    hosts = [{piece.host for piece in share} for share in shares]
     return Deal(
-        share_of,
-        [sum(pieces[number].cost for number in share) / MICRO for share in shares],
-        [sum(pieces[number].files for number in share) for share in shares],
-        [
-            max(pieces[number].others for number in share) + queues_of.get(pieces[share[0]].host, 0)
-            for share in shares
-        ],
-        [pieces[share[0]].host for share in shares],
+        cut.share_of,
+        cut.cost_s,
+        [sum(piece.files for piece in share) for share in shares],
+        [max(piece.others + queues_of[piece.host] for piece in share) for share in shares],
+        [share[0].host if len(names) == 1 else "" for share, names in zip(shares, hosts, strict=True)],
     )

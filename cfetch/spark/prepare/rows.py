@@ -5,8 +5,9 @@ Rows are checked by the code that reads a manifest on one machine. Files appear 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +16,7 @@ import msgspec
 
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
+from cfetch.manifest.collisions import DirectoriesAbove
 from cfetch.manifest.compressed import is_compressed, open_decompressed
 from cfetch.manifest.entry import Entry, collision_key
 from cfetch.manifest.faults import BrokenDocumentError, Faults
@@ -32,7 +34,6 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.spark.table_writer import WRITE_ROWS, TableWriter
 from cfetch.storage.files import local_fault
 
-REMEMBERED = 4096  # directories; a forgotten one costs one more row when it comes again
 BLOCK_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -77,34 +78,19 @@ class UnitReport(msgspec.Struct, kw_only=True):
     fault: str | None = None
 
 
-class Rejects(Faults):
-    """Writes all faults to a table, which exists only if there is a fault."""
-
-    def __init__(self, path: Path, source: str, tables: ExitStack) -> None:
-        """``tables`` closes the table that this opens."""
-        super().__init__()
-        self._path = path
-        self._source = source
-        self._tables = tables
-        self._table: TableWriter | None = None
-
-    def add(self, line: int, message: str) -> None:
-        """Note one fault of the source."""
-        self.add_to(self._source, line, message)
-
-    def add_to(self, source: str, line: int, message: str) -> None:
-        """Note one fault."""
-        self.total += 1
-        if self._table is None:
-            self._table = self._tables.enter_context(TableWriter(self._path, "rejected"))
-        self._table.add(printable(source), line, message)
-
-
 @contextmanager
-def open_rejects(path: Path, source: str = "") -> Iterator[Rejects]:
-    """Collect faults for as long as the ``with`` lasts."""
+def open_rejects(path: Path) -> Iterator[Callable[[str, int, str], None]]:
+    """Open a table of faults: manifest, line, and reason of each. It exists only if there is a fault."""
     with ExitStack() as tables:
-        yield Rejects(path, source, tables)
+        table: TableWriter | None = None
+
+        def reject(source: str, line: int, reason: str) -> None:
+            nonlocal table
+            if table is None:
+                table = tables.enter_context(TableWriter(path, "rejected"))
+            table.add(printable(source), line, reason)
+
+        yield reject
 
 
 def cut_units(
@@ -208,10 +194,11 @@ def read_unit(
     name = f"{unit.number:08d}.parquet"
     try:
         with (
-            open_rejects(rejected / f"rows-{name}", unit.path) as faults,
+            open_rejects(rejected / f"rows-{name}") as reject,
             TableWriter(stage / f"entries-{name}", "entries") as entries,
             TableWriter(stage / f"above-{name}", "above") as above,
         ):
+            faults = Faults(partial(reject, unit.path))
             staged = _EntryStage(report, entries, above)
             try:
                 for entry in _check_entries(unit, base_url, options, faults, report):
@@ -268,28 +255,23 @@ class _EntryStage:
         self._report = report
         self._entries = entries
         self._above = above
-        self._remembered: set[str] = set()
+        self._directories = DirectoriesAbove()
 
     def add(self, entry: Entry) -> None:
-        report, row = self._report, self._report.rows
+        report, unit, row = self._report, self._report.number, self._report.rows
         key = collision_key(entry.path)
         host = host_of(entry.url.value)
         size = entry.size_bytes
-        self._entries.add(row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
+        self._entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
         report.rows += 1
         report.known_bytes += size or 0
         report.unknown += size is None
         report.names_batches |= entry.batch is not None
         if entry.expires_at is not None:
             report.expires_at = find_earliest(report.expires_at, entry.expires_at)
-        cut = key.rfind("/")
-        while cut > 0 and (directory := key[:cut]) not in self._remembered:
-            if len(self._remembered) >= REMEMBERED:
-                self._remembered.clear()
-            self._remembered.add(directory)
+        for directory in self._directories.list_new(key):
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            self._above.add(row, _hash_key(directory), _encode(slim))
-            cut = key.rfind("/", 0, cut)
+            self._above.add(unit, row, _hash_key(directory), _encode(slim))
 
 
 def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
@@ -309,7 +291,7 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
             left = batch.filter(pc.invert(pc.is_in(batch.column("row"), value_set=dropped)))
             if len(left):
                 numbers = pa.array(range(report.rows, report.rows + len(left)), pa.int64())
-                left = left.set_column(0, "row", numbers)
+                left = left.set_column(1, "row", numbers)
                 kept.write(pa.Table.from_batches([left]))
                 sizes = left.column("size")
                 report.rows += len(left)

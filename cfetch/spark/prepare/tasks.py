@@ -16,9 +16,9 @@ from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.freezing import places
 from cfetch.secret import printable
-from cfetch.spark.prepare.rows import Rejects, drop_rows, open_rejects
+from cfetch.spark.prepare.rows import drop_rows, open_rejects
 from cfetch.spark.share_files import file_name
-from cfetch.spark.table_writer import WRITE_ROWS, TableWriter, table_schemas
+from cfetch.spark.table_writer import TABLES, WRITE_ROWS, TableWriter
 
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -47,16 +47,16 @@ def _iterate_rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def judge_places(
-    batches: Iterable[Any], source_of: Mapping[int, int], names: Sequence[str], path: Path, partition: int
+    batches: Iterable[Any], source_of: Mapping[int, int], names: Sequence[str], path: Path
 ) -> Iterator[Any]:
     """Compare entries that may want one place: rows (key, here, unit, row, entry), sorted so.
 
-    ``here`` is 0 for an entry beneath a place. Yields (unit, row) of each entry that only repeats another,
-    and (-1, ``partition``) for each fault, which is written to ``path``.
+    ``here`` is 0 for an entry beneath a place. Yields (unit, row) of each entry that only repeats another;
+    each fault is written to ``path``.
     """
     decode = msgspec.msgpack.Decoder(_PlacedEntry).decode
     pairs: list[tuple[int, int]] = []
-    with open_rejects(path) as faults:
+    with open_rejects(path) as reject:
         for _, group in groupby(_iterate_rows(batches), itemgetter(0)):
             inner: _PlacedEntry | None = None
             position = (0, 0)
@@ -74,25 +74,25 @@ def judge_places(
                     inner = next(wanting(members))
                     continue
                 for result in compare_entries(wanting(members), inner):
-                    if isinstance(result, int):
-                        pairs.append(position)
-                    else:
-                        _reject_collision(result, names, faults)
-                        pairs.append((-1, partition))
+                    if not isinstance(result, int):
+                        reject(*_describe_collision(result, names))
+                        continue
+                    pairs.append(position)
                     if len(pairs) >= WRITE_ROWS:
                         yield _make_pairs(pairs)
                         pairs.clear()
     yield _make_pairs(pairs)
 
 
-def _reject_collision(collision: Collision, names: Sequence[str], faults: Rejects) -> None:
+def _describe_collision(collision: Collision, names: Sequence[str]) -> tuple[str, int, str]:
+    """The manifest and the line of the later entry, and the reason."""
     first, second = cast("tuple[_PlacedEntry, _PlacedEntry]", (collision.first, collision.second))
     if first.source == second.source:
         shown = places(first, second)
     else:
         shown = f"{_describe_place(first, names)} and {_describe_place(second, names)}"
     last = max(first, second, key=lambda entry: (entry.source, entry.line))
-    faults.add_to(names[last.source], last.line, collision.message(shown))
+    return names[last.source], last.line, collision.message(shown)
 
 
 def _describe_place(entry: _PlacedEntry, names: Sequence[str]) -> str:
@@ -133,7 +133,7 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
         unit = rows.column("unit")
         ids = pc.add(pc.take(first, unit), rows.column("row"))
         named = rows.append_column("id", ids).append_column("own_headers", pc.take(own_headers, unit))
-        return named.select(table_schemas()["shares"].names)
+        return named.select(list(TABLES["shares"]))
 
     for number, part in groupby(
         _split_by_share(batches), lambda segment: segment[0] // numbering.shares_per_file

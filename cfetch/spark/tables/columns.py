@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from cfetch.report.ending import BOUNDS
 from cfetch.report.event_records import KINDS
+from cfetch.spark.schemas import arrow_schema
 
 
 class Column(NamedTuple):
@@ -159,26 +160,7 @@ VERDICTS = (
 )
 
 
-def ddl(columns: tuple[Column, ...]) -> str:
-    """The columns as a schema for Spark."""
-    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
-
-
 @cache
-def arrow_schema(columns: tuple[Column, ...]) -> Any:  # noqa: ANN401 - pyarrow is not typed
-    """The columns as pyarrow's schema."""
-    import pyarrow as pa
-
-    types = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "array<struct<at_s:double,bytes:bigint>>": pa.list_(
-            pa.struct([("at_s", pa.float64()), ("bytes", pa.int64())])
-        ),
-    }
-    return pa.schema([(column.name, types[column.type]) for column in columns])
+def table_schema(table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
+    """A table's columns as pyarrow's schema."""
+    return arrow_schema(TABLES[table])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -34,13 +35,12 @@ from cfetch.spark.tables.writing import (
     make_run_key,
     write_chunk,
 )
+from cfetch.spark.work import explain_failure, group_into_tasks, run_tasks
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
 
-MOST_WORKS = 256  # of one task: on a network disk it takes a second to open so many files
 SHOWN_REJECTED = 20  # in the document; the table has more
 POLL_S = 0.5  # between looks at the tasks' marks, or at another load; both take some seconds
 LONGEST_WAIT_S = 30.0  # for other runs' loads; more than a hundred small runs may end at once
@@ -173,27 +173,13 @@ def load_by(
     works = [ChunkWork(number, chunk, f"{command}-{source}") for number, (source, chunk) in enumerate(chunks)]
     with Store.open_exclusively(to) as store, store.begin_load(command) as folder:
         with _watch_marks(folder, works, advance):
-            reports = run(list(_group_into_tasks(works, chunk_bytes)), to, folder)
+            reports = run(group_into_tasks(works, lambda work: _size_bytes(work) / chunk_bytes), to, folder)
         for report in reports:
             if report.fault is not None:
                 raise LocalFault(
                     f"a task could not read or write: {report.fault}; the tables are as they were"
                 )
         return _make_current(store, to, _Findings(sources, works, reports))
-
-
-def _group_into_tasks(works: Sequence[ChunkWork], chunk_bytes: int) -> Iterator[list[ChunkWork]]:
-    """Group work into tasks; small files share one, as a task costs 50 ms however little it does."""
-    task: list[ChunkWork] = []
-    size_bytes = 0
-    for work in works:
-        task.append(work)
-        size_bytes += _size_bytes(work)
-        if size_bytes >= chunk_bytes or len(task) >= MOST_WORKS:
-            yield task
-            task, size_bytes = [], 0
-    if task:
-        yield task
 
 
 def _size_bytes(work: ChunkWork) -> int:
@@ -204,30 +190,18 @@ def _size_bytes(work: ChunkWork) -> int:
 def _run_on_spark(
     spark: "SparkSession", tasks: Sequence[Sequence[ChunkWork]], to: Path, folder: Path
 ) -> list[ChunkReport]:
-    import pyarrow as pa
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
-
-    encoded = [msgspec.json.encode(task) for task in tasks]
-    numbered = pa.table({"task": pa.array(range(len(encoded)), pa.int32()), "works": encoded})
-
-    def run_tasks(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
-        for batch in batches:
-            for task in batch.column("works").to_pylist():
-                for work in msgspec.json.decode(task, type=list[ChunkWork]):
-                    report = msgspec.json.encode(write_chunk(work, to))
-                    (folder / str(work.number)).touch()
-                    yield pa.RecordBatch.from_pydict({"report": [report]})
+    def run_task(works: Sequence[ChunkWork]) -> list[ChunkReport]:
+        reports = []
+        for work in works:
+            reports.append(write_chunk(work, to))
+            (folder / str(work.number)).touch()
+        return reports
 
     try:
-        frame = spark.createDataFrame(numbered).repartitionById(len(encoded), F.col("task"))
-        rows = frame.mapInArrow(run_tasks, "report binary").collect()
+        reports = run_tasks(spark, tasks, run_task, list[ChunkReport])
     except Exception as error:  # noqa: BLE001 - Spark's, py4j's and gRPC's have no root in common
-        kind = (error.getCondition() if isinstance(error, PySparkException) else None) or type(error).__name__
-        raise LocalFault(
-            f"Spark could not finish the job ({kind}); its logs say why, and the tables are as they were"
-        ) from None
-    return [msgspec.json.decode(row.report, type=ChunkReport) for row in rows]
+        raise explain_failure(error, "finish the job", "and the tables are as they were") from None
+    return list(chain.from_iterable(reports))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from cfetch.errors import Held, LocalFault, UsageError
 from cfetch.secret import printable
-from cfetch.spark.tables.columns import TABLES, arrow_schema
+from cfetch.spark.tables.columns import TABLES, table_schema
 from cfetch.spark.tables.writing import open_table
 
 _MARK = "_tables.json"
@@ -161,4 +161,4 @@ def _write_table(path: Path, table: str, rows: list[Any]) -> None:
     import pyarrow.parquet as pq
 
     with open_table(path) as file:
-        pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(TABLES[table])), file)
+        pq.write_table(pa.Table.from_pylist(rows, schema=table_schema(table)), file)

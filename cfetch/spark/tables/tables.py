@@ -14,7 +14,8 @@ from cfetch.errors import UsageError
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.slow_files import mitigations
 from cfetch.secret import printable
-from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS, arrow_schema, ddl
+from cfetch.spark.schemas import arrow_schema, ddl
+from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

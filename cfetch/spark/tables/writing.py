@@ -20,7 +20,7 @@ from cfetch.report.metrics import RunHeader
 from cfetch.report.wasted_bytes import received_bytes, wasted_by_attempt, wasted_bytes
 from cfetch.secret import printable
 from cfetch.spark.tables.chunks import Chunk, parse_start, read_lines
-from cfetch.spark.tables.columns import TABLES, arrow_schema
+from cfetch.spark.tables.columns import table_schema
 from cfetch.storage.files import USERS, open_replacement
 
 FLUSH_FILES = 8192  # in memory at a time; with samples some 20 MB
@@ -212,7 +212,7 @@ class _Rows:
             import pyarrow.parquet as pq
 
             file = self._files.enter_context(open_table(self._paths[table]))
-            writer = pq.ParquetWriter(file, arrow_schema(TABLES[table]), compression="zstd")
+            writer = pq.ParquetWriter(file, table_schema(table), compression="zstd")
             self._writers[table] = self._files.enter_context(writer)
         return self._writers[table]
 
@@ -220,7 +220,7 @@ class _Rows:
 def _make_batch(table: str, rows: list[tuple[object, ...]]) -> Any:  # noqa: ANN401 - pyarrow is not typed
     import pyarrow as pa
 
-    schema = arrow_schema(TABLES[table])
+    schema = table_schema(table)
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema

@@ -275,7 +275,7 @@ def test_a_directory_that_executors_do_not_see(origin, tmp_path):
     """The message says what is asked of it."""
     options = _choose_options(str(tmp_path / "to"), None, content=False, content_limit="1MiB")
     work = _make_work(options, COLUMNS, slots=1, is_scratch=False, makes=False)
-    with pytest.raises(LocalFault, match=r"is not there on .* must see the directory of `to`"):
+    with pytest.raises(LocalFault, match=r"is not there on .* must see the directory"):
         bring(work, rows_of(origin))
     assert bring(work._replace(makes=True), rows_of(origin))  # by Spark Connect, tasks make it
     assert standing(tmp_path / "to") == FILES

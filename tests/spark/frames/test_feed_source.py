@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from cfetch.errors import ConfigError, UsageError
+from cfetch.hub.leases import divide_fairly
 from cfetch.spark import register
 from cfetch.spark.frames.feed_reader import SPAN_LINES, FeedReader
 from cfetch.spark.frames.feed_source import FeedSource, Span, open_feed_state, read_span
@@ -16,7 +17,6 @@ from cfetch.spark.frames.manifest_directory import (
     START,
     Position,
     advance,
-    divide_fairly,
     list_manifests,
     read_lines,
 )
@@ -293,7 +293,7 @@ def test_walking_by_whole_lines(tmp_path, monkeypatch, window, begin, end, most,
 )
 def test_fair_shares(waiting, most, taken):
     """Nobody gets more than another who wants it, and nothing is left unused."""
-    assert divide_fairly(waiting, most) == taken
+    assert divide_fairly(waiting, most, sorted(waiting, key=waiting.__getitem__)) == taken
     assert sum(taken.values()) == min(most, sum(waiting.values()))
 
 
@@ -326,4 +326,4 @@ def test_a_feed_whose_url_may_hold_a_secret_has_its_own_option(tmp_path, name):
     with pytest.raises(ConfigError, match=f"option {name} is a URL .* call it feed_url") as caught:
         FeedSource({name: url, "to": to}).schema()
     assert "word" not in str(caught.value)
-    assert FeedSource({"feed_url": url, "to": to}).schema().startswith("manifest string")
+    assert FeedSource({"feed_url": url, "to": to}).schema().startswith("`manifest` string")

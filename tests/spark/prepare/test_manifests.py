@@ -17,10 +17,10 @@ import pytest
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest.fields import check_headers
 from cfetch.manifest.freezing import freeze
-from cfetch.shares.cut import MICRO, Pace
+from cfetch.shares.cut import MICRO, count_shares
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import load_prepared
-from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, choose_target, count_buckets, deal_pieces
+from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, deal_pieces
 from cfetch.spark.prepare.rows import cut_units, drop_rows, read_unit
 
 REMEDY = "give one of them another path, or name files by --name-by url-path, row or hash"
@@ -316,7 +316,7 @@ def test_units_are_whole_lines_and_leave_none_out(tmp_path, unit_bytes):
 
 def test_lanes_are_even_and_giants_alone():
     aim = 60 * MICRO
-    queues = count_buckets(10 * aim, 1000, aim, 64)
+    queues = 64 * count_shares(10 * aim, 1000, aim)
     pieces = [Piece(QUEUE, "big", at, 10 * aim // queues, 1, 1) for at in range(queues)]
     pieces += [Piece(SMALL, "", at, aim // 3, 5, 1 + (at == 0)) for at in range(9)]
     pieces += [Piece(GIANT, "big", 5, 5 * aim, 1, 1)]
@@ -327,4 +327,12 @@ def test_lanes_are_even_and_giants_alone():
     assert sorted(found.sharers) == [1, 1, 2, *[11] * 11]
     assert found.share_of == deal_pieces(pieces, aim).share_of
     assert set(found.host) == {"big", ""}
-    assert choose_target(Pace().cost_s(1000, 0), 2) > 0
+
+
+def test_large_hosts_take_turns():
+    """As in the cut of files: a host that throttles holds its part of the slots at any time."""
+    aim = 60 * MICRO
+    pieces = [Piece(QUEUE, host, bucket, aim // 4, 9, 0) for host in "abcd" for bucket in range(40)]
+    hosts = deal_pieces(pieces, aim).host
+    assert len(hosts) == 40
+    assert all(set(hosts[first : first + 4]) == set("abcd") for first in range(0, 40, 4))

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from cfetch.dashboard.hosts import SlowHosts
 from cfetch.dashboard.pace import Pace
-from cfetch.dashboard.time_left import Rest, TimeLeft, estimate_time_left
+from cfetch.dashboard.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_left
 from cfetch.events import (
     ActiveAttempt,
     BreakerClosed,
@@ -263,13 +263,14 @@ class View:
         if progress is None or run is None or not progress.t_s:
             return None
         missing = run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes
+        stands_still = self.rate_bps < LEAST_BPS and not self.pace.files_per_s
         rest = Rest(
             active=progress.active,
             waiting=progress.waiting,
             left_bytes=None if run.sizes_unknown else max(0, missing),
             rate_bps=self.rate_bps,
             left_files=run.files - self.settled_files,
-            files_per_s=progress.done / progress.t_s,
+            files_per_s=0.0 if stands_still else progress.done / progress.t_s,
             median_bps=progress.baseline.median_bps,
             cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
         )

@@ -7,6 +7,7 @@
 - With a ``Width``, the number of its places also depends on how many of its attempts are stragglers, and on
   how much more attempts bring.
 - The breaker of a host that fails again and again opens: only one probe starts there after each pause.
+  A file that breaks off at the same byte again is at fault itself: its host has answered.
 - A host that goes on failing is given up, and its entries fail without a request. A host that has never
   answered in this run gets as many probes as a file has tries; any other host, the time of the retry budget.
 
@@ -32,6 +33,7 @@ LEAST_CROWD = 8  # a host with so many places keeps one free at first, for help 
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one: messages are a second apart
 KEPT_S = 1.5  # help shows whether a later request is faster. Once an attempt has ended, no place is kept
 NONE: Mapping[str, int] = {}
+LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
@@ -283,12 +285,13 @@ class Hosts:
         jitter: float,
         file: int | None = None,
         being_served: int = 0,
+        broke_again: bool = False,
     ) -> Pause | None:
         """Note that an attempt at ``name`` has ended. Returns the pause that follows, if any.
 
         ``received`` are the bytes that it brought since ``started_s``. ``file``: its entry; None: a refusal
         concerns the host in any case. ``being_served``: attempts to which the host sends a body now; needed
-        only if it has refused a file or failed.
+        only if it has refused a file or failed. ``broke_again``: bytes came, as far as in an earlier try.
         """
         host = self._hosts[name]
         if received >= FAIR_BYTES and now_s > started_s:
@@ -310,7 +313,7 @@ class Hosts:
             window = host.refusals.unclear_window or host.window
             host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
-        if isinstance(error, Transient) and received < FAIR_BYTES:
+        if isinstance(error, Transient) and received < FAIR_BYTES and not broke_again:
             return self._note_failure(name, host, now_s, being_served)
         if error is None:
             self.opens_early |= host.held_until_s > now_s
@@ -409,7 +412,7 @@ class Hosts:
     def _note_failure(self, name: str, host: _Host, now_s: float, being_served: int) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         was_open = host.breaker.position is Position.OPEN
-        host.breaker = host.breaker.fail(now_s)
+        host.breaker = host.breaker.fail(now_s, longest_s=LONGEST_PAUSE_S)
         if was_open or host.breaker.position is not Position.OPEN:
             return None
         if being_served:  # it serves no more than these: it takes no further connections of one client

@@ -87,6 +87,8 @@ def test_eta_with_unknown_sizes_is_rough():
     unknown = started(10, 0, sizes_unknown=10)
     assert view(unknown, progress(4.0, done=2, waiting=3, bytes_done=5)).time_left == (16.0, True)
     assert view(unknown, progress(4.0, waiting=3)).time_left is None
+    still = [progress(float(t), done=2, waiting=3, bytes_done=5) for t in range(4, 60)]
+    assert view(unknown, *still).time_left is None  # the average of the past would say longer each second
 
 
 def test_at_the_tail_the_slowest_attempt_decides():

@@ -151,7 +151,7 @@ def test_c44_a_host_that_breaks_every_body_does_not_starve_another(tmp_path):
 
 
 def test_broken_files_at_the_end_of_a_list_are_no_dead_host(tmp_path):
-    """Each is cut at its own byte again and again, with no whole file in between: it fails by itself, soon."""
+    """Each is cut at its own byte again, with no whole file in between: it fails by itself, soon."""
     broken = Reply(body=BODY * 50, cut=300, then="reset", etag=None)
     scripts, entries = plan({"h": [Reply(body=BODY)] * 20 + [broken] * 90})
     entries = [*entries[:20], *(entry_of(e.id, e.path, BODY * 50, host="h.test") for e in entries[20:])]

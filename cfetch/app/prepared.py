@@ -1,5 +1,6 @@
 """A plan with its destination: ready to be put on the timeline, and to be run under a heartbeat."""
 
+import shlex
 import shutil
 import signal
 import threading
@@ -16,7 +17,7 @@ from cfetch.app.engines import Surroundings, choose_engine, make_nodes_engine
 from cfetch.clock import Clock
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, Held, Interrupted, LocalFault
+from cfetch.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.manifest.reading import STANDARD
 from cfetch.records import NOT_DECODED, Summary
@@ -143,13 +144,14 @@ class Prepared:
         Raises:
             Held: another live run has this plan.
             UsageError: the plan is removable, and its only run has already been made; or the metrics
-                are to be compressed without the library for it.
+                are to be compressed without the library for it, or put into tables where something else is.
             LocalFault: the timeline, the metrics or the parts cannot be written.
             Interrupted: ``interrupt`` was called while the run waited for another one.
             ConfigError: the system does not permit what a run needs.
         """
         prove_threads(len(self._volumes.roots))
         check_metrics_library(self._settings)
+        self._check_tables()
         with self._table() as table:
             knowledge, note = self._earlier_runs()
             if together:
@@ -176,7 +178,7 @@ class Prepared:
                 summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
                 if failures:
                     failed.write(failures, self.plan)
-                self._fill_tables(metrics.path, listener)
+                self._fill_tables(metrics.path, listener, summary.elapsed_s)
                 with suppress(OSError):  # the next run tries again
                     self._on_state(lambda: self._keep_for_later(engine.learned))
             if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
@@ -363,7 +365,21 @@ class Prepared:
         refuse_wanted_place("metrics", path, self._volumes, self.plan)
         return path
 
-    def _fill_tables(self, metrics: Path, listener: Listener) -> None:
+    def _check_tables(self) -> None:
+        """Raise UsageError if the directory for the tables holds something else, or will: the destination."""
+        if self._settings.metrics_tables is None:
+            return
+        from cfetch.spark.tables.store import refuse_foreign_directory
+
+        to = Path(self._settings.metrics_tables)
+        roots = (root for root in self._volumes.roots if isinstance(root, Path))
+        if any(root.resolve().is_relative_to(to.resolve()) for root in roots):
+            name = printable(str(to), 1000)
+            raise UsageError(f"metrics_tables: {name} is where the files go; name another")
+        with suppress(OSError):  # there is no such directory yet; what else is wrong is told at the end
+            refuse_foreign_directory(to)
+
+    def _fill_tables(self, metrics: Path, listener: Listener, end_s: float) -> None:
         """Put the metrics into tables, if that is wanted; the files are in place whatever comes of it."""
         if self._settings.metrics_tables is None:
             return
@@ -373,8 +389,8 @@ class Prepared:
         try:
             load_here(metrics, to)
         except CfetchError as error:
-            note = f"the metrics are not in the tables: {error}; cfetch metrics load {metrics} --to {to}"
-            listener(RunNoted(t_s=0.0, note=note))
+            command = shlex.join(["cfetch", "metrics", "load", str(metrics), "--to", str(to)])
+            listener(RunNoted(t_s=end_s, note=f"the metrics are not in the tables: {error}; {command}"))
 
     def _failures_path(self) -> Path | None:
         if self._settings.failures is None:

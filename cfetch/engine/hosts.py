@@ -20,6 +20,7 @@ from math import inf
 from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Position
+from cfetch.engine.connection_limit import ConnectionLimit
 from cfetch.errors import SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
@@ -59,6 +60,7 @@ class _Host:
         "cut_s",
         "held_until_s",
         "is_capped",
+        "limit",
         "load_bytes",
         "refusals",
         "running",
@@ -73,6 +75,7 @@ class _Host:
     def __init__(self, window: float, width: Width | None) -> None:
         self.window = window  # the limit while the host throttles; otherwise the width counts
         self.width = width
+        self.limit = ConnectionLimit()
         self.brought_bytes = 0  # of attempts that have ended
         self.running = 0
         self.is_capped = False  # more connections did not make it faster, or were not served
@@ -89,7 +92,7 @@ class _Host:
 
     @property
     def places(self) -> int:
-        window = int(self.window)
+        window = int(min(self.window, self.limit.places))
         return window if self.width is None else min(window, self.width.places)
 
     def clear_refusal(self) -> None:
@@ -314,6 +317,8 @@ class Hosts:
             host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
         if isinstance(error, Transient) and received < FAIR_BYTES and not broke_again:
+            if not received and error.http_status is None:
+                host.limit.note_refusal(now_s, host.running - 1, being_served)
             return self._note_failure(name, host, now_s, being_served)
         if error is None:
             self.opens_early |= host.held_until_s > now_s
@@ -324,6 +329,8 @@ class Hosts:
         self._close_breaker(name, host)
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
+            host.limit.note_file(now_s, started_s)
+            host.limit.look(now_s)
             host.refusals.note_end()
             if host.width is not None:
                 host.width.note_end()
@@ -385,6 +392,8 @@ class Hosts:
         for name, host in self._hosts.items():
             if host.width is None or not host.running:
                 continue
+            had = host.places
+            host.limit.look(now_s)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttled and host.window >= before
@@ -395,7 +404,7 @@ class Hosts:
                 if change.places > self.served.get(name, inf):
                     del self.served[name]
             host.is_capped = host.is_capped or host.width.places < before
-            rose = rose or host.places > before
+            rose = rose or host.places > had
         return rose
 
     def _new_host(self, name: str) -> _Host:
@@ -416,7 +425,7 @@ class Hosts:
         if was_open or host.breaker.position is not Position.OPEN:
             return None
         if being_served:  # it serves no more than these: it takes no further connections of one client
-            host.window = min(host.window, float(being_served))
+            host.limit.set(being_served, now_s)
         reason = f"failed {host.breaker.failures} times in a row"
         return Pause(name, host.breaker.until_s - now_s, reason, is_failing=True)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from cfetch.breaker import THRESHOLD
+from cfetch.engine.connection_limit import PREVAILS
 from cfetch.engine.hosts import KEPT_S, Hosts, Pause
 from cfetch.errors import Corrupt, Refused, Straggling, Throttled, Transient
 from cfetch.straggler.width import Width
@@ -193,7 +194,7 @@ def test_a_host_that_fails_all_but_those_that_it_serves_gets_no_more(being_serve
     """It allows a client so many. A host that serves none is dead, which says nothing of places."""
     hosts = hosts_of(16)
     for n in range(THRESHOLD):
-        assert places(hosts, 1.0) == 16
+        assert places(hosts, 1.0) == (16 if n < PREVAILS else left)
         pause = tell(hosts, Transient("reset"), 1.0, being_served=being_served)
         assert (pause is None) is (n < THRESHOLD - 1)
     hosts.take_place("h")

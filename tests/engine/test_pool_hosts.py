@@ -67,6 +67,25 @@ class Limited(FakeTransport):
         return await super().open(url, headers, secrets, **queue)
 
 
+class Resetting(Limited):
+    """Resets all further connections, and says nothing."""
+
+    async def open(self, url, headers, secrets, **queue):
+        if len(self.open_now) >= 4:
+            self.refused += 1
+            raise Transient("cannot connect: Connection reset by peer")
+        return await super().open(url, headers, secrets, **queue)
+
+
+def test_a_server_that_resets_all_but_four_connections_gets_four_at_once(tmp_path):
+    """Its successes between the resets kept the breaker closed, and every second request was in vain."""
+    scripts, entries = plan({"h": [Reply(body=BODY, latency_s=0.1)] * 1000})
+    transport = Resetting(scripts)
+    outcome = drive(tmp_path, scripts, entries, concurrency=16, transport=transport)
+    assert outcome.statuses == ["done"] * 1000
+    assert (transport.refused < 40, outcome.elapsed_s < 1.2 * 1000 / 4 * 0.1) == (True, True)
+
+
 def test_c41_a_server_that_bears_four_at_once_gets_four_at_once(tmp_path):
     """Additive increase, multiplicative decrease: it finishes, and few requests are refused."""
     scripts, entries = plan({"h": [Reply(body=BODY, latency_s=0.1)] * 200})

@@ -42,6 +42,8 @@ class ConnectionLimit:
 
     def note_refusal(self, now_s: float, others: int, being_served: int) -> None:
         """Note a refusal, with ``others`` under way; ``being_served``: of these, those that bring bytes."""
+        if not (others or being_served):
+            return  # nothing was served beside it
         self._low = min(self._low, max(1, others, being_served))
         self._refused_s = min(self._refused_s, now_s)
         self._pending += 1

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Position
 from cfetch.engine.connection_limit import ConnectionLimit
-from cfetch.errors import SourceError, Straggling, Throttled, Transient
+from cfetch.errors import RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
 from cfetch.wire.request_pace import RequestPace
@@ -316,7 +316,8 @@ class Hosts:
             window = host.refusals.unclear_window or host.window
             host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
-        if isinstance(error, Transient) and received < FAIR_BYTES and not broke_again:
+        is_answer = broke_again or isinstance(error, RangeRefused)
+        if isinstance(error, Transient) and received < FAIR_BYTES and not is_answer:
             if not received and error.http_status is None:
                 host.limit.note_refusal(now_s, host.running - 1, being_served)
             return self._note_failure(name, host, now_s, being_served)

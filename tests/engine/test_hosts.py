@@ -5,7 +5,7 @@ import pytest
 from cfetch.breaker import THRESHOLD
 from cfetch.engine.connection_limit import PREVAILS
 from cfetch.engine.hosts import KEPT_S, Hosts, Pause
-from cfetch.errors import Corrupt, Refused, Straggling, Throttled, Transient
+from cfetch.errors import Corrupt, RangeRefused, Refused, Straggling, Throttled, Transient
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits, RetryBudget
 
@@ -170,7 +170,7 @@ def test_c43_one_file_that_is_to_wait_for_long_does_not_hold_the_host():
         assert (hosts.given_up("h", now_s + 5), hosts.opens_s("h", now_s + 5)) == (None, now_s + 5)
 
 
-@pytest.mark.parametrize("error", [None, Refused("404"), Corrupt("x")])
+@pytest.mark.parametrize("error", [None, Refused("404"), Corrupt("x"), RangeRefused("x")])
 def test_c44_any_answer_closes_the_breaker(error):
     """A 404 is a sign of life."""
     hosts = hosts_of()

@@ -86,6 +86,7 @@ class View:
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
         self._is_slowed = False  # nothing is cancelled during a slowdown
+        self._slow: set[int] = set()  # entries with a cancelled attempt
         self._counts = Counts()  # of entries that are done, only those that tasks report together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         self._seconds: deque[float] = deque(
@@ -128,6 +129,7 @@ class View:
         if isinstance(event, RetryScheduled):
             self._note_once("retry", event.t_s, event.path, event.error)
         elif isinstance(event, StragglerCancelled):
+            self._slow.add(event.id)
             self._note_straggler(event)
         elif isinstance(event, HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged):
             self._note_place(event)
@@ -255,6 +257,14 @@ class View:
         span = MINUTE_S // columns
         full = full[len(full) % span :]
         return [sum(full[start : start + span]) / span for start in range(0, len(full), span)]
+
+    @property
+    def slow_files(self) -> int:
+        """Files that were stragglers; of a job, whose tasks count attempts, those with a cancelled one."""
+        progress = self.progress
+        if progress is None or progress.executors:
+            return len(self._slow)
+        return progress.stragglers
 
     @property
     def time_left(self) -> TimeLeft | None:

@@ -3,7 +3,15 @@
 import pytest
 
 from cfetch.dashboard.view import View, by_risk
-from cfetch.events import BaselineView, FallbackTriggered, HostPaused, RunStopping, SlowdownSeen, WidthChanged
+from cfetch.events import (
+    BaselineView,
+    ExecutorView,
+    FallbackTriggered,
+    HostPaused,
+    RunStopping,
+    SlowdownSeen,
+    WidthChanged,
+)
 from tests.report.records import active, attempt, cancelled, finished, progress, record, retry, started
 
 
@@ -171,3 +179,12 @@ def test_a_won_race_is_no_cancellation():
 def test_stopping_is_remembered():
     """Why the run stops is kept for the title and the closing words."""
     assert view(started(), RunStopping(t_s=1.0, reason="SIGINT")).stopping == "SIGINT"
+
+
+def test_slow_files_of_a_job_are_counted_by_file():
+    """Its tasks add up cancelled attempts, and only of files that have ended."""
+    slow = [cancelled(id=entry) for entry in (1, 1, 2)]
+    assert view(started(9, 9), *slow, progress(1.0, stragglers=1)).slow_files == 1
+    machine = ExecutorView(name="m", tasks=2, files=0, rate_bps=1.0, share=None)
+    of_job = progress(1.0, stragglers=0, executors=[machine])
+    assert view(started(9, 9), *slow, of_job).slow_files == 2

@@ -151,7 +151,7 @@ class Prepared:
         """
         prove_threads(len(self._volumes.roots))
         check_metrics_library(self._settings)
-        self._check_tables()
+        _refuse_tables(self._settings, self._volumes.roots)
         with self._table() as table:
             knowledge, note = self._earlier_runs()
             if together:
@@ -365,20 +365,6 @@ class Prepared:
         refuse_wanted_place("metrics", path, self._volumes, self.plan)
         return path
 
-    def _check_tables(self) -> None:
-        """Raise UsageError if the directory for the tables holds something else, or will: the destination."""
-        if self._settings.metrics_tables is None:
-            return
-        from cfetch.spark.tables.store import refuse_foreign_directory
-
-        to = Path(self._settings.metrics_tables)
-        roots = (root for root in self._volumes.roots if isinstance(root, Path))
-        if any(root.resolve().is_relative_to(to.resolve()) for root in roots):
-            name = printable(str(to), 1000)
-            raise UsageError(f"metrics_tables: {name} is where the files go; name another")
-        with suppress(OSError):  # there is no such directory yet; what else is wrong is told at the end
-            refuse_foreign_directory(to)
-
     def _fill_tables(self, metrics: Path, listener: Listener, end_s: float) -> None:
         """Put the metrics into tables, if that is wanted; the files are in place whatever comes of it."""
         if self._settings.metrics_tables is None:
@@ -459,3 +445,17 @@ def read_origin(path: Path) -> Origin:
         return msgspec.json.decode(path.read_bytes(), type=Origin)
     except (OSError, *NOT_DECODED):
         raise LocalFault(f"cannot read {path}; schedule the manifest again") from None
+
+
+def _refuse_tables(settings: Settings, roots: Sequence[str | Path]) -> None:
+    """Raise UsageError if the directory for the tables holds something else, or will: the destination."""
+    if settings.metrics_tables is None:
+        return
+    from cfetch.spark.tables.store import refuse_foreign_directory
+
+    to = Path(settings.metrics_tables)
+    if any(root.resolve().is_relative_to(to.resolve()) for root in roots if isinstance(root, Path)):
+        name = printable(str(to), 1000)
+        raise UsageError(f"metrics_tables: {name} is where the files go; name another")
+    with suppress(OSError):  # there is no such directory yet; what else is wrong is told at the end
+        refuse_foreign_directory(to)

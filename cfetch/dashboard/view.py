@@ -260,11 +260,8 @@ class View:
 
     @property
     def slow_files(self) -> int:
-        """Files that were stragglers; of a job, whose tasks count attempts, those with a cancelled one."""
-        progress = self.progress
-        if progress is None or progress.executors:
-            return len(self._slow)
-        return progress.stragglers
+        """Files with a cancelled attempt; where none is cancelled, the stragglers. Tasks count attempts."""
+        return len(self._slow) or (self.progress.stragglers if self.progress else 0)
 
     @property
     def time_left(self) -> TimeLeft | None:

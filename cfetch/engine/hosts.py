@@ -52,12 +52,20 @@ class Pause(NamedTuple):
     is_certain: bool = False
 
 
+class _Throttling:
+    __slots__ = ("cut_s", "rounds", "too_long")
+
+    def __init__(self) -> None:
+        self.rounds = 0  # in a row
+        self.too_long = 0  # rounds of these that asked for a longer pause than the retry budget
+        self.cut_s = -1.0  # when the window was last cut
+
+
 class _Host:
     __slots__ = (
         "answered",
         "breaker",
         "brought_bytes",
-        "cut_s",
         "held_until_s",
         "is_capped",
         "limit",
@@ -65,8 +73,7 @@ class _Host:
         "refusals",
         "running",
         "speed_bps",
-        "throttled",
-        "too_long",
+        "throttling",
         "trouble_s",
         "width",
         "window",
@@ -84,9 +91,7 @@ class _Host:
         self.answered = False
         self.trouble_s: float | None = None  # when the present trouble began; None: there is none
         self.held_until_s = 0.0
-        self.throttled = 0  # rounds in a row
-        self.too_long = 0  # rounds of these that asked for a longer pause than the retry budget
-        self.cut_s = -1.0
+        self.throttling = _Throttling()
         self.refusals = Refusals()
         self.speed_bps = 0.0
 
@@ -103,7 +108,9 @@ class _Host:
             self.refusals.unclear_window = None
 
     def is_plain(self, most: int) -> bool:
-        return not self.running and self.breaker is CLOSED and self.window >= most and not self.throttled
+        return (
+            not self.running and self.breaker is CLOSED and self.window >= most and not self.throttling.rounds
+        )
 
 
 class Hosts:
@@ -326,7 +333,7 @@ class Hosts:
             host.clear_refusal()
         host.answered = True
         host.trouble_s = None
-        host.throttled = host.too_long = 0
+        host.throttling.rounds = host.throttling.too_long = 0
         self._close_breaker(name, host)
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
@@ -349,7 +356,7 @@ class Hosts:
             return
         if host.held_until_s <= now_s:  # otherwise its limit has just been cut
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
-            host.cut_s = now_s
+            host.throttling.cut_s = now_s
         host.held_until_s = now_s + pause_s + spread_s
 
     def note_hanging(self, name: str, now_s: float, served: int) -> None:
@@ -397,7 +404,7 @@ class Hosts:
             host.limit.look(now_s)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
-            is_calm = calm and not host.throttled and host.window >= before
+            is_calm = calm and not host.throttling.rounds and host.window >= before
             reading = Reading(now_s, brought, host.running, cpu_s, left_s, silent.get(name, 0))
             change = host.width.look(reading, calm=is_calm)
             if change is not None:
@@ -434,17 +441,17 @@ class Hosts:
         self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
     ) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
-        if started_s >= host.cut_s:  # a request from before the cut does not cut again
-            host.cut_s = now_s
-            host.throttled += 1
-            host.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
+        if started_s >= host.throttling.cut_s:  # a request from before the cut does not cut again
+            host.throttling.cut_s = now_s
+            host.throttling.rounds += 1
+            host.throttling.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
         elif error.retry_after_s is None:
             return None
         asked_s = error.retry_after_s
-        if host.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
+        if host.throttling.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
             asked_s = None  # it may concern this one file: another file is tried before the host is given up
-        pause_s = backoff_s(host.throttled, jitter) if asked_s is None else asked_s
+        pause_s = backoff_s(host.throttling.rounds, jitter) if asked_s is None else asked_s
         if now_s + pause_s <= host.held_until_s:
             return None
         host.held_until_s = now_s + pause_s

@@ -5,7 +5,6 @@ import pytest
 from cfetch.dashboard.view import View, by_risk
 from cfetch.events import (
     BaselineView,
-    ExecutorView,
     FallbackTriggered,
     HostPaused,
     RunStopping,
@@ -181,10 +180,8 @@ def test_stopping_is_remembered():
     assert view(started(), RunStopping(t_s=1.0, reason="SIGINT")).stopping == "SIGINT"
 
 
-def test_slow_files_of_a_job_are_counted_by_file():
-    """Its tasks add up cancelled attempts, and only of files that have ended."""
+def test_slow_files_are_counted_by_file():
+    """The tasks of a job add up cancelled attempts, and only of files that have ended."""
     slow = [cancelled(id=entry) for entry in (1, 1, 2)]
-    assert view(started(9, 9), *slow, progress(1.0, stragglers=1)).slow_files == 1
-    machine = ExecutorView(name="m", tasks=2, files=0, rate_bps=1.0, share=None)
-    of_job = progress(1.0, stragglers=0, executors=[machine])
-    assert view(started(9, 9), *slow, of_job).slow_files == 2
+    assert view(started(9, 9), *slow, progress(1.0, stragglers=0)).slow_files == 2
+    assert view(started(9, 9), progress(1.0, stragglers=3)).slow_files == 3

@@ -136,6 +136,14 @@ def test_streams_that_are_reset_at_first_are_tried_again(tmp_path, resets, most_
     assert outcome.elapsed_s < most_s  # 2 s by eight streams, 16 s by one
 
 
+def test_no_more_streams_than_asked_for_when_several_are_split(tmp_path):
+    """Each stream of the file might get help of its own."""
+    slower = [Reply(BODY, latency_s=0.05, rate_bps=MIB // (1 + n % 3)) for n in range(40)]
+    outcome = run(tmp_path, {"a": slower}, concurrency=32, segments=6)
+    assert outcome.tree == {"a": BODY}
+    assert outcome.transport.most <= 6
+
+
 def test_an_owner_that_fails_is_not_the_end_of_the_others(tmp_path):
     """Its connection breaks while they go on; it takes up what is missing."""
     broken = Reply(BODY, rate_bps=MIB, cut=MIB, then="reset")

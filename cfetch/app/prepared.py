@@ -1,5 +1,6 @@
 """A plan with its destination: ready to be put on the timeline, and to be run under a heartbeat."""
 
+import shlex
 import shutil
 import signal
 import threading
@@ -16,7 +17,7 @@ from cfetch.app.engines import Surroundings, choose_engine, make_nodes_engine
 from cfetch.clock import Clock
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, Held, Interrupted, LocalFault
+from cfetch.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.records import NOT_DECODED, Summary
 from cfetch.report.metrics import MetricsFile
@@ -142,13 +143,14 @@ class Prepared:
         Raises:
             Held: another live run has this plan.
             UsageError: the plan is removable, and its only run has already been made; or the metrics
-                are to be compressed without the library for it.
+                are to be compressed without the library for it, or put into tables where something else is.
             LocalFault: the timeline, the metrics or the parts cannot be written.
             Interrupted: ``interrupt`` was called while the run waited for another one.
             ConfigError: the system does not permit what a run needs.
         """
         prove_threads(len(self._volumes.roots))
         check_metrics_library(self._settings)
+        _refuse_tables(self._settings, self._volumes.roots)
         with self._table() as table:
             knowledge, note = self._earlier_runs()
             if together:
@@ -175,7 +177,7 @@ class Prepared:
                 summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
                 if failures:
                     failed.write(failures, self.plan)
-                self._fill_tables(metrics.path, listener)
+                self._fill_tables(metrics.path, listener, summary.elapsed_s)
                 with suppress(OSError):  # the next run tries again
                     self._on_state(lambda: self._keep_for_later(engine.learned))
             if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
@@ -356,7 +358,7 @@ class Prepared:
         refuse_wanted_place("metrics", path, self._volumes, self.plan)
         return path
 
-    def _fill_tables(self, metrics: Path, listener: Listener) -> None:
+    def _fill_tables(self, metrics: Path, listener: Listener, end_s: float) -> None:
         """Put the metrics into tables, if that is wanted; the files are in place whatever comes of it."""
         if self._settings.metrics_tables is None:
             return
@@ -366,8 +368,8 @@ class Prepared:
         try:
             load_here(metrics, to)
         except CfetchError as error:
-            note = f"the metrics are not in the tables: {error}; cfetch metrics load {metrics} --to {to}"
-            listener(RunNoted(t_s=0.0, note=note))
+            command = shlex.join(["cfetch", "metrics", "load", str(metrics), "--to", str(to)])
+            listener(RunNoted(t_s=end_s, note=f"the metrics are not in the tables: {error}; {command}"))
 
     def _failures_path(self) -> Path | None:
         if self._settings.failures is None:
@@ -436,3 +438,17 @@ def read_origin(path: Path) -> Origin:
         return msgspec.json.decode(path.read_bytes(), type=Origin)
     except (OSError, *NOT_DECODED):
         raise LocalFault(f"cannot read {path}; schedule the manifest again") from None
+
+
+def _refuse_tables(settings: Settings, roots: Sequence[str | Path]) -> None:
+    """Raise UsageError if the directory for the tables holds something else, or will: the destination."""
+    if settings.metrics_tables is None:
+        return
+    from cfetch.spark.tables.store import refuse_foreign_directory
+
+    to = Path(settings.metrics_tables)
+    if any(root.resolve().is_relative_to(to.resolve()) for root in roots if isinstance(root, Path)):
+        name = printable(str(to), 1000)
+        raise UsageError(f"metrics_tables: {name} is where the files go; name another")
+    with suppress(OSError):  # there is no such directory yet; what else is wrong is told at the end
+        refuse_foreign_directory(to)

@@ -84,6 +84,7 @@ class Facts:
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
         self._emitted = dict.fromkeys(_COUNTED, 0)
+        self._longest_pause_s: dict[str, float] = {}  # by host that is failing: of those that were stated
 
     def reduce(self, event: Event) -> Iterable[Fact]:
         """The facts that ``event`` adds: mostly none."""
@@ -100,7 +101,11 @@ class Facts:
         elif isinstance(event, StragglerCancelled):
             if not event.completed:
                 yield from self._limit(_straggler_fact(event))
+        elif isinstance(event, HostPaused) and self._is_stated(event):
+            return
         elif type(event) in _PACED:
+            if isinstance(event, BreakerClosed):
+                self._longest_pause_s.pop(event.host or "", None)
             yield from self._limit(_PACED[type(event)](event))
         elif type(event) in _EXPLAINED:
             if self._explain:
@@ -109,6 +114,16 @@ class Facts:
             yield _AT_ONCE[type(event)](event)
         elif isinstance(event, RunFinished):
             yield self._finish_fact(event)
+
+    def _is_stated(self, event: HostPaused) -> bool:
+        """Whether the log has stated such a pause since the host began to fail: nothing has changed."""
+        if not event.is_failing:
+            return False
+        pause_s = round(event.pause_s, 3)
+        if pause_s <= self._longest_pause_s.get(event.host, 0.0):
+            return True
+        self._longest_pause_s[event.host] = pause_s
+        return False
 
     def _limit(self, fact: Fact) -> Iterator[Fact]:
         self._emitted[fact.name] += 1

@@ -174,10 +174,10 @@ def _draw_baseline(view: View) -> Text:
 def _draw_mitigation(view: View) -> Text:
     progress = view.progress
     assert progress is not None
-    detected = plural(progress.stragglers, "slow file")
+    slow = view.slow_files
     parts = [
         ("mitigation  ", "dim"),
-        (detected, "yellow" if progress.stragglers else ""),
+        (plural(slow, "slow file"), "yellow" if slow else ""),
         (f", {plural(view.cancelled, 'attempt')} cancelled, {plural(progress.retries, 'retry')}", ""),
     ]
     if progress.sequential:

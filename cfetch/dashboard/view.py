@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from cfetch.dashboard.hosts import SlowHosts
 from cfetch.dashboard.pace import Pace
-from cfetch.dashboard.time_left import Rest, TimeLeft, estimate_time_left
+from cfetch.dashboard.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_left
 from cfetch.events import (
     ActiveAttempt,
     BreakerClosed,
@@ -86,6 +86,7 @@ class View:
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
         self._is_slowed = False  # nothing is cancelled during a slowdown
+        self._slow: set[int] = set()  # entries with a cancelled attempt
         self._counts = Counts()  # of entries that are done, only those that tasks report together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         self._seconds: deque[float] = deque(
@@ -128,6 +129,7 @@ class View:
         if isinstance(event, RetryScheduled):
             self._note_once("retry", event.t_s, event.path, event.error)
         elif isinstance(event, StragglerCancelled):
+            self._slow.add(event.id)
             self._note_straggler(event)
         elif isinstance(event, HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged):
             self._note_place(event)
@@ -257,19 +259,25 @@ class View:
         return [sum(full[start : start + span]) / span for start in range(0, len(full), span)]
 
     @property
+    def slow_files(self) -> int:
+        """Files with a cancelled attempt; where none is cancelled, the stragglers. Tasks count attempts."""
+        return len(self._slow) or (self.progress.stragglers if self.progress else 0)
+
+    @property
     def time_left(self) -> TimeLeft | None:
         """How long the run still takes; None if there is no data for an estimate."""
         progress, run = self.progress, self.run
         if progress is None or run is None or not progress.t_s:
             return None
         missing = run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes
+        stands_still = self.rate_bps < LEAST_BPS and not self.pace.files_per_s
         rest = Rest(
             active=progress.active,
             waiting=progress.waiting,
             left_bytes=None if run.sizes_unknown else max(0, missing),
             rate_bps=self.rate_bps,
             left_files=run.files - self.settled_files,
-            files_per_s=progress.done / progress.t_s,
+            files_per_s=0.0 if stands_still else progress.done / progress.t_s,
             median_bps=progress.baseline.median_bps,
             cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
         )

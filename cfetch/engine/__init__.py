@@ -12,7 +12,7 @@ emits events.
     committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
     publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
-    hosts.py            what each host bears: windows, pauses, breakers (pure)
+    hosts.py            what each host bears: windows, pauses, breakers; ``connection_limit.py`` (pure)
     widths.py           how many places hosts have
     transfer.py         the state of the entry in a worker's hands: part, sources, tries
     fetcher.py          the tries of the entry, one after the other

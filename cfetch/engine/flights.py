@@ -13,7 +13,7 @@ from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import SourceError, Throttled, Transient
 from cfetch.events import HostPaused, Listener, RescueGivenUp
-from cfetch.records import Outcome
+from cfetch.records import AttemptRecord, Outcome
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.cures import Cure
 from cfetch.straggler.policy import Policy
@@ -102,7 +102,9 @@ class Flights:
         transfer = self._remove(attempt, now_s)
         if transfer is None:
             return
-        transfer.attempts.append(attempt.record(outcome, None if error is None else str(error), now_s))
+        record = attempt.record(outcome, None if error is None else str(error), now_s)
+        broke_again = _breaks_off_again(record, transfer.attempts)
+        transfer.attempts.append(record)
         host = attempt.assignment.host
         pause = self._hosts.note_end(
             host,
@@ -113,6 +115,7 @@ class Flights:
             jitter=self._jitter(),
             file=None if attempt.is_helper else attempt.id,
             being_served=self._count_served(host) if isinstance(error, Throttled | Transient) else 0,
+            broke_again=broke_again,
         )
         if outcome == "done":
             sample_bytes = None if attempt.is_tail else attempt.received
@@ -218,3 +221,15 @@ class Flights:
         # a second request for all of a file brings nothing new
         alone = (a for a in self._attempts.values() if not (a.is_helper or a.id in shared))
         return held + sum(attempt.from_byte + attempt.received for attempt in alone)
+
+
+def _breaks_off_again(last: AttemptRecord, earlier: list[AttemptRecord]) -> bool:
+    """Whether an attempt has brought bytes, and ended at the same byte as an earlier failed one."""
+    end = last.from_byte + last.bytes
+    return not last.helper and any(
+        min(last.bytes, other.bytes) > 0
+        and other.from_byte + other.bytes == end
+        and other.outcome == "error"
+        and not other.helper
+        for other in earlier
+    )

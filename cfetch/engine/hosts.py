@@ -7,6 +7,7 @@
 - With a ``Width``, the number of its places also depends on how many of its attempts are stragglers, and on
   how much more attempts bring.
 - The breaker of a host that fails again and again opens: only one probe starts there after each pause.
+  A file that breaks off at the same byte again is at fault itself: its host has answered.
 - A host that goes on failing is given up, and its entries fail without a request. A host that has never
   answered in this run gets as many probes as a file has tries; any other host, the time of the retry budget.
 
@@ -19,7 +20,8 @@ from math import inf
 from typing import NamedTuple
 
 from cfetch.breaker import CLOSED, Position
-from cfetch.errors import SourceError, Straggling, Throttled, Transient
+from cfetch.engine.connection_limit import ConnectionLimit
+from cfetch.errors import RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
 from cfetch.wire.request_pace import RequestPace
@@ -32,6 +34,7 @@ LEAST_CROWD = 8  # a host with so many places keeps one free at first, for help 
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one: messages are a second apart
 KEPT_S = 1.5  # help shows whether a later request is faster. Once an attempt has ended, no place is kept
 NONE: Mapping[str, int] = {}
+LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
 
@@ -49,20 +52,28 @@ class Pause(NamedTuple):
     is_certain: bool = False
 
 
+class _Throttling:
+    __slots__ = ("cut_s", "rounds", "too_long")
+
+    def __init__(self) -> None:
+        self.rounds = 0  # in a row
+        self.too_long = 0  # rounds of these that asked for a longer pause than the retry budget
+        self.cut_s = -1.0  # when the window was last cut
+
+
 class _Host:
     __slots__ = (
         "answered",
         "breaker",
         "brought_bytes",
-        "cut_s",
         "held_until_s",
         "is_capped",
+        "limit",
         "load_bytes",
         "refusals",
         "running",
         "speed_bps",
-        "throttled",
-        "too_long",
+        "throttling",
         "trouble_s",
         "width",
         "window",
@@ -71,6 +82,7 @@ class _Host:
     def __init__(self, window: float, width: Width | None) -> None:
         self.window = window  # the limit while the host throttles; otherwise the width counts
         self.width = width
+        self.limit = ConnectionLimit()
         self.brought_bytes = 0  # of attempts that have ended
         self.running = 0
         self.is_capped = False  # more connections did not make it faster, or were not served
@@ -79,15 +91,13 @@ class _Host:
         self.answered = False
         self.trouble_s: float | None = None  # when the present trouble began; None: there is none
         self.held_until_s = 0.0
-        self.throttled = 0  # rounds in a row
-        self.too_long = 0  # rounds of these that asked for a longer pause than the retry budget
-        self.cut_s = -1.0
+        self.throttling = _Throttling()
         self.refusals = Refusals()
         self.speed_bps = 0.0
 
     @property
     def places(self) -> int:
-        window = int(self.window)
+        window = int(min(self.window, self.limit.places))
         return window if self.width is None else min(window, self.width.places)
 
     def clear_refusal(self) -> None:
@@ -98,7 +108,9 @@ class _Host:
             self.refusals.unclear_window = None
 
     def is_plain(self, most: int) -> bool:
-        return not self.running and self.breaker is CLOSED and self.window >= most and not self.throttled
+        return (
+            not self.running and self.breaker is CLOSED and self.window >= most and not self.throttling.rounds
+        )
 
 
 class Hosts:
@@ -283,12 +295,13 @@ class Hosts:
         jitter: float,
         file: int | None = None,
         being_served: int = 0,
+        broke_again: bool = False,
     ) -> Pause | None:
         """Note that an attempt at ``name`` has ended. Returns the pause that follows, if any.
 
         ``received`` are the bytes that it brought since ``started_s``. ``file``: its entry; None: a refusal
         concerns the host in any case. ``being_served``: attempts to which the host sends a body now; needed
-        only if it has refused a file or failed.
+        only if it has refused a file or failed. ``broke_again``: bytes came, as far as in an earlier try.
         """
         host = self._hosts[name]
         if received >= FAIR_BYTES and now_s > started_s:
@@ -310,17 +323,22 @@ class Hosts:
             window = host.refusals.unclear_window or host.window
             host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
-        if isinstance(error, Transient) and received < FAIR_BYTES:
+        is_answer = broke_again or isinstance(error, RangeRefused)
+        if isinstance(error, Transient) and received < FAIR_BYTES and not is_answer:
+            if not received and error.http_status is None:
+                host.limit.note_refusal(now_s, host.running - 1, being_served)
             return self._note_failure(name, host, now_s, being_served)
         if error is None:
             self.opens_early |= host.held_until_s > now_s
             host.clear_refusal()
         host.answered = True
         host.trouble_s = None
-        host.throttled = host.too_long = 0
+        host.throttling.rounds = host.throttling.too_long = 0
         self._close_breaker(name, host)
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
+            host.limit.note_file(now_s, started_s)
+            host.limit.look(now_s)
             host.refusals.note_end()
             if host.width is not None:
                 host.width.note_end()
@@ -338,7 +356,7 @@ class Hosts:
             return
         if host.held_until_s <= now_s:  # otherwise its limit has just been cut
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
-            host.cut_s = now_s
+            host.throttling.cut_s = now_s
         host.held_until_s = now_s + pause_s + spread_s
 
     def note_hanging(self, name: str, now_s: float, served: int) -> None:
@@ -382,9 +400,11 @@ class Hosts:
         for name, host in self._hosts.items():
             if host.width is None or not host.running:
                 continue
+            had = host.places
+            host.limit.look(now_s)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
-            is_calm = calm and not host.throttled and host.window >= before
+            is_calm = calm and not host.throttling.rounds and host.window >= before
             reading = Reading(now_s, brought, host.running, cpu_s, left_s, silent.get(name, 0))
             change = host.width.look(reading, calm=is_calm)
             if change is not None:
@@ -392,7 +412,7 @@ class Hosts:
                 if change.places > self.served.get(name, inf):
                     del self.served[name]
             host.is_capped = host.is_capped or host.width.places < before
-            rose = rose or host.places > before
+            rose = rose or host.places > had
         return rose
 
     def _new_host(self, name: str) -> _Host:
@@ -409,11 +429,11 @@ class Hosts:
     def _note_failure(self, name: str, host: _Host, now_s: float, being_served: int) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         was_open = host.breaker.position is Position.OPEN
-        host.breaker = host.breaker.fail(now_s)
+        host.breaker = host.breaker.fail(now_s, longest_s=LONGEST_PAUSE_S)
         if was_open or host.breaker.position is not Position.OPEN:
             return None
         if being_served:  # it serves no more than these: it takes no further connections of one client
-            host.window = min(host.window, float(being_served))
+            host.limit.set(being_served, now_s)
         reason = f"failed {host.breaker.failures} times in a row"
         return Pause(name, host.breaker.until_s - now_s, reason, is_failing=True)
 
@@ -421,17 +441,17 @@ class Hosts:
         self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
     ) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
-        if started_s >= host.cut_s:  # a request from before the cut does not cut again
-            host.cut_s = now_s
-            host.throttled += 1
-            host.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
+        if started_s >= host.throttling.cut_s:  # a request from before the cut does not cut again
+            host.throttling.cut_s = now_s
+            host.throttling.rounds += 1
+            host.throttling.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
         elif error.retry_after_s is None:
             return None
         asked_s = error.retry_after_s
-        if host.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
+        if host.throttling.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
             asked_s = None  # it may concern this one file: another file is tried before the host is given up
-        pause_s = backoff_s(host.throttled, jitter) if asked_s is None else asked_s
+        pause_s = backoff_s(host.throttling.rounds, jitter) if asked_s is None else asked_s
         if now_s + pause_s <= host.held_until_s:
             return None
         host.held_until_s = now_s + pause_s

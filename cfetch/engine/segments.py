@@ -21,7 +21,11 @@ from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
 
-MOST_FAILURES = 3  # helpers of one entry that failed; then its server is asked for one range at a time
+MOST_FAILURES = 3  # helpers of one entry that failed; then no more are sent
+PROBE_S = (
+    2.0  # after which one more is tried, as the server may have been busy or restarted; doubled each time
+)
+LONGEST_PROBE_S = 60.0
 SERVED_BYTES = 256 << 10  # a helper that breaks later did not fail: a request more costs less than that
 BEGUN_BYTES = 64 << 10  # a server that sends less must not take the range from one that sends all
 MEASURED_S = 0.29  # time for an attempt to show its pace: three looks
@@ -32,7 +36,7 @@ class Helper(NamedTuple):
     """A further attempt at ``transfer``, for the bytes of ``segment``. It has a place at ``host``.
 
     ``segment`` None: it brings the whole file into the part ``second``. ``is_trial``: it is ended if it is no
-    faster.
+    faster. ``is_probe``: too many others have failed.
     """
 
     key: int
@@ -42,6 +46,7 @@ class Helper(NamedTuple):
     place_bytes: int
     second: Part | None = None
     is_trial: bool = False
+    is_probe: bool = False
 
     @property
     def has_little(self) -> bool:
@@ -101,6 +106,7 @@ class Segments:
     def assign(self, idle: int) -> list[Helper]:
         """Choose work for ``idle`` workers; fewer get work if more would not help."""
         now_s = self._clock.now()
+        self._note_served()
         helpers = self._take_up_missing(idle, now_s)
         idle -= len(helpers)
         candidates = [
@@ -186,7 +192,8 @@ class Segments:
             assert transfer.part.ranges is not None
             for start, end in transfer.part.ranges.missing:
                 free = self._free_places(transfer.host)
-                if len(helpers) == idle or not free or len(transfer.helpers.keys) + 1 >= self._most:
+                is_crowd = not free or len(transfer.helpers.keys) + 1 >= self._most
+                if len(helpers) == idle or is_crowd or not self._may_help(transfer, now_s):
                     break
                 if end - start >= MIN_SEGMENT_BYTES:
                     helpers.append(self._send_helper(transfer, transfer.part.ranges.join(start, end)))
@@ -194,7 +201,16 @@ class Segments:
 
     def _may_help(self, transfer: Transfer, now_s: float) -> bool:
         """Whether the transfer's server may be asked for one more range at the same time."""
-        return self._is_open(transfer, now_s) and transfer.helpers.failures < MOST_FAILURES
+        helpers = transfer.helpers
+        is_probe_due = not helpers.has_refusal and now_s >= helpers.opens_s
+        return self._is_open(transfer, now_s) and (helpers.failures < MOST_FAILURES or is_probe_due)
+
+    def _note_served(self) -> None:
+        """Help again in full where a helper that was sent after the failures is served beside the others."""
+        for helper in self._helpers.values():
+            helpers = helper.transfer.helpers
+            if helper.is_probe and helper.has_brought_some:
+                helpers.failures = 0
 
     def _is_open(self, transfer: Transfer, now_s: float) -> bool:
         is_open = self._hosts.opens_s(transfer.host, now_s, helps=True) <= now_s
@@ -222,8 +238,12 @@ class Segments:
     ) -> None:
         """Note that a helper has ended: the entry's owner may take the bytes that it has left."""
         transfer = helper.transfer
+        now_s, helpers = self._clock.now(), transfer.helpers
         self._helpers.pop(helper.key, None)
-        self._hosts.free_place(helper.host, self._clock.now(), helper.place_bytes)
+        self._hosts.free_place(helper.host, now_s, helper.place_bytes)
+        if failed:
+            helpers.pause_s = helpers.pause_s or PROBE_S
+            helpers.opens_s = max(helpers.opens_s, now_s + helpers.pause_s)
         if transfer.part.ranges is not None and helper.segment is not None:
             transfer.part.ranges.give_back(helper.segment)
         if helper.second is not None and not transfer.helpers.has_won:
@@ -308,9 +328,9 @@ class Segments:
         flight = self._flights.get(split.key)
         assert flight is not None  # no entry has begun to wait since it was chosen
         attempt, transfer = flight
-        free = self._free_places(transfer.host)
-        if not free:  # other attempts took these bytes before it
-            return
+        free = min(self._free_places(transfer.host), self._most - 1 - len(transfer.helpers.keys))
+        if free < 1 or not self._may_help(transfer, self._clock.now()):
+            return  # others took the places before it, or it is a probe's turn, which has just begun
         assert attempt.size_bytes is not None
         ranges = transfer.part.ranges or self._share(transfer, attempt.size_bytes)
         segment = self._segment_of(flight)
@@ -319,7 +339,8 @@ class Segments:
         start += split.keeps_bytes
         if start >= end:  # the help for another attempt of this entry has taken these bytes already
             return
-        piece = -(-(end - start) // min(split.fresh_attempts, free))
+        most = 1 if transfer.helpers.failures >= MOST_FAILURES else min(split.fresh_attempts, free)
+        piece = -(-(end - start) // most)
         for cut in range(start, end, piece):
             yield self._send_helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
@@ -354,8 +375,13 @@ class Segments:
         is_trial: bool = False,
     ) -> Helper:
         self._keys -= 1
+        helpers, now_s = transfer.helpers, self._clock.now()
+        is_probe = helpers.failures >= MOST_FAILURES
+        if is_probe:
+            helpers.pause_s = min(2 * helpers.pause_s, LONGEST_PROBE_S)
+            helpers.opens_s = now_s + helpers.pause_s
         place_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
-        helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second, is_trial)
+        helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second, is_trial, is_probe)
         self._helpers[helper.key] = helper
         transfer.helpers.add(helper.key)
         self._hosts.take_place(helper.host, helper.place_bytes)

@@ -259,6 +259,7 @@ class Waits:
 class Helpers:
     """The helpers of one entry, by their keys; ``failures`` of them have brought nothing.
 
+    ``opens_s``: when one more may be tried though too many have failed, ``pause_s`` after the last.
     ``has_refusal``: the server has refused one of them the range that it asked for.
 
     ``fault``: a volume's fault that one of them has met. ``second``: the key of the second request for the
@@ -266,11 +267,23 @@ class Helpers:
     brought the file.
     """
 
-    __slots__ = ("_changed", "failures", "fault", "has_refusal", "has_won", "keys", "second")
+    __slots__ = (
+        "_changed",
+        "failures",
+        "fault",
+        "has_refusal",
+        "has_won",
+        "keys",
+        "opens_s",
+        "pause_s",
+        "second",
+    )
 
     def __init__(self) -> None:
         self.keys: frozenset[int] = frozenset()
         self.failures = 0
+        self.opens_s = 0.0
+        self.pause_s = 0.0
         self.second = 0
         self.has_refusal = False
         self.has_won = False

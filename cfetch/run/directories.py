@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from cfetch.config.kinds import is_object_store
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, LocalFault
+from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
 from cfetch.storage.sharing import refuse_foreign_state, share_destination, share_state
@@ -57,7 +58,7 @@ def places(settings: Settings) -> Places:
             )
         return _at_store(destinations, settings)
     if settings.state:
-        return Places(destinations, Path(settings.state).absolute())
+        return Places(destinations, _make_absolute(settings.state))
     if not directories:
         raise ConfigError(
             f"to is {', '.join(settings.to)}, and cfetch keeps its own files elsewhere, with the links of "
@@ -139,9 +140,10 @@ def roots(to: Sequence[str], *, limit_s: float | None = None) -> tuple[str | Pat
     ``limit_s``: how long one of several may take to answer; then its symlinks are not resolved.
 
     Raises:
-        ConfigError: two are the same or one lies in the other, symlinks resolved.
+        ConfigError: two are the same or one lies in the other, symlinks resolved; or the working directory
+            cannot be used.
     """
-    destinations = tuple(name.rstrip("/") if is_object_store(name) else Path(name).absolute() for name in to)
+    destinations = tuple(name.rstrip("/") if is_object_store(name) else _make_absolute(name) for name in to)
     limit_s = limit_s if len(destinations) > 1 else None
     real = [
         (_ask(root, partial(_real, root), limit_s) if isinstance(root, Path) else None) or PurePosixPath(root)
@@ -156,6 +158,19 @@ def roots(to: Sequence[str], *, limit_s: float | None = None) -> tuple[str | Pat
             if within[0].is_relative_to(within[1]):
                 raise ConfigError(f"to names {inner}, which lies in {outer}; give each a place of its own")
     return destinations
+
+
+def _make_absolute(name: str) -> Path:
+    """Complete a relative name by the working directory, whose name no option has been asked for."""
+    try:
+        path = Path(name).absolute()
+        str(path).encode()
+    except FileNotFoundError:
+        raise ConfigError(f"{name} is relative, and the working directory has been removed") from None
+    except UnicodeEncodeError:
+        reason = "the working directory's name must be UTF-8; rename it, or work in another"
+        raise ConfigError(f"{printable(str(path), 1000)}: {reason}") from None
+    return path
 
 
 def _ask(place: str | Path, step: Callable[[], T], limit_s: float | None) -> T | None:

@@ -34,6 +34,7 @@ from cfetch.events import (
     Listener,
     RunExplained,
     RunFinished,
+    RunNoted,
     RunStarted,
     RunStopping,
     fan_out,
@@ -132,6 +133,8 @@ class Frame:
         self._settings = settings
         self._clock = clock
         self._error: CfetchError | None = None  # what ended the run, if the engine does not know it
+        self._metrics_fault: LocalFault | None = None
+        self._stated: set[str] = set()  # why the run stops
 
     def go(self, guard: Guard, metrics: MetricsFile | None, listener: Listener) -> Summary:
         """Download. ``metrics``: None if another machine writes them.
@@ -144,10 +147,13 @@ class Frame:
         keep = fan_out(*(member for member in (tally, metrics, telemetry) if member is not None))
 
         def emit(event: Event) -> None:
+            if isinstance(event, RunStopping):
+                self._stated.add(event.reason)
             try:
                 keep(event)
                 listener(event)
             except LocalFault as fault:  # the metrics file cannot grow any more
+                self._metrics_fault = fault
                 self._error = self._error or fault
                 self._engine.stop(str(fault))
 
@@ -166,6 +172,7 @@ class Frame:
                 emit(RunExplained(t_s=end.t_s, record=end))
                 if metrics is not None:
                     error = self._write(metrics.close, run, error)
+                    self._note_cut_metrics(run)
                 path = None if metrics is None else str(metrics.path)
                 summary = tally.summary(run.clock.now(), error=error, metrics=path, end=end)
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
@@ -236,10 +243,17 @@ class Frame:
         try:
             write()
         except LocalFault as fault:
+            self._metrics_fault = fault
             if error is None:
                 run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))
             return error or fault
         return error
+
+    def _note_cut_metrics(self, run: Run) -> None:
+        """Tell that a disk which stopped the run for another file has cut the metrics too."""
+        if self._metrics_fault is not None and str(self._metrics_fault) not in self._stated:
+            note = f"the metrics are not whole: {self._metrics_fault}"
+            run.emit(RunNoted(t_s=run.clock.now(), note=note))
 
     def _settle(self, run: Run, tally: Tally, error: CfetchError | None) -> CfetchError | None:
         """Complete the plan if all required files are in place; return the run's error."""

@@ -12,6 +12,7 @@ from cfetch.dashboard.lines import json_lines, plain_lines, quiet_lines
 from cfetch.dashboard.open import choose_mode, open_dashboard
 from cfetch.errors import DeadlinePassed, Interrupted, LocalFault
 from cfetch.events import (
+    BreakerClosed,
     FallbackTriggered,
     HostPaused,
     MinRateWaived,
@@ -94,6 +95,23 @@ def test_stragglers_have_a_limit_of_their_own():
     output = write_events(plain_lines, *(cancelled(float(i)) for i in range(100)), *failures(1))
     assert len(output) == MAX_LINES + 2
     assert output[-1].endswith("failed: a/0: HTTP 404 (refused)")
+
+
+def test_a_host_that_goes_on_failing_is_told_while_its_pauses_grow():
+    """An outage of minutes is a few lines; a new outage is told anew."""
+    pauses = [
+        HostPaused(t_s=float(t), host="h", pause_s=s, reason=f"failed {t}", is_failing=True)
+        for t, s in enumerate([0.5, 1.0, 2.0, 4.0, *[5.0001] * 50])
+    ]
+    again = BreakerClosed(t_s=60.0, host="h")
+    lines = write_events(plain_lines, *pauses, again, pauses[0])
+    assert [line.split("; ")[-1] for line in lines[:5]] == [
+        f"no request there for {text}" for text in ("0.5s", "1.0s", "2.0s", "4.0s", "5.0s")
+    ]
+    assert [line[10:] for line in lines[5:]] == [
+        "h: in use again",
+        "h: failed 0; no request there for 0.5s",
+    ]
 
 
 def test_a_host_that_is_left_alone_is_named():

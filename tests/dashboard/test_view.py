@@ -3,7 +3,14 @@
 import pytest
 
 from cfetch.dashboard.view import View, by_risk
-from cfetch.events import BaselineView, FallbackTriggered, HostPaused, RunStopping, SlowdownSeen, WidthChanged
+from cfetch.events import (
+    BaselineView,
+    FallbackTriggered,
+    HostPaused,
+    RunStopping,
+    SlowdownSeen,
+    WidthChanged,
+)
 from tests.report.records import active, attempt, cancelled, finished, progress, record, retry, started
 
 
@@ -87,6 +94,8 @@ def test_eta_with_unknown_sizes_is_rough():
     unknown = started(10, 0, sizes_unknown=10)
     assert view(unknown, progress(4.0, done=2, waiting=3, bytes_done=5)).time_left == (16.0, True)
     assert view(unknown, progress(4.0, waiting=3)).time_left is None
+    still = [progress(float(t), done=2, waiting=3, bytes_done=5) for t in range(4, 60)]
+    assert view(unknown, *still).time_left is None  # the average of the past would say longer each second
 
 
 def test_at_the_tail_the_slowest_attempt_decides():
@@ -169,3 +178,10 @@ def test_a_won_race_is_no_cancellation():
 def test_stopping_is_remembered():
     """Why the run stops is kept for the title and the closing words."""
     assert view(started(), RunStopping(t_s=1.0, reason="SIGINT")).stopping == "SIGINT"
+
+
+def test_slow_files_are_counted_by_file():
+    """The tasks of a job add up cancelled attempts, and only of files that have ended."""
+    slow = [cancelled(id=entry) for entry in (1, 1, 2)]
+    assert view(started(9, 9), *slow, progress(1.0, stragglers=0)).slow_files == 2
+    assert view(started(9, 9), progress(1.0, stragglers=3)).slow_files == 3

@@ -3,8 +3,9 @@
 import pytest
 
 from cfetch.breaker import THRESHOLD
+from cfetch.engine.connection_limit import PREVAILS
 from cfetch.engine.hosts import KEPT_S, Hosts, Pause
-from cfetch.errors import Corrupt, Refused, Straggling, Throttled, Transient
+from cfetch.errors import Corrupt, RangeRefused, Refused, Straggling, Throttled, Transient
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits, RetryBudget
 
@@ -17,7 +18,18 @@ def hosts_of(most=4, **limits):
     return Hosts(most, Limits(**{"max_attempts": 5, "retry_budget_s": 300.0, **limits}))
 
 
-def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h", file=None, being_served=0):
+def tell(
+    hosts,
+    error,
+    now_s=0.0,
+    *,
+    started_s=None,
+    received=0,
+    name="h",
+    file=None,
+    being_served=0,
+    broke_again=False,
+):
     """An attempt starts and ends with ``error``."""
     hosts.take_place(name)
     pause = hosts.note_end(
@@ -29,6 +41,7 @@ def tell(hosts, error, now_s=0.0, *, started_s=None, received=0, name="h", file=
         jitter=0.5,
         file=file,
         being_served=being_served,
+        broke_again=broke_again,
     )
     hosts.free_place(name, now_s)
     return pause
@@ -157,7 +170,7 @@ def test_c43_one_file_that_is_to_wait_for_long_does_not_hold_the_host():
         assert (hosts.given_up("h", now_s + 5), hosts.opens_s("h", now_s + 5)) == (None, now_s + 5)
 
 
-@pytest.mark.parametrize("error", [None, Refused("404"), Corrupt("x")])
+@pytest.mark.parametrize("error", [None, Refused("404"), Corrupt("x"), RangeRefused("x")])
 def test_c44_any_answer_closes_the_breaker(error):
     """A 404 is a sign of life."""
     hosts = hosts_of()
@@ -181,7 +194,7 @@ def test_a_host_that_fails_all_but_those_that_it_serves_gets_no_more(being_serve
     """It allows a client so many. A host that serves none is dead, which says nothing of places."""
     hosts = hosts_of(16)
     for n in range(THRESHOLD):
-        assert places(hosts, 1.0) == 16
+        assert places(hosts, 1.0) == (16 if n < PREVAILS else left)
         pause = tell(hosts, Transient("reset"), 1.0, being_served=being_served)
         assert (pause is None) is (n < THRESHOLD - 1)
     hosts.take_place("h")
@@ -210,6 +223,24 @@ def test_c44_slowness_and_broken_bodies_are_no_sign_of_death():
         tell(hosts, Straggling("slow"))
         tell(hosts, Transient("cut"), 1.0, started_s=0.0, received=1 << 20)
     assert places(hosts, 1.0) == 4
+
+
+def test_a_file_that_breaks_off_again_at_its_byte_tells_that_the_host_answers():
+    """Its breaker closes, however many files are broken."""
+    hosts = hosts_of()
+    for _ in range(THRESHOLD):
+        tell(hosts, Transient("cut"), received=300)
+    assert places(hosts) == 0
+    tell(hosts, Transient("cut"), 1.0, received=300, broke_again=True)
+    assert (places(hosts, 1.0), hosts.closed_breakers) == (4, ["h"])
+
+
+def test_c64_a_host_that_is_back_is_asked_within_seconds():
+    """A probe costs a connection, however long it has been away."""
+    hosts = hosts_of()
+    tell(hosts, None)
+    now_s = fail_for_long(hosts, 0.0, 200.0)
+    assert hosts.opens_s("h", now_s) == now_s + 5.0
 
 
 def fail_for_long(hosts, now_s, until_s):

@@ -67,6 +67,25 @@ class Limited(FakeTransport):
         return await super().open(url, headers, secrets, **queue)
 
 
+class Resetting(Limited):
+    """Resets all further connections, and says nothing."""
+
+    async def open(self, url, headers, secrets, **queue):
+        if len(self.open_now) >= 4:
+            self.refused += 1
+            raise Transient("cannot connect: Connection reset by peer")
+        return await super().open(url, headers, secrets, **queue)
+
+
+def test_a_server_that_resets_all_but_four_connections_gets_four_at_once(tmp_path):
+    """Its successes between the resets kept the breaker closed, and every second request was in vain."""
+    scripts, entries = plan({"h": [Reply(body=BODY, latency_s=0.1)] * 1000})
+    transport = Resetting(scripts)
+    outcome = drive(tmp_path, scripts, entries, concurrency=16, transport=transport)
+    assert outcome.statuses == ["done"] * 1000
+    assert (transport.refused < 40, outcome.elapsed_s < 1.2 * 1000 / 4 * 0.1) == (True, True)
+
+
 def test_c41_a_server_that_bears_four_at_once_gets_four_at_once(tmp_path):
     """Additive increase, multiplicative decrease: it finishes, and few requests are refused."""
     scripts, entries = plan({"h": [Reply(body=BODY, latency_s=0.1)] * 200})
@@ -108,7 +127,7 @@ def test_c64_a_network_that_goes_and_comes_back_loses_no_entry(tmp_path, outage_
     transport.outage_s = outage_s
     outcome = drive(tmp_path, scripts, entries, concurrency=16, transport=transport)
     assert set(outcome.statuses) == {"done"}
-    assert outcome.elapsed_s < outage_s + 45
+    assert outcome.elapsed_s < outage_s + 25  # the probe, then 400 files
 
 
 def test_c43_a_pause_that_nobody_waits_for_fails_the_hosts_entries_at_once(tmp_path):
@@ -148,6 +167,18 @@ def test_c44_a_host_that_breaks_every_body_does_not_starve_another(tmp_path):
     outcome = drive(tmp_path, scripts, big, concurrency=2, max_attempts=3)
     assert [outcome.records[f"g{n}"].status for n in range(20)] == ["done"] * 20
     assert len(outcome.records) == 320
+
+
+def test_broken_files_at_the_end_of_a_list_are_no_dead_host(tmp_path):
+    """Each is cut at its own byte again, with no whole file in between: it fails by itself, soon."""
+    broken = Reply(body=BODY * 50, cut=300, then="reset", etag=None)
+    scripts, entries = plan({"h": [Reply(body=BODY)] * 20 + [broken] * 90})
+    entries = [*entries[:20], *(entry_of(e.id, e.path, BODY * 50, host="h.test") for e in entries[20:])]
+    outcome = drive(tmp_path, scripts, entries, concurrency=16)
+    reasons = {outcome.records[f"h{n}"].error for n in range(20, 110)}
+    assert reasons == {"the connection broke: Connection reset by peer; gave up after 5 tries"}
+    assert outcome.elapsed_s < 60
+    assert [outcome.records[f"h{n}"].status for n in range(20)] == ["done"] * 20
 
 
 def test_p20_a_stop_ends_what_waits_for_its_next_try(tmp_path):

@@ -143,6 +143,7 @@ async def test_a_server_that_failed_helpers_is_asked_for_nothing_more(make_scene
     scene = make_scene()
     scene.leave(8 * MIB, 9 * MIB, 16 * MIB)
     scene.transfer.helpers.failures = MOST_FAILURES
+    scene.transfer.helpers.opens_s = 1e9
     assert scene.assign(8) == []
     scene.transfer.helpers.failures -= 1
     assert scene.assign(8) == [(9, 16)]

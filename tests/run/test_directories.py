@@ -25,6 +25,19 @@ def test_one_directory_holds_its_own_state(tmp_path, monkeypatch):
     assert not is_shared(Settings(to=("to",)))
 
 
+@pytest.mark.parametrize(("to", "state"), [("to", None), ("/to", "state")])
+def test_a_working_directory_that_cannot_be_used_is_named(tmp_path, monkeypatch, to, state):
+    """No plan could hold a name that is not UTF-8; one that was removed has no name."""
+    broken = tmp_path / "\udcff"
+    broken.mkdir()
+    monkeypatch.chdir(broken)
+    with pytest.raises(ConfigError, match="must be UTF-8"):
+        found(to, state=state)
+    broken.rmdir()
+    with pytest.raises(ConfigError, match="has been removed"):
+        found(to, state=state)
+
+
 def test_the_first_directory_holds_the_state(tmp_path):
     """An object store cannot; attempts lie on every directory, and the order given is kept."""
     a, b = str(tmp_path / "a"), str(tmp_path / "b")

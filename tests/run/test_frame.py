@@ -12,7 +12,7 @@ import pytest
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
 from cfetch.errors import Held, Interrupted, LocalFault, UsageError
-from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunStarted, RunStopping
+from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunNoted, RunStarted, RunStopping
 from cfetch.records import EndRecord
 from cfetch.report.metrics import MetricsFile, read_metrics
 from cfetch.run.frame import Frame
@@ -218,6 +218,26 @@ def test_last_lines_of_the_metrics_that_do_not_fit_fail_the_run(run, monkeypatch
     monkeypatch.setattr(MetricsFile, step, fill_up)
     summary, guard, events = run(FakeEngine(*DONE, act=lambda: faults.append(FAULT)))
     assert (summary.exit_code, guard.committed, stopping(events)) == (3, committed, [str(FAULT)])
+
+
+def test_a_full_disk_that_cuts_the_metrics_too_is_told(run, monkeypatch):
+    """The run's own fault stays its error; but nobody may think that the metrics name all."""
+    write = MetricsFile.flush
+    faults: list[LocalFault] = []
+
+    def fill_up(metrics):
+        write(metrics)
+        while faults:
+            raise faults.pop()
+
+    def end():
+        faults.append(LocalFault("cannot write the metrics file"))
+        return FAULT
+
+    monkeypatch.setattr(MetricsFile, "flush", fill_up)
+    summary, _, events = run(FakeEngine(*DONE, act=end))
+    notes = [event.note for event in events if isinstance(event, RunNoted)]
+    assert (summary.exit_code, notes) == (3, ["the metrics are not whole: cannot write the metrics file"])
 
 
 def test_the_last_line_of_the_metrics_knows_how_the_plan_was_settled(run, tmp_path):

@@ -118,18 +118,35 @@ def test_a_name_that_is_not_utf8_is_refused_at_the_start(tmp_path, option):
 
 def test_a_run_counts_though_its_tables_cannot_be_written(tmp_path):
     """A line names the command that puts it there later."""
-    (tmp_path / "mine.txt").touch()
+    tables = tmp_path / "my tables"
+    tables.touch()
     notes = []
     with served(files_of(1)) as origin:
         cfetch.download(
             [f"{origin.url}d/0000.bin"],
             to=tmp_path / "to",
-            settings=Settings(metrics_tables=str(tmp_path)),
-            on_event=lambda event: notes.append(event.note) if isinstance(event, RunNoted) else None,
+            settings=Settings(metrics_tables=str(tables)),
+            on_event=lambda event: notes.append(event) if isinstance(event, RunNoted) else None,
         )
     (note,) = notes
-    assert "holds something else than metrics tables" in note
-    assert f"cfetch metrics load {tmp_path}/to/.cfetch/metrics/" in note
+    assert note.t_s > 0  # of the end
+    assert "File exists" in note.note
+    assert f"cfetch metrics load {tmp_path}/to/.cfetch/metrics/" in note.note
+    assert f"--to '{tables}'" in note.note
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [("mine", "holds something else"), ("to", "where the files go"), (".", "where the files go")],
+)
+def test_tables_where_something_else_is_are_refused_before_there_is_a_plan(tmp_path, where, reason):
+    """At the end of a long run it is too late; the destination is empty at first."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").touch()
+    settings = Settings(metrics_tables=str(tmp_path / where))
+    with pytest.raises(cfetch.UsageError, match=reason):
+        cfetch.download(["http://127.0.0.1:9/a"], to=tmp_path / "to", settings=settings)
+    assert not (tmp_path / "to/.cfetch/timeline").exists()
 
 
 def test_tables_without_the_library_are_refused_before_there_is_a_plan(tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ class Store:
         """
         try:
             root.mkdir(parents=True, exist_ok=True)
-            _refuse_foreign_directory(root)
+            refuse_foreign_directory(root)
             with (root / _LOCK).open("ab") as lock:
                 _take_lock(lock, root)
                 _make_tables(root)
@@ -119,7 +119,8 @@ class Store:
             shutil.rmtree(folder / name)
 
 
-def _refuse_foreign_directory(root: Path) -> None:
+def refuse_foreign_directory(root: Path) -> None:
+    """Raise UsageError if something else than tables is there. Raises OSError."""
     try:
         mark = (root / _MARK).read_bytes()
     except FileNotFoundError:

@@ -7,7 +7,6 @@ limit, after the run has brought everything else.
 """
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -210,7 +209,7 @@ class PreparedSync:
         self._gone = sum(1 for _ in catalogue.find_gone())
         self._deletes = options.delete and len(prepared.plan) > 0
         self._deleted = self._kept = 0
-        self._struck: defaultdict[Directory, list[SafePath]] = defaultdict(list)
+        self._struck: list[SafePath] = []
 
     @property
     def notes(self) -> Sequence[str]:
@@ -352,13 +351,13 @@ class PreparedSync:
         else:
             self._emit_line(f"not there any more: {printable(own.path)}")
         self._catalogue.forget(own.path)
-        self._struck[directory].append(own.path)
+        self._struck.append(own.path)
 
     def _strike_out(self) -> None:
         """Name the deleted files no more, before the catalogue forgets them for good."""
-        while self._struck:
-            directory, paths = self._struck.popitem()
-            strike_out(directory, paths)
+        for directory in self._directories.values():  # a move of its batch may have been killed
+            strike_out(directory, self._struck)
+        self._struck = []
 
 
 def _supersede(directory: Directory, path: SafePath) -> None:

@@ -103,14 +103,16 @@ async def test_a_file_that_another_volume_has_by_now_is_not_missing(tmp_path):
         assert done.returncode == 0, done.stderr
     (record,) = read_records(roots[0])
     assert isinstance(record, BatchRecord)
-    newer = msgspec.structs.replace(record, id="f" * 32, files=1, paths=record.paths[:1])
+    assert record.paths is not None
+    moved, lost = record.paths[:2]
+    newer = msgspec.structs.replace(record, id="f" * 32, files=1, paths=(moved,))
     record_path(roots[1], newer.id).write_bytes(msgspec.json.encode(newer))
-    (roots[1] / newer.paths[0]).parent.mkdir()
-    (roots[0] / newer.paths[0]).rename(roots[1] / newer.paths[0])
-    (roots[0] / record.paths[1]).unlink()  # by another hand: nobody has it
+    (roots[1] / moved).parent.mkdir()
+    (roots[0] / moved).rename(roots[1] / moved)
+    (roots[0] / lost).unlink()  # by another hand: nobody has it
     code, document = await asyncio.to_thread(drain, *roots)
-    assert (code, f"has no file {record.paths[1]}" in document["stayed"][0]["why"]) == (1, True)
-    (roots[0] / record.paths[1]).write_bytes(b"again")
+    assert (code, f"has no file {lost}" in document["stayed"][0]["why"]) == (1, True)
+    (roots[0] / lost).write_bytes(b"again")
     code, document = await asyncio.to_thread(drain, *roots)
     assert (code, document["stayed"]) == (0, [])
     assert named(roots[1]) == sorted(FILES)

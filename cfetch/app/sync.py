@@ -107,7 +107,7 @@ def prepare_sync(
     )
     with ExitStack() as stack:
         is_look = settings.dry_run and not os.path.exists(path)
-        catalogue = stack.enter_context(Catalogue(None if is_look else path))
+        catalogue = stack.enter_context(Catalogue(None if is_look else path, state=where.state))
         trusts = states_versions and not catalogue.is_empty()  # else the versions in place are unknown
         settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)

@@ -69,8 +69,8 @@ async def test_a_batch_moves_without_what_a_sync_has_deleted(tmp_path):
     await asyncio.to_thread(move_all, roots, left)
 
 
-async def test_a_sync_strikes_out_where_the_batch_is_now(tmp_path):
-    """Not where the sync has put the file."""
+async def test_a_sync_deletes_and_strikes_out_where_the_batch_is_now(tmp_path):
+    """Not where the sync has put the file; also when it has seen the move in an earlier run."""
     roots = [tmp_path / "v0", tmp_path / "v1"]
     manifest = tmp_path / "m.json"
     words = ("sync", manifest, *(word for root in roots for word in ("--to", root)), "--delete", "-q")
@@ -83,11 +83,14 @@ async def test_a_sync_strikes_out_where_the_batch_is_now(tmp_path):
             assert done.returncode == 0, done.stderr
 
         await sync(FILES)
-        code, _ = await asyncio.to_thread(drain, *roots)
-        assert code == 0
-        (roots[1] / "a/1").unlink()
-        left = [name for name in FILES if name != "a/1"]
+        for source, target in (roots, roots[::-1], roots):  # also to the volume where it was
+            code, _ = await asyncio.to_thread(drain, source, target)
+            assert code == 0
+        (roots[1] / "a/1").unlink()  # by another hand
+        await sync([name for name in FILES if name not in ("a/0", "a/1")])
+        left = ["b/0", "b/1", "b/2"]
         await sync(left)
+    assert sorted(str(path.relative_to(roots[1])) for path in roots[1].glob("?/*")) == left
     assert named(*roots) == left
 
 

@@ -121,8 +121,9 @@ def find_moved(directories: Iterable[Directory]) -> Mapping[str, Mapping[str, Di
     for directory in directories:
         with on_disk(directory.root):
             for record in read_records(directory.root):
-                for former in record.moves if isinstance(record, BatchRecord) else ():
-                    homes[former] |= dict.fromkeys(record.paths or (), directory)
+                if isinstance(record, BatchRecord):
+                    for former in record.moves:
+                        homes[former] |= dict.fromkeys(record.paths or (), directory)
     return homes
 
 

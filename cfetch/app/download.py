@@ -22,7 +22,7 @@ from cfetch.app.prepared import ORIGIN_NAME, Origin, Prepared, read_origin
 from cfetch.app.room import fit_to_room
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, UsageError
+from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
@@ -52,7 +52,7 @@ from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.storage.files import on_disk
 from cfetch.storage.patience import call_within
 from cfetch.timeline.states import Action, Entry, State, new_instant
-from cfetch.timeline.table import Table, existing, open_to_read
+from cfetch.timeline.table import Table, existing, on_this_machine, open_to_read
 from cfetch.wire.network import make_network
 
 
@@ -296,9 +296,9 @@ def prepare_planned(
             there = _elsewhere(settings, table, entry)
             if there:
                 raise UsageError(f"plan {instant} is for {there}; give that as --to")
-            if table.bucket is not None:
-                with on_disk(destinations.state):
-                    table.bucket.get_directory(f"plans/{instant}", directory)
+            if table.bucket is not None and not _bring_frozen(table, instant, directory):
+                yield None
+                return
         settings = _fit_descriptors(settings, len(destinations.roots))
         plan = load(stack, directory)
         origin = read_origin(directory / ORIGIN_NAME)
@@ -308,6 +308,26 @@ def prepare_planned(
         yield _make_prepared(
             stack, instant, plan, volumes, settings, api, env, clock, origin, is_scheduled=True
         )
+
+
+def _bring_frozen(table: Table, instant: str, directory: Path) -> bool:
+    """Copy a plan's manifest to a directory of this process; False: another run has completed the plan.
+
+    Raises UsageError: it is on the timeline no more, LocalFault.
+    """
+    assert table.bucket is not None
+    with on_this_machine(f"cannot copy plan {instant} to {directory}"):
+        with suppress(FileNotFoundError):
+            table.bucket.get_directory(f"plans/{instant}", directory)
+            return True
+        # whoever ends a plan removes its manifest afterwards, so the timeline knows it by now
+        entry = existing(table, table.store.entries(), instant)
+    if entry.state is State.COMPLETED:
+        return False
+    raise LocalFault(
+        f"the manifest of plan {instant} is missing; if nobody rolls the plan back just now, `cfetch plan "
+        f"rollback {instant} --remove` removes it, then give the download again"
+    )
 
 
 def pending(settings: Settings) -> list[str]:

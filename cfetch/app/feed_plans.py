@@ -24,10 +24,10 @@ from cfetch.records import Summary
 from cfetch.run.directories import places
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.occupancy import end_claims
-from cfetch.storage.taken_back import rename, strike_out
+from cfetch.storage.taken_back import name_too, strike_out
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
@@ -206,14 +206,17 @@ class FeedPlans:
         with closing(self._open_volumes()) as volumes:
             for directory in volumes.local if wanted else ():
                 with ReadOnlyTree(Path(directory.root)) as tree:
-                    tried = (
-                        (each.path, _move_to_equal(directory, tree, each.path, wanted)) for each in deletes
-                    )
-                    moved = {path: to for path, to in tried if to is not None}
-                if moved:
+                    equal = _find_equal(directory, tree, [change.path for change in deletes], wanted)
+                names = {path: entry.path for path, (entry, _) in equal.items()}
+                name_too(directory, names)
+                for path, (entry, identity) in equal.items():
+                    if directory.move(path, entry.path, identity):
+                        count += 1
+                    elif entry.size_bytes:
+                        wanted[entry.size_bytes].append(entry)
+                if equal:
                     directory.flush()
-                    rename(directory, moved)
-                    count += len(moved)
+                strike_out(directory, [*names, *names.values()])
         return count
 
     def _count_files(self) -> int:
@@ -248,24 +251,23 @@ class FeedPlans:
         return volumes
 
 
-def _move_to_equal(
-    directory: Directory, tree: ReadOnlyTree, path: SafePath, wanted: Mapping[int, list[Entry]]
-) -> SafePath | None:
-    """Move the file at ``path`` to a ``wanted`` entry, by size, with its hash; the entry leaves the list.
-
-    Return the entry's path; None: there is none with these bytes.
-    """
-    identity = directory.identify(path)
-    entries = wanted.get(identity.size_bytes, []) if identity is not None else []
-    digests: dict[str, str] = {}
-    for entry in entries:
-        assert entry.digest is not None
-        algorithm = entry.digest.algorithm
-        if algorithm not in digests:
-            with suppress(OSError):
-                digests[algorithm] = tree.hash_of(path, algorithm, lambda _: None)[0]
-        is_equal = digests.get(algorithm) == entry.digest.hex
-        if is_equal and identity is not None and directory.move(path, entry.path, identity):
-            entries.remove(entry)
-            return entry.path
-    return None
+def _find_equal(
+    directory: Directory, tree: ReadOnlyTree, paths: Iterable[SafePath], wanted: Mapping[int, list[Entry]]
+) -> dict[SafePath, tuple[Entry, Identity]]:
+    """Find for each file a ``wanted`` entry, by size, with its hash; the entry leaves the list."""
+    equal: dict[SafePath, tuple[Entry, Identity]] = {}
+    for path in paths:
+        identity = directory.identify(path)
+        entries = wanted.get(identity.size_bytes, []) if identity is not None else []
+        digests: dict[str, str] = {}
+        for entry in entries:
+            assert entry.digest is not None
+            algorithm = entry.digest.algorithm
+            if algorithm not in digests:
+                with suppress(OSError):
+                    digests[algorithm] = tree.hash_of(path, algorithm, lambda _: None)[0]
+            if identity is not None and digests.get(algorithm) == entry.digest.hex:
+                entries.remove(entry)
+                equal[path] = entry, identity
+                break
+    return equal

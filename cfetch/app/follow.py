@@ -150,7 +150,8 @@ def follow(
         generations = Generations(where.directories[0], options.consistent)
     share_places(where, settings)
     with ExitStack() as stack:
-        journal = stack.enter_context(Journal(locate_journal(where.state, feed, where.roots)))
+        directory = locate_journal(where.state, feed, where.roots)
+        journal = stack.enter_context(Journal(directory, state=where.state))
         runner = stack.enter_context(asyncio.Runner())
         if options.resync:
             forget_log(journal.directory)

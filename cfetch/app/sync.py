@@ -7,7 +7,6 @@ limit, after the run has brought everything else.
 """
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -41,6 +40,7 @@ from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
+from cfetch.storage.moves import are_equal, find_moved
 from cfetch.storage.occupancy import end_claims
 from cfetch.storage.taken_back import strike_out
 from cfetch.wire.network import Network, make_network
@@ -108,7 +108,7 @@ def prepare_sync(
     )
     with ExitStack() as stack:
         is_look = settings.dry_run and not os.path.exists(path)
-        catalogue = stack.enter_context(Catalogue(None if is_look else path))
+        catalogue = stack.enter_context(Catalogue(None if is_look else path, state=where.state))
         trusts = states_versions and not catalogue.is_empty()  # else the versions in place are unknown
         settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)
@@ -210,7 +210,8 @@ class PreparedSync:
         self._gone = sum(1 for _ in catalogue.find_gone())
         self._deletes = options.delete and len(prepared.plan) > 0
         self._deleted = self._kept = 0
-        self._struck: defaultdict[Directory, list[SafePath]] = defaultdict(list)
+        self._struck: list[SafePath] = []
+        self._moved: Mapping[str, Mapping[str, Directory]] | None = None
 
     @property
     def notes(self) -> Sequence[str]:
@@ -313,9 +314,19 @@ class PreparedSync:
         volume = record.volume if record.status == "done" else "" if former is None else former.volume
         directory = self._directories.get(volume)
         identity = None if directory is None else directory.identify(path)
-        if identity is None or (former is not None and former.identity != identity):
+        if former is not None and former.identity != identity:
+            return self._find_moved(former)
+        return None if identity is None else Own(path, volume, identity)
+
+    def _find_moved(self, own: Own) -> Own | None:
+        """Return the file where it is now, if `cfetch volume` has moved it from where a sync has put it."""
+        if self._moved is None:
+            self._moved = find_moved(self._directories.values())
+        home = self._moved.get(own.volume, {}).get(own.path)
+        identity = None if home is None else home.identify(own.path)
+        if home is None or identity is None or not are_equal(identity, own.identity):
             return None
-        return Own(path, volume, identity)
+        return Own(own.path, str(home.root), identity)
 
     def _clear_the_way(self) -> None:
         """Delete before the run: files where the source has a directory now, or a file above them."""
@@ -341,6 +352,9 @@ class PreparedSync:
     def _delete(self, own: Own) -> None:
         """Delete a file, if it is still the file that a sync has put there; count it as deleted or kept."""
         directory = self._directories.get(own.volume)
+        if directory is not None and directory.identify(own.path) != own.identity:
+            own = self._find_moved(own) or own
+            directory = self._directories[own.volume]
         if directory is None:
             self._emit_line(f"not deleted, as {own.volume} is out of use: {printable(own.path)}")
             return
@@ -352,13 +366,13 @@ class PreparedSync:
         else:
             self._emit_line(f"not there any more: {printable(own.path)}")
         self._catalogue.forget(own.path)
-        self._struck[directory].append(own.path)
+        self._struck.append(own.path)
 
     def _strike_out(self) -> None:
         """Name the deleted files no more, before the catalogue forgets them for good."""
-        while self._struck:
-            directory, paths = self._struck.popitem()
-            strike_out(directory, paths)
+        for directory in self._directories.values():  # a move of its batch may have been killed
+            strike_out(directory, self._struck)
+        self._struck = []
 
 
 def _supersede(directory: Directory, path: SafePath) -> None:

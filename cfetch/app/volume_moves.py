@@ -41,6 +41,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import on_disk
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
+from cfetch.storage.taken_back import strike_out_replaced
 from cfetch.storage.volume import BatchRecord
 from cfetch.timeline.states import State
 from cfetch.timeline.table import open_existing
@@ -316,6 +317,7 @@ def _open_volumes(
                 RecoveredBatch(batch=ended.batch, volume=str(ended.root), done=ended.is_done)
                 for ended in recover(writable)
             )
+        strike_out_replaced(directories)
         standings = tuple(look_at(root, labels, settings.write_timeout) for root in roots)
         yield _Opened(roots, standings, labels, recovered)
 

@@ -150,7 +150,7 @@ def run(
     if len(instants) > 1 and not every:
         raise UsageError(f"{len(instants)} plans are pending; name one of them, or give --all")
     if settings.dry_run:
-        _preview(instants, settings)
+        _preview(instants, settings, alone=not every)
         return
     code, summaries = 0, []
     for planned in instants:
@@ -169,8 +169,11 @@ def run(
         raise typer.Exit(code)
 
 
-def _preview(instants: list[str], settings: Settings) -> None:
-    """Print what a run of each plan would do. A completed plan has nothing left to do."""
+def _preview(instants: list[str], settings: Settings, *, alone: bool) -> None:
+    """Print what a run of each plan would do. A completed plan has nothing left to do.
+
+    Unless ``alone``, skip a plan that another run has removed meanwhile.
+    """
     import msgspec
 
     from cfetch.app.download import prepare_planned
@@ -179,10 +182,15 @@ def _preview(instants: list[str], settings: Settings) -> None:
 
     previews, lines = [], []
     for planned in instants:
-        with prepare_planned(planned, settings, env=os.environ) as prepared:
-            if prepared is not None:
-                previews.append(prepared.preview())
-                lines += preview_lines(**msgspec.structs.asdict(previews[-1]))
+        try:
+            with prepare_planned(planned, settings, env=os.environ) as prepared:
+                if prepared is not None:
+                    previews.append(prepared.preview())
+                    lines += preview_lines(**msgspec.structs.asdict(previews[-1]))
+        except UsageError as error:
+            if alone or isinstance(error, ConfigError):
+                raise
+            print(f"cfetch: {error}", file=sys.stderr)
     _print(Previews(previews=previews), lines, json=settings.json)
 
 

@@ -90,14 +90,16 @@ class Journal:
         LocalFault: it cannot be written.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, state: Path | None = None) -> None:
+        """``state`` is the directory that it is in, which a group may share."""
         self.directory = directory
+        self._state = state
         self._lock = -1
         self._kept: Checkpoint | None = None
 
     def __enter__(self) -> Self:
         with on_disk(self.directory):
-            make_private(self.directory)
+            make_private(self.directory, state=self._state)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._lock = create_file(self.directory / LOCK, flags, 0o600)
             try:

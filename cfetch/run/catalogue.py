@@ -69,15 +69,17 @@ class Catalogue:
         LocalFault: it cannot be read or written, or is damaged.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, state: Path | None = None) -> None:
+        """``state`` is the directory that it is in, which a group may share."""
         self._path = path
+        self._state = state
         self._unwritten = 0
         self._database: sqlite3.Connection | None = None
 
     def __enter__(self) -> Self:
         if self._path is not None:
             with on_disk(self._path):
-                make_private(self._path.parent)
+                make_private(self._path.parent, state=self._state)
                 with suppress(FileNotFoundError):  # the directory is private: nobody else changes it
                     if not stat.S_ISREG(self._path.lstat().st_mode):
                         raise self._explain_damage("it is a symlink, or no file")

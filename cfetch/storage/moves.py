@@ -16,7 +16,8 @@ an equal one, by size and time of change, is on the target.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity
-from cfetch.storage.files import STATE_NAME, volume_fault
+from cfetch.storage.files import STATE_NAME, on_disk, volume_fault
 from cfetch.storage.volume import BatchRecord
 
 MOVES = "moves"  # below the state directory: one directory for each batch that is being moved here
@@ -109,6 +110,21 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
                                 _empty_source(source, target, record)
                         if is_whole:
                             yield Recovered(record.id, root, is_done=True)
+
+
+def find_moved(directories: Iterable[Directory]) -> Mapping[str, Mapping[str, Directory]]:
+    """Find where files are that moves have taken from a volume: by its name, then by their paths.
+
+    Raises LocalFault.
+    """
+    homes: defaultdict[str, dict[str, Directory]] = defaultdict(dict)
+    for directory in directories:
+        with on_disk(directory.root):
+            for record in read_records(directory.root):
+                if isinstance(record, BatchRecord):
+                    for former in record.moves:
+                        homes[former] |= dict.fromkeys(record.paths or (), directory)
+    return homes
 
 
 def undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
@@ -233,12 +249,12 @@ def _undo(target: Directory, record: BatchRecord, source: Directory) -> None:
             if not is_copied or (place / str(number)).exists():
                 break
             original, copy = source.identify(path), target.identify(path)
-            if copy is not None and _are_equal(original, copy):
+            if copy is not None and are_equal(original, copy):
                 target.delete_exactly(path, copy)
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _are_equal(one_file: Identity | None, other: Identity | None) -> bool:
+def are_equal(one_file: Identity | None, other: Identity | None) -> bool:
     """Whether two files have the same size and time of change."""
     return (
         one_file is not None
@@ -258,7 +274,7 @@ def _empty_source(source: Directory, target: Directory, record: BatchRecord) -> 
     for path in _paths_of(record):
         identity = source.identify(path)
         copy = target.identify(path)
-        if identity is not None and _are_equal(identity, copy):
+        if identity is not None and are_equal(identity, copy):
             source.delete_exactly(path, identity)
         elif identity is not None and copy is None:
             is_complete = False

@@ -1,10 +1,12 @@
 """Keeps the records of batches true when files leave them: their source took them back, or renamed them.
 
 What a record names and the volume lacks is missing: something else has removed it, and a download brings it
-again. So a file that the source has no longer must not stay named, or its batch could never move again.
+again. So a file that the source has no longer must not stay named, or its batch could never move again. And a
+file that no record names would stay behind on a volume that is emptied.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -19,26 +21,52 @@ def strike_out(directory: Directory, paths: Iterable[SafePath]) -> None:
 
     A batch of which nothing is left loses its record. It may be done twice. Raises LocalFault.
     """
-    _amend(directory, {path: None for path in paths if directory.identify(path) is None})
+    _amend(directory, {path: () for path in paths if directory.identify(path) is None})
 
 
-def rename(directory: Directory, moved: Mapping[SafePath, SafePath]) -> None:
-    """Let records name files by the names to which they were moved. Raises LocalFault."""
-    _amend(directory, moved)
+def name_too(directory: Directory, names: Mapping[SafePath, SafePath]) -> None:
+    """Let records name files by the names to which they are about to move, too.
+
+    Afterwards ``strike_out`` takes the names that are no files. A kill in between leaves no file without a
+    record. Raises LocalFault.
+    """
+    _amend(directory, {path: (path, to) for path, to in names.items()})
 
 
-def _amend(directory: Directory, changed: Mapping[SafePath, SafePath | None]) -> None:
+def strike_out_replaced(directories: Sequence[Directory]) -> None:
+    """Let no record name a file that its directory lacks, and another one has and names.
+
+    There is a newer version of it, or a killed move has ended since. Raises LocalFault.
+    """
+    homes: defaultdict[str, list[Directory]] = defaultdict(list)
+    for directory in directories:
+        with on_disk(directory.root):
+            for record in read_records(directory.root):
+                paths = () if isinstance(record, Unread) else record.paths or ()
+                for path in paths:
+                    if directory not in homes[path]:
+                        homes[path].append(directory)
+    replaced: defaultdict[Directory, list[SafePath]] = defaultdict(list)
+    for path, named in homes.items():
+        if len(named) > 1 and any(directory.identify(SafePath(path)) for directory in named):
+            for directory in named:
+                replaced[directory].append(SafePath(path))
+    for directory, lost in replaced.items():
+        strike_out(directory, lost)
+
+
+def _amend(directory: Directory, changed: Mapping[SafePath, tuple[SafePath, ...]]) -> None:
     with on_disk(directory.root):
         for record in read_records(directory.root) if changed else ():
             if isinstance(record, Unread) or changed.keys().isdisjoint(record.paths or ()):
                 continue
-            named = (changed.get(SafePath(path), path) for path in record.paths or ())
-            paths = tuple(sorted({path for path in named if path is not None}))
+            before = map(SafePath, record.paths or ())
+            paths = tuple(sorted({name for path in before for name in changed.get(path, (path,))}))
             place = record_path(directory.root, record.id)
             if not paths:
                 place.unlink(missing_ok=True)
                 continue
-            there = [identity for path in paths if (identity := directory.identify(SafePath(path)))]
+            there = [identity for path in paths if (identity := directory.identify(path))]
             size_bytes = sum(identity.size_bytes for identity in there)
             less = msgspec.structs.replace(record, paths=paths, files=len(there), bytes=size_bytes)
             replace_file(place, msgspec.json.encode(less))

@@ -181,3 +181,29 @@ async def test_a_login_that_may_only_read_sees_the_plans(bucket, on):
                 said = "the store denies it to this login, with which `cfetch plan list`"
                 assert (refused.code, said in refused.err) == (3, True), (writing, refused.err)
     assert len(origin.requests) == len(FILES)
+
+
+MEANWHILE = """
+import runpy, subprocess, sys
+from cfetch.storage.object_versions import VersionedObjects
+words, bring = sys.argv.pop(1).split("|"), VersionedObjects.get_file
+def bring_late(*how):
+    VersionedObjects.get_file = bring
+    subprocess.run([sys.executable, "-m", "cfetch", *words], check=True)
+    return bring(*how)
+VersionedObjects.get_file = bring_late
+runpy.run_module("cfetch", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(("others", "dry"), [(("run",), ()), (("rollback", "--remove"), ("--dry-run",))])
+async def test_a_plan_that_another_machine_ends_while_its_manifest_is_read(bucket, on, others, dry):
+    """It is completed, or gone, and no fault of this machine: `--all` has nothing left to do."""
+    async with Origin(FILES) as origin:
+        data = manifest_of(origin, FILES)
+        instant = (await cfetch_plan("schedule", "-", *at(bucket), stdin=data, **on("a"))).out.strip()
+        program = ("-c", MEANWHILE, "|".join(("plan", *others, instant, *at(bucket))))
+        done = await cfetch_plan("run", "--all", *dry, *at(bucket), program=program)
+    said = "there is no plan" if dry else "is completed already"
+    assert (done.code, said in done.err) == (0, True), done.err
+    assert len(origin.requests) == (0 if dry else len(FILES))

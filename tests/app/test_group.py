@@ -257,3 +257,20 @@ def test_members_of_a_group_follow_a_feed_together(folder):
         assert closed_to_group(to) == []
         assert asyncio.run(command(BERT, "follow", served.url, "--to", to, "--status"))[0] == 0
         assert asyncio.run(command(BERT, "follow", served.url, "--to", to, "--verify"))[0] == 0
+
+
+def test_members_of_a_group_share_a_named_state(folder):
+    """A follower's and a sync's part of it too."""
+    to, state = folder / "team/data", folder / "team/state"
+    with open_world(folder) as world:
+        world.served.write({"a/0": "0"})
+        manifest = folder / "m.txt"
+        manifest.write_text(f"{world.served.url}/nothing\n")
+        manifest.chmod(0o644)
+        where = ("--to", to, "--state", state, "--group", "-q")
+        for user in (ANNA, BERT):
+            followed = asyncio.run(command(user, "follow", world.served.url, *where, "--once"))
+            assert followed == (0, "")
+            synced = asyncio.run(command(user, "sync", manifest, *where, "--max-failures", 1))
+            assert synced[0] == 0
+    assert closed_to_group(state) == []

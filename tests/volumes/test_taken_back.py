@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.bench.content import Synthetic
 from cfetch.bench.origin import Origin
-from cfetch.storage.batch_records import read_records
+from cfetch.storage.batch_records import read_records, record_path
 from cfetch.storage.taken_back import strike_out
 from cfetch.storage.volume import BatchRecord
 from tests.app.command import cfetch
@@ -69,8 +69,61 @@ async def test_a_batch_moves_without_what_a_sync_has_deleted(tmp_path):
     await asyncio.to_thread(move_all, roots, left)
 
 
-def test_a_batch_moves_without_what_a_follower_has_deleted(tmp_path, monkeypatch):
-    """Also if the follower died in between; and with a file that it has renamed."""
+async def test_a_sync_deletes_and_strikes_out_where_the_batch_is_now(tmp_path):
+    """Not where the sync has put the file; also when it has seen the move in an earlier run."""
+    roots = [tmp_path / "v0", tmp_path / "v1"]
+    manifest = tmp_path / "m.json"
+    words = ("sync", manifest, *(word for root in roots for word in ("--to", root)), "--delete", "-q")
+    async with Origin(FILES) as origin:
+
+        async def sync(names):
+            rows = [{"url": name, "path": name, "batch": name[0]} for name in names]
+            manifest.write_bytes(msgspec.json.encode({"version": 1, "base_url": origin.url, "files": rows}))
+            done = await asyncio.to_thread(cfetch, *words, "--max-delete", 9)
+            assert done.returncode == 0, done.stderr
+
+        await sync(FILES)
+        for source, target in (roots, roots[::-1], roots):  # also to the volume where it was
+            code, _ = await asyncio.to_thread(drain, source, target)
+            assert code == 0
+        (roots[1] / "a/1").unlink()  # by another hand
+        await sync([name for name in FILES if name not in ("a/0", "a/1")])
+        left = ["b/0", "b/1", "b/2"]
+        await sync(left)
+    assert sorted(str(path.relative_to(roots[1])) for path in roots[1].glob("?/*")) == left
+    assert named(*roots) == left
+
+
+async def test_a_file_that_another_volume_has_by_now_is_not_missing(tmp_path):
+    """As a newer version of it that a run has put there; the records of both volumes name it."""
+    roots = [tmp_path / "v0", tmp_path / "v1"]
+    manifest = tmp_path / "m.json"
+    words = ("download", manifest, *(word for root in roots for word in ("--to", root)), "-q")
+    async with Origin(FILES) as origin:
+        rows = [{"url": name, "path": name, "batch": name[0]} for name in FILES]
+        manifest.write_bytes(msgspec.json.encode({"version": 1, "base_url": origin.url, "files": rows}))
+        done = await asyncio.to_thread(cfetch, *words)
+        assert done.returncode == 0, done.stderr
+    (record,) = read_records(roots[0])
+    assert isinstance(record, BatchRecord)
+    assert record.paths is not None
+    moved, lost = record.paths[:2]
+    newer = msgspec.structs.replace(record, id="f" * 32, files=1, paths=(moved,))
+    record_path(roots[1], newer.id).write_bytes(msgspec.json.encode(newer))
+    (roots[1] / moved).parent.mkdir()
+    (roots[0] / moved).rename(roots[1] / moved)
+    (roots[0] / lost).unlink()  # by another hand: nobody has it
+    code, document = await asyncio.to_thread(drain, *roots)
+    assert (code, f"has no file {lost}" in document["stayed"][0]["why"]) == (1, True)
+    (roots[0] / lost).write_bytes(b"again")
+    code, document = await asyncio.to_thread(drain, *roots)
+    assert (code, document["stayed"]) == (0, [])
+    assert named(roots[1]) == sorted(FILES)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_a_batch_moves_without_what_a_follower_has_deleted(tmp_path, monkeypatch, calls):
+    """Also if the follower died in between, after so many calls; and with a file that it has renamed."""
     roots = [tmp_path / "v0", tmp_path / "v1"]
     with open_world(tmp_path) as world:
         settings = {"to": tuple(map(str, roots))}
@@ -79,8 +132,12 @@ def test_a_batch_moves_without_what_a_follower_has_deleted(tmp_path, monkeypatch
         assert len(named(*roots)) == 6
         world.served.write({"d/0": None, "d/1": None, "d/2": None, "d/two": "2" * 500})
 
-        def die(*_):
-            raise KeyboardInterrupt
+        def die(*words):
+            nonlocal calls
+            if not calls:
+                raise KeyboardInterrupt
+            calls -= 1
+            strike_out(*words)
 
         monkeypatch.setattr("cfetch.app.feed_plans.strike_out", die)
         with pytest.raises(KeyboardInterrupt):

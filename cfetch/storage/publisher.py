@@ -29,7 +29,7 @@ from cfetch.storage.part import INLINE, Part
 from cfetch.storage.volume import BatchRecord, Ended
 
 GROUP_S = 0.2  # the longest time that a file waits for others; four or five flushes a second
-WRITTEN_FILES = 64  # 3 ms of the event loop; kill -9 loses at most these and the downloads under way
+WRITTEN_FILES = 16  # kill -9 loses at most these and the downloads under way; 64 took as much time a file
 NAMED_FILES = 128  # files at a time that get their names, and are reported: a few ms of the event loop
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
 MAX_PENDING_FILES = 4096  # some 3 KiB of memory each, of twice as many; only a slow disk reaches this

@@ -28,8 +28,9 @@ from cfetch.storage.joining import JoinedFile, Publishable
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.volume import BatchRecord, Ended
 
-GROUP_S = 0.2  # the longest time that a file waits for others; four or five flushes a second
 WRITTEN_FILES = 16  # kill -9 loses at most these and the downloads under way; 64 took as much time a file
+WRITTEN_S = 0.05  # the longest time that a file waits in memory for so many
+GROUP_S = 4 * WRITTEN_S  # the longest time that a file waits for a flush; four or five flushes a second
 NAMED_FILES = 128  # files at a time that get their names, and are reported: a few ms of the event loop
 GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
 MAX_PENDING_FILES = 4096  # some 3 KiB of memory each, of twice as many; only a slow disk reaches this
@@ -115,8 +116,7 @@ class Publisher:
                 await self._work.wait()
             is_batch = bool(named) and named[-1].record is not None  # which keeps its volume from a new one
             if (self._durable or self._unwritten) and not is_batch:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._full.wait(), GROUP_S)
+                await self._wait_for_more()
             self._write_parts()
             group, self._pending = self._pending, []
             self._pending_files = self._pending_bytes = 0
@@ -126,6 +126,14 @@ class Publisher:
             named = await self._publish_group(group, named)
         if self._unflushed_records and self._durable:
             await self._disk.beside(self._volume.flush)  # the plan's record comes after those of its batches
+
+    async def _wait_for_more(self) -> None:
+        """Wait until the group is full or old enough, and meanwhile write what waits in memory."""
+        for _ in range(round(GROUP_S / WRITTEN_S) if self._durable else 1):
+            self._write_parts()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), WRITTEN_S)
+                break
 
     def drain(self) -> None:
         """Note that no more parts will come: ``run`` publishes the pending parts, then ends."""

@@ -119,6 +119,18 @@ def test_files_in_memory_are_written_many_at_a_time():
     assert log.index("flush") == module.WRITTEN_FILES
 
 
+def test_a_file_waits_in_memory_for_a_moment_only():
+    """Where files come slowly, a kill must not lose all that came in the time of a group."""
+
+    async def steps(committer, add):
+        add("a", in_memory=True)
+        await VirtualClock().sleep(1.5 * module.WRITTEN_S)
+        assert log == ["finish a"]
+
+    log: list[str] = []
+    assert commit(steps, log=log)[1:2] == ["flush"]
+
+
 def test_a_file_in_memory_is_written_before_the_flush_that_covers_it():
     """However few there are: the flush that comes first would not cover what is written later."""
 

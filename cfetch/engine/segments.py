@@ -22,9 +22,7 @@ from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
 
 MOST_FAILURES = 3  # helpers of one entry that failed; then no more are sent
-PROBE_S = (
-    2.0  # after which one more is tried, as the server may have been busy or restarted; doubled each time
-)
+PROBE_S = 2.0  # until one more is tried, as the server may have been busy or restarted; doubled each time
 LONGEST_PROBE_S = 60.0
 SERVED_BYTES = 256 << 10  # a helper that breaks later did not fail: a request more costs less than that
 BEGUN_BYTES = 64 << 10  # a server that sends less must not take the range from one that sends all

@@ -222,6 +222,7 @@ class Execution:
         self._on_lost = on_lost
         self._beating: Beating = table.keep_beating(self._pulse, on_lost)
         self._looked_s = table.node.monotonic()  # when the timeline has last shown the plan to be ours
+        self._commit_fault: LocalFault | None = None
 
     @property
     def instant(self) -> str:
@@ -281,21 +282,36 @@ class Execution:
 
         Raises:
             Held: another run has taken the plan over.
-            LocalFault: the heartbeat was lost, or the disk failed; the plan stays pending.
+            LocalFault: the heartbeat was lost, or the disk failed; the plan stays pending, unless the disk
+                failed after the rename.
         """
         table = self._table
         completion = table.completion(self.epoch, files=files, size_bytes=size_bytes)
+        done: Entry | None = None
         try:
             with on_this_machine(f"cannot complete plan {self.instant}"), table.lock.hold():
                 self.check()
-                done = table.store.move(self._entry, Event.COMMIT, self.record.kind)
+                done = self._complete()
                 with suppress(OSError):  # the plan is completed anyway; the record is only for people
                     table.store.enrich(done, msgspec.structs.replace(self.record, completion=completion))
         except FileNotFoundError:
             raise self._explain_loss(TAKEN_OVER) from None
+        except LocalFault:
+            if done is None:
+                raise
+            # Only the lock could not be removed. Other runs break it when this process has ended.
         self._beating.stop()
         self._pulse.remove()
         self._tidy_up()
+
+    def _complete(self) -> Entry:
+        """Rename the plan to completed. If the disk fails, keep the fault: the rename may have been made."""
+        try:
+            with on_this_machine(f"cannot complete plan {self.instant}"):
+                return self._table.store.move(self._entry, Event.COMMIT, self.record.kind)
+        except LocalFault as fault:
+            self._commit_fault = fault
+            raise
 
     def abandon(self) -> None:
         """Take the plan off the timeline before it has begun. Raises Held, LocalFault."""
@@ -361,6 +377,8 @@ class Execution:
                     "the same command again"
                 )
             entry = find(entries, self.instant)
+            if self._commit_fault and entry is not None and entry.state is State.COMPLETED:
+                return self._commit_fault  # the rename was made and could not be flushed
             if entry is None or entry.state is State.COMPLETED:
                 end = "rolled back" if entry is None else "completed"
                 return Held(f"plan {self.instant} was {end} by another run while this one stood still")

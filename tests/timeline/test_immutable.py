@@ -418,6 +418,32 @@ def test_a_commit_that_came_too_late_can_be_tried_again(processes):
     assert processes.names() == ["download.completed"]
 
 
+def test_a_commit_whose_lock_cannot_be_removed_is_a_commit(processes, monkeypatch):
+    """The plan stands completed on the disk by then, and other runs break the lock of an ended process."""
+    x = processes.table("x")
+    execution = start(x, processes.schedule(x), on_lost=nobody)
+    with monkeypatch.context() as patch:
+        patch.setattr(x.files, "unlink", break_disk)
+        execution.commit(files=2, size_bytes=20)
+    assert processes.names() == ["download.completed"]
+
+
+def test_a_commit_that_cannot_be_flushed_says_so_and_blames_no_other_run(processes, monkeypatch):
+    """Also when it is tried again: the second rename fails, as the first was made."""
+    x = processes.table("x")
+    execution = start(x, processes.schedule(x), on_lost=nobody)
+    monkeypatch.setattr(x.files, "flush_names", break_disk)
+    for _ in range(2):
+        with pytest.raises(LocalFault, match="cannot complete plan .*Input/output error"):
+            execution.commit(files=2, size_bytes=20)
+    assert processes.names() == ["download.completed"]
+
+
+def break_disk(*_):
+    """A disk that fails from now on."""
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 def test_a_run_that_stood_still_does_not_take_its_plan_back(processes):
     """Another has claimed it meanwhile, and keeps it."""
     x = processes.table("x")

@@ -434,7 +434,7 @@ def test_a_commit_that_cannot_be_flushed_says_so_and_blames_no_other_run(process
     execution = start(x, processes.schedule(x), on_lost=nobody)
     monkeypatch.setattr(x.files, "flush_names", break_disk)
     for _ in range(2):
-        with pytest.raises(LocalFault, match="cannot complete plan .*Input/output error"):
+        with pytest.raises(LocalFault, match=r"cannot complete plan .*Input/output error"):
             execution.commit(files=2, size_bytes=20)
     assert processes.names() == ["download.completed"]
 

@@ -25,6 +25,7 @@ from cfetch.manifest.compressed import import_zstd, is_compressed, is_zstd, open
 from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord, Int64
 from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
+from cfetch.storage.files import input_fault
 from cfetch.storage.patience import Call, call_within
 from cfetch.storage.sharing import is_for_group
 
@@ -273,7 +274,7 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
         try:
             metrics = [file for file in folder.iterdir() if _is_first_copy(file)]
         except OSError as error:
-            raise UsageError(f"cannot read {printable(str(folder))}: {error.strerror}") from None
+            raise input_fault(error, f"cannot read {printable(str(folder))}") from None
         within = sorted(metrics, key=order_of_runs)
         if not within:
             raise UsageError(f"{printable(str(path))}: there are no metrics in this directory")

@@ -36,6 +36,7 @@ from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
 from cfetch.run.stac_pages import StacPages
 from cfetch.secret import SecretUrl, printable
+from cfetch.storage.files import input_fault
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
 from cfetch.wire.network import DIRECT, Network
 
@@ -60,7 +61,7 @@ def open_manifest(
 
     Raises:
         UsageError: the manifest cannot be had.
-        LocalFault: no temporary file can be written.
+        LocalFault: its disk fails, or no temporary file can be written.
     """
     if manifest != "-" and not is_elsewhere(manifest):
         with _open_file(manifest) as file:
@@ -174,10 +175,11 @@ def _open_file(manifest: str) -> BinaryIO:
     try:
         file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
     except OSError as error:
-        why = error.strerror
+        what = f"cannot read the manifest {shown_name(manifest)}"
         if "://" in manifest:
             why = "its scheme is not http, https, s3, gs, az or hf; fetch the list first, and give the file"
-        raise UsageError(f"cannot read the manifest {shown_name(manifest)}: {why}") from None
+            raise UsageError(f"{what}: {why}") from None
+        raise input_fault(error, what) from None
     if not file.seekable():
         file.close()
         raise UsageError(f"{shown_name(manifest)} is a pipe; give it as standard input with -")
@@ -230,7 +232,7 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
             # with broken symlinks: an entry must not be missing without an error
             files = sorted(str(path) for path in candidates if path.is_file() or not path.exists())
         except OSError as error:
-            raise UsageError(f"cannot read {shown_name(name)}: {error.strerror}") from None
+            raise input_fault(error, f"cannot read {shown_name(name)}") from None
         if not files:
             raise UsageError(f"there are no manifests in {shown_name(name)}")
         manifests |= dict.fromkeys(files)

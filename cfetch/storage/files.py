@@ -53,6 +53,20 @@ def local_fault(error: OSError, what: str) -> LocalFault:
     return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
 
 
+_NAME = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+_RIGHTS = {errno.EACCES, errno.EPERM}
+
+
+def input_fault(error: OSError, what: str) -> LocalFault | UsageError:
+    """Make an error of an ``OSError`` that stopped the action ``what``, which reads a file of the user.
+
+    It is the user's fault if the name is wrong or the user may not read the file, else this machine's.
+    """
+    if error.errno in _NAME | _RIGHTS:
+        return UsageError(f"{what}: {error.strerror}")
+    return local_fault(error, what)
+
+
 _THIS_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # the call would fail on every volume
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from cfetch.errors import LocalFault, UsageError
+from cfetch.errors import LocalFault
 from cfetch.manifest.digests import new_hash
 from cfetch.secret import printable
-from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.storage.files import STATE_NAME, input_fault, local_fault
 
 READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -66,12 +66,12 @@ class ReadOnlyTree:
     """A tree that is only read. Close it, or use it in a ``with``."""
 
     def __init__(self, root: Path) -> None:
-        """Open the directory. Raises UsageError: there is no such directory, or it cannot be opened."""
+        """Open the directory. Raises UsageError: there is none, or it is closed; LocalFault."""
         self.root = root
         try:
             self._root_fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         except OSError as error:
-            raise UsageError(f"cannot read the directory {printable(str(root))}: {error.strerror}") from None
+            raise input_fault(error, f"cannot read the directory {printable(str(root))}") from None
 
     def size_of(self, path: str) -> int | None:
         """The size in bytes of the regular file at ``path``; None if it is no regular file.

@@ -1,5 +1,6 @@
 """The one way to write a file: stopped at each step, cut off from power, with others at it and in its way."""
 
+import errno
 import os
 import random
 import secrets
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.errors import LocalFault
+from cfetch.errors import LocalFault, UsageError
 from cfetch.storage.files import (
+    input_fault,
     make_private,
     open_replacement,
     publish_once,
@@ -287,6 +289,18 @@ def test_c69_a_symlink_in_the_state_is_refused_when_the_timeline_is_opened(tmp_p
     (tmp_path / "state/attempts").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(LocalFault, match="a symlink stands where"):
         LocalFiles(tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("code", "whose"),
+    [("ENOENT", UsageError), ("EACCES", UsageError), ("EIO", LocalFault), ("EMFILE", LocalFault)],
+)
+def test_a_file_that_cannot_be_read_is_the_fault_of_its_name_or_of_the_disk(code, whose):
+    """Scripts do not try again after exit code 2, and may after 3."""
+    number = getattr(errno, code)
+    fault = input_fault(OSError(number, os.strerror(number)), "cannot read urls.txt")
+    assert isinstance(fault, whose)
+    assert str(fault).startswith(f"cannot read urls.txt: {os.strerror(number)}")
 
 
 def test_a_file_system_that_flushes_no_directories_is_no_fault(tmp_path, monkeypatch):

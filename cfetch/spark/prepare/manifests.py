@@ -41,7 +41,7 @@ from cfetch.spark.schemas import ddl
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.table_writer import TABLES
 from cfetch.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
-from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.files import input_fault, make_private, on_disk
 from cfetch.storage.sharing import is_for_group, make_directory
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def find_manifests(names: Iterable[str | Path]) -> list[Path]:
             files = [file for file in within if file == path or (file.name[0] not in "._" and file.is_file())]
             manifests |= dict.fromkeys(file.resolve(strict=True) for file in files)
         except OSError as error:
-            raise UsageError(f"cannot read the manifest {shown}: {error.strerror}") from None
+            raise input_fault(error, f"cannot read the manifest {shown}") from None
         if not files:
             raise UsageError(f"there are no manifests in {shown}")
     return list(manifests)

@@ -32,7 +32,7 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.urls import host_of
 from cfetch.secret import SecretUrl, printable
 from cfetch.spark.table_writer import WRITE_ROWS, TableWriter
-from cfetch.storage.files import local_fault
+from cfetch.storage.files import input_fault, local_fault
 
 BLOCK_BYTES = 1 << 20
 
@@ -119,7 +119,7 @@ def cut_units(
                 return [whole]
             return [whole]
     except OSError as error:
-        raise UsageError(f"cannot read the manifest {printable(str(path))}: {error.strerror}") from None
+        raise input_fault(error, f"cannot read the manifest {printable(str(path))}") from None
 
 
 def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: int) -> list[Unit]:

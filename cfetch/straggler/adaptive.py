@@ -107,9 +107,9 @@ class Adaptive:
         self.note_failure(key, forget=False)
         self._watch.expect_change()
         self._entries.in_flight += key >= 0
-        attempt = self._live[key] = JudgedAttempt(key, size_bytes, now_s, now_s - self._lost_s)
-        attempt.host, attempt.immune = host, immune
-        attempt.mitigations = mitigations
+        attempt = self._live[key] = JudgedAttempt(
+            key, size_bytes, now_s, now_s - self._lost_s, host=host, immune=immune, mitigations=mitigations
+        )
         cure = self._regimes.choose_cure(host, attempt.start_s, is_first=asks == 1 and key >= 0)
         attempt.asks = asks + cure.warms
         return cure

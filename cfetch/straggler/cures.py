@@ -16,6 +16,7 @@ connections
 Only what happens at the same time is compared, so a change of the network is no evidence.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MUCH = 2.0  # times the rate of the others: more than their spread and the short window explain
@@ -76,6 +77,6 @@ class Reply(NamedTuple):
     end_s: float
 
 
-def quantile(numbers: list[float], share: float) -> float:
+def quantile(numbers: Sequence[float], share: float) -> float:
     """The number below which ``share`` of them lie; ``numbers`` is not empty."""
     return sorted(numbers)[int(share * (len(numbers) - 1))]

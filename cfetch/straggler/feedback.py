@@ -9,6 +9,7 @@ one rescue in twenty.
 
 from collections import deque
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import NamedTuple
 
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than no mitigation
@@ -36,19 +37,17 @@ class _Foretold(NamedTuple):
     waited_s: float
 
 
+@dataclass(slots=True)
 class _Silence:
     """The silences of one host: entries ``first`` and ``scout`` waited for a first byte a second time.
 
     ``hangs``: the host does not serve fresh connections.
     """
 
-    __slots__ = ("first", "hangs", "patience_s", "scout")
-
-    def __init__(self) -> None:
-        self.patience_s = 0.0
-        self.first: int | None = None
-        self.scout: int | None = None
-        self.hangs = False
+    hangs: bool
+    patience_s: float = 0.0
+    first: int | None = None
+    scout: int | None = None
 
 
 class Feedback:
@@ -132,8 +131,7 @@ class Feedback:
         if silence is None:
             if len(self._silences) >= MOST_HOSTS:
                 del self._silences[next(iter(self._silences))]
-            silence = self._silences[host] = _Silence()
-            silence.hangs = host in self._hanging
+            silence = self._silences[host] = _Silence(hangs=host in self._hanging)
         return silence
 
     def _end(self, key: int) -> _Foretold | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from cfetch.straggler.cures import quantile
 from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
@@ -275,12 +276,10 @@ def _weighted_median(pairs: Sequence[tuple[float, float]]) -> float:
 
 def _late_s(firsts_s: Sequence[float]) -> float:
     """The later of two limits of first bytes: by the scatter about the median, and the measured tail."""
-    by_scatter_s = middle(firsts_s) * math.exp(
-        TAIL * _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s])
-    )
-    return max(
-        by_scatter_s, sorted(firsts_s)[int(LATE * (len(firsts_s) - 1))]
-    )  # the second of five: one is extreme
+    sigma = _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s])
+    by_scatter_s = middle(firsts_s) * math.exp(TAIL * sigma)
+    measured_s = quantile(firsts_s, LATE)  # of five it is the second largest, as the largest may be extreme
+    return max(by_scatter_s, measured_s)
 
 
 def _sigma(ratios: Sequence[float]) -> float:

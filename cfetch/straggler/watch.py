@@ -9,6 +9,7 @@ is made anew if what is normal has changed.
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cfetch.straggler.burst import LEAST_FALLEN
@@ -33,6 +34,7 @@ MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
 REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
 
 
+@dataclass(slots=True, eq=False)
 class JudgedAttempt:
     """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's.
 
@@ -41,40 +43,21 @@ class JudgedAttempt:
     of normal speed. It is not cancelled before ``spared_until_s``, as a second request runs beside it.
     """
 
-    __slots__ = (
-        "asks",
-        "began_s",
-        "first_s",
-        "flagged",
-        "host",
-        "immune",
-        "is_sample",
-        "is_size_supposed",
-        "judged",
-        "key",
-        "mitigations",
-        "size_bytes",
-        "slot",
-        "spared_until_s",
-        "start_s",
-    )
-
-    def __init__(self, key: int, size_bytes: int | None, began_s: float, start_s: float) -> None:
-        self.key = key
-        self.size_bytes = size_bytes
-        self.began_s = began_s
-        self.start_s = start_s
-        self.host = ""
-        self.immune = False
-        self.mitigations = 0
-        self.asks = 1
-        self.flagged = False
-        self.is_sample = True
-        self.is_size_supposed = False
-        self.spared_until_s = -math.inf
-        self.slot: int | None = None
-        self.first_s: float | None = None
-        self.judged: tuple[object, ...] = ()
+    key: int
+    size_bytes: int | None
+    began_s: float
+    start_s: float
+    host: str = ""
+    immune: bool = False
+    mitigations: int = 0
+    asks: int = 1
+    flagged: bool = False
+    is_sample: bool = True
+    is_size_supposed: bool = False
+    spared_until_s: float = -math.inf
+    slot: int | None = None
+    first_s: float | None = None
+    judged: tuple[object, ...] = ()
 
     @property
     def is_fresh(self) -> bool:
@@ -219,23 +202,26 @@ class Watch:
         """The attempts whose connections are slower than usual."""
         return [] if self._evidence is None else [self._watched[slot] for slot in self._evidence.lame()]
 
-    def terms(self, attempt: JudgedAttempt) -> Terms:
-        """The bar of a watched attempt."""
+    def _place(self, attempt: JudgedAttempt) -> "tuple[Evidence, int]":
+        """The evidence about a watched attempt, and its slot there."""
         assert self._evidence is not None
         assert attempt.slot is not None
-        return self._evidence.terms(attempt.slot)
+        return self._evidence, attempt.slot
+
+    def terms(self, attempt: JudgedAttempt) -> Terms:
+        """The bar of a watched attempt."""
+        evidence, slot = self._place(attempt)
+        return evidence.terms(slot)
 
     def age_s(self, attempt: JudgedAttempt) -> float:
         """Seconds since a watched attempt began, without those for which our own side held it."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.age_s(attempt.slot)
+        evidence, slot = self._place(attempt)
+        return evidence.age_s(slot)
 
     def accelerates(self, attempt: JudgedAttempt) -> bool:
         """Whether the bytes of a watched attempt come clearly faster than a while ago."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.accelerates(attempt.slot)
+        evidence, slot = self._place(attempt)
+        return evidence.accelerates(slot)
 
     def remaining_s(self, attempt: JudgedAttempt | None) -> float | None:
         """Seconds that the attempt still needs at its present rate; None if that is not known (yet)."""
@@ -250,15 +236,13 @@ class Watch:
 
     def rest_s(self, attempt: JudgedAttempt) -> float:
         """Seconds that a watched attempt still needs at the rate of the last second."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.rest_s(attempt.slot)
+        evidence, slot = self._place(attempt)
+        return evidence.rest_s(slot)
 
     def lately_bps(self, attempt: JudgedAttempt) -> float:
         """Bytes a second of a watched attempt over the last second."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.lately_bps(attempt.slot)
+        evidence, slot = self._place(attempt)
+        return evidence.lately_bps(slot)
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
         """The pace of the attempt over three windows, 1 being normal; None if it is not known."""
@@ -348,14 +332,13 @@ class Watch:
         self.judge(attempt)
 
     def _note_first_byte(self, attempt: JudgedAttempt, seen: Live, own_s: float) -> None:
-        assert self._evidence is not None
-        assert attempt.slot is not None
         if seen.first_byte_s is None:
             self.bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
             return
         attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
         self.bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
-        self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)
+        evidence, slot = self._place(attempt)
+        evidence.flows(slot, attempt.start_s + attempt.first_s)
 
     def _learn_from_running(
         self, own_s: float, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]

@@ -15,6 +15,7 @@ cost is a small share of the run's expected time. A host that was relieved is re
 by place, until that no longer helps.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
@@ -75,27 +76,23 @@ class _Trial(NamedTuple):
     began_s: float
 
 
+@dataclass(slots=True)
 class _Period:
     """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it."""
 
-    __slots__ = ("ends", "since")
-
-    def __init__(self, since: Reading) -> None:
-        self.since = since
-        self.ends = 0
+    since: Reading
+    ends: int = 0
 
 
+@dataclass(slots=True)
 class _Served:
     """The served connections: ``remembered`` from an earlier run until more are served; 0: not known.
 
     ``proven``: the places that were all served before more were tried.
     """
 
-    __slots__ = ("proven", "remembered")
-
-    def __init__(self, remembered: int) -> None:
-        self.remembered = remembered
-        self.proven = 0
+    remembered: int
+    proven: int = 0
 
 
 class _Losses:
@@ -309,9 +306,8 @@ class Width:
         if self._drowns:
             share = HALF if places >= self._start else THREE_QUARTERS
             return max(least, places - 1 if self._is_fine else int(places * share))
-        is_steady = (
-            abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
-        )  # a rate that grows anyway would look like relief
+        # a rate that grows anyway would look like relief
+        is_steady = abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
         may_probe = is_steady and self._may_probe(calm=calm)
         return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cfetch.report.tuning_document import Estimates
 from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, Column, History
 
@@ -30,14 +31,6 @@ class Setting(NamedTuple):
     multiplier: float
     quantile: float
     padding_s: float
-
-
-class Censored(NamedTuple):
-    """The numbers of attempts whose true time was not seen, by the way in which it was estimated."""
-
-    by_rate: int
-    by_stall_rule: int
-    drawn: int
 
 
 class Group(NamedTuple):
@@ -61,7 +54,7 @@ class Group(NamedTuple):
     finishes: NDArray[np.bool_]
     ends_s: Column
     medians: Column
-    censored: Censored
+    estimates: Estimates
     recorded_s: float
 
 
@@ -111,7 +104,7 @@ def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting
         finishes=run.ended != ERRORS_ONLY,
         ends_s=run.end_s[done][order],
         medians=_compute_medians(run.sample_bps[done][order]),
-        censored=Censored(
+        estimates=Estimates(
             by_rate=int(cut.sum()) - drawn, by_stall_rule=int((stalls & (rest_s > 0)).sum()), drawn=drawn
         ),
         recorded_s=float(np.nanmax(np.where(done, run.end_s, run.start_s)) - run.start_s[0]),
@@ -289,9 +282,7 @@ class _Replay:
                 continue
             normal = multiplier * size[slow, None]
             begun_s = (group.start_s + group.before_s)[low : low + BLOCK][slow, None]
-            by_s = (
-                begun_s + normal / group.medians[-1] + padding_s
-            )  # the last median is enough to find the count
+            by_s = begun_s + normal / group.medians[-1] + padding_s  # the last median suffices for the count
             finished = np.searchsorted(group.ends_s, by_s, side="right")
             finished = np.clip(finished, needed, len(group.ends_s))
             seconds = normal / group.medians[finished] + padding_s

@@ -89,9 +89,8 @@ class View:
         self._slow: set[int] = set()  # entries with a cancelled attempt
         self._counts = Counts()  # of entries that are done, only those that tasks report together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
-        self._seconds: deque[float] = deque(
-            [0.0], maxlen=MINUTE_S + 1
-        )  # bytes in each second, the newest open
+        # bytes in each second of the last minute, and in the present one
+        self._seconds: deque[float] = deque([0.0], maxlen=MINUTE_S + 1)
         self._second = 0
 
     def apply(self, event: Event) -> None:

@@ -11,14 +11,16 @@ import math
 import socket
 import struct
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import unquote
 
 from cfetch.bench.content import Content
 from cfetch.bench.faults import Fault
 from cfetch.bench.http_messages import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
-from cfetch.bench.network import ConnectionTraits, Network, pace_now
-from cfetch.bench.pacing import Pacer
+from cfetch.bench.network import ConnectionTraits, pace_now
+
+if TYPE_CHECKING:
+    from cfetch.bench.origin import Origin
 
 PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyond the transport's own buffer
 TURN_BYTES = 1 << 20  # a fast reader gets this much before the other connections have their turn
@@ -37,37 +39,6 @@ class Accepted(NamedTuple):
     id: int
     number: int
     traits: ConnectionTraits
-
-
-class Host(Protocol):
-    """The port that a connection uses of its origin. ``network``: the way to the client."""
-
-    network: Network
-    pacer: Pacer
-
-    def accept(self, connection: "Connection") -> Accepted:
-        """Take a new connection in."""
-
-    def forget(self, connection: "Connection") -> None:
-        """Forget a connection that is over."""
-
-    def note(self, head: Head, path: str, query: str, connection: "Connection") -> Fault | None:
-        """Count a request. Returns the fault that it meets."""
-
-    def content(self, path: str) -> Content | None:
-        """The file at ``path``, if there is one."""
-
-    def factor(self, host: int) -> float:
-        """How many times as long everything takes at ``host`` now."""
-
-    def find_seat(self, connection: "Connection") -> bool:
-        """Whether the server serves this connection now; if not, ``take_seat`` is called when it does."""
-
-    def note_sending(self, connection: "Connection", *, begins: bool) -> None:
-        """Count a paced body that begins or ends."""
-
-    def drown_factor(self, host: int) -> float:
-        """The share of their rate that connections have, because their host sends too many replies."""
 
 
 class _Body:
@@ -109,9 +80,8 @@ class _Body:
         self.chunked = False
         self._pace_bps, self._pace_end = 0.0, 0.0
         if fault is not None:
-            self.rate_bps = (
-                traits.rate_bps if fault.rate_bps is None else min(traits.rate_bps, fault.rate_bps)
-            )
+            if fault.rate_bps is not None:
+                self.rate_bps = min(traits.rate_bps, fault.rate_bps)
             self.ending = _ENDINGS.get(fault.kind, "keep")
             if fault.after_bytes is not None:
                 self.cut = min(part.start + fault.after_bytes, max(part.start, part.stop - 1))
@@ -144,7 +114,7 @@ class Connection(asyncio.Protocol):
     ``Paced``.
     """
 
-    def __init__(self, origin: Host, host: int = 0) -> None:
+    def __init__(self, origin: "Origin", host: int) -> None:
         self._origin = origin
         self.host = host
         self.since_s = 0.0

@@ -281,9 +281,8 @@ async def _serve(spec: OriginSpec) -> list[Request]:
 
 def main() -> None:
     """Serve the spec that comes over standard input, until that closes."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the bench, which closes the pipe when it is done
+    # Ctrl-C is for the bench, which closes the pipe when it is done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = sys.stdin.buffer.readline()
     if not line:  # the bench has ended meanwhile
         return

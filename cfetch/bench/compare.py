@@ -2,7 +2,7 @@
 
 Each run has an origin of its own in another process, its own empty folder, and default settings except for
 the scenario's. All figures come from the metrics file that the run wrote, and from outside: wall and CPU time
-of the process, and the comparison of the files with those that the origin served.
+of the process, and the comparison of its files with the origin's.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 An example with all keys; only ``files`` is required::
 
-    description: what it shows, in one line
+    description: its purpose in one line
     seed: 2
     concurrency: 16
     files:

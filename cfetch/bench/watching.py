@@ -59,7 +59,7 @@ class _Replay:
         self._since_s: float | None = None
 
     def go_on(self) -> None:
-        """Emit what the file has more than before, and the run's numbers."""
+        """Emit the new lines of the file, and the run's numbers."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read_bytes)

@@ -84,7 +84,7 @@ class Facts:
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
         self._emitted = dict.fromkeys(_COUNTED, 0)
-        self._longest_pause_s: dict[str, float] = {}  # by host that is failing: of those that were stated
+        self._longest_pause_s: dict[str, float] = {}  # of the stated pauses, by failing host
 
     def reduce(self, event: Event) -> Iterable[Fact]:
         """The facts that ``event`` adds: mostly none."""

@@ -21,7 +21,7 @@ from cfetch.secret import printable
 
 TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23
-OLD_S = 2.0  # among files that take milliseconds, such an attempt is worth a row
+OLD_S = 2.0  # among files that take milliseconds, an attempt of this age is worth a row
 
 _NOTES = {
     "failed": ("×", "red"),

@@ -87,7 +87,7 @@ class View:
         self.fallback_at: FallbackTriggered | None = None
         self._is_slowed = False  # nothing is cancelled during a slowdown
         self._slow: set[int] = set()  # entries with a cancelled attempt
-        self._counts = Counts()  # of entries that are done, only those that tasks report together
+        self._counts = Counts()  # done entries are in it only if tasks report them together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         # bytes in each second of the last minute, and in the present one
         self._seconds: deque[float] = deque([0.0], maxlen=MINUTE_S + 1)

@@ -71,7 +71,7 @@ def make_event_record(event: Event) -> EventRecord | None:
 
 
 def describe_event(event: EventRecord) -> str:
-    """The event for a person: its kind, its host or file, and what it did."""
+    """The event for a person: its kind, its host or file, and its effect."""
     names = [name for name in (event.host, event.volume, event.path) if name]
     details = [
         f"{event.places} at a time instead of {event.before}" if event.places is not None else "",

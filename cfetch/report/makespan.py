@@ -8,9 +8,9 @@ free first (list scheduling; R. L. Graham, 1966), twice:
 - left alone: an entry whose attempt was cancelled holds its place until that attempt would have ended by its
   projection, and there are no helpers.
 
-The difference of the two makespans is what was saved; below 0, what mitigation cost. Both replays have as
-many places as were in use at once. Both leave out waits before a retry, pauses of hosts and limits of single
-hosts, so these cancel out.
+The difference of the two makespans is the time that mitigation has saved; below 0, the time that it has cost.
+Both replays have as many places as were in use at once. Both leave out waits before a retry, pauses of hosts
+and limits of single hosts, so these cancel out.
 
 An entry with helpers counts as mitigated only if its own attempt was far slower than the helpers: the gain of
 segments over good connections is not due to mitigation. If an entry's projection is unknown, or it is not

@@ -271,7 +271,7 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
 
 
 def _is_first_copy(path: Path) -> bool:
-    """Whether these are metrics, and not the compressed copy of a file that is still there."""
+    """Whether the file has metrics and is not the compressed copy of a file that is still there."""
     if not path.name.endswith(ENDINGS):
         return False
     return path.suffix != PACKED or not path.with_suffix("").exists()

@@ -101,7 +101,7 @@ class BatchMoves(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def volume_lines(volumes: Volumes) -> Iterator[str]:
-    """A row for each volume, and below it what is wrong with it."""
+    """A row for each volume, and below it its faults."""
     rows: list[tuple[str, ...]] = [("state", "batches", "files", "size", "free", "label", "volume")]
     for row in volumes.volumes:
         counts = [f"{row.batches:,}", f"{row.files:,}", size(row.bytes)]

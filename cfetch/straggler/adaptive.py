@@ -1,4 +1,4 @@
-"""Judges attempts by their live progress, against what a fresh attempt would need.
+"""Judges attempts by their live progress, against the time that a fresh attempt would need.
 
 An attempt is a straggler when, at its present rate, its rest takes longer than ``multiplier`` times the time
 that a fresh attempt would need for the bytes it would have to fetch, plus the cost of connecting and a

@@ -15,7 +15,7 @@ from cfetch.straggler.fresh import MOST_HOSTS
 from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
-MANY = 64  # excused attempts; while so many are excused, they are not judged at every check
+MANY = 64  # excused attempts; while there are more, they are not judged at every check
 CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
 LATELY_S = 1.0  # the short window: an attempt that is slow over it was slow for most of that time
 SLOW_FROM_START = 0.25  # an attempt below this share of the usual pace, on average, was slow from its start

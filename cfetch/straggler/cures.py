@@ -9,11 +9,11 @@ the server     the witness                                   the cure
 sends bursts   has brought less of its reply (``burst``)     ranges of that size, one after the other
 has a cold     asks for an object that was asked for before  a request for a byte before the first one
 cache          (``cold``)                                    for each object
-wears          has a new connection (``wear``)               leave a connection after so many bytes
+wears          has a new connection (``wear``)               leave a connection after some bytes
 connections
 =============  ============================================  ============================================
 
-Only what happens at the same time is compared, so a change of the network is no evidence.
+Only attempts at the same time are compared, so a change of the network is no evidence.
 """
 
 from collections.abc import Sequence

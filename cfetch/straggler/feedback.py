@@ -1,4 +1,4 @@
-"""Limits what mitigation may cost, and adapts the bar to how much earlier mitigations have helped.
+"""Limits the cost of mitigation, and adapts the bar to the gain of earlier mitigations.
 
 Each cancellation predicts when its attempt would have ended. The entry's real end is the verdict. The bar
 rises by a factor for each cancellation that made the file later, and falls by a small step for each that made
@@ -182,7 +182,7 @@ class Budget:
         return self._wasted + wasted_bytes <= max(FREE_BYTES, WASTED_SHARE * (self._bytes + running_bytes))
 
     def allows_second(self, size_bytes: int) -> bool:
-        """Whether so many bytes may be asked for a second time; if so, they count, apart from lost bytes."""
+        """Whether these bytes may be asked for a second time; if so, they count, apart from lost bytes."""
         most = max(FREE_BYTES, WASTED_SHARE * self._bytes)
         is_allowed = self._asked_twice + size_bytes <= most
         self._asked_twice += size_bytes if is_allowed else 0

@@ -97,7 +97,7 @@ class _Samples:
 
     @property
     def fit(self) -> Fit | None:
-        """The fit; it is made anew only when an eighth is new, as one more sample hardly moves a median."""
+        """The fit, computed again once an eighth of the samples is new: one hardly moves a median."""
         new, few = self.seen - self._fitted_at, self._fitted_at < RECENT
         if new > min(self._fitted_at, RECENT) // 8 and (few or self._newest_s - self._fitted_s > REFIT_S):
             self._fit = fit_of(self.classes.values())
@@ -119,7 +119,7 @@ class Fresh:
     def add(self, host: str, sample: Sample) -> bool:
         """Add a file that came from ``host``; its ``size_bytes`` is above 0.
 
-        Returns whether the host's own files decide from now on what is normal.
+        Returns whether the host's normal speed follows from its own files from now on.
         """
         samples = self._hosts.get(host)
         if samples is None:

@@ -22,7 +22,7 @@ LEAST_REPLY_BYTES = 64 << 10  # of a reply that shows a rate
 
 
 class Anew(NamedTuple):
-    """Keys of attempts to break off and ask anew; ``witnesses``: those that only test whether it helps."""
+    """Keys of attempts to break off and ask anew; ``witnesses``: the keys that only test whether it helps."""
 
     keys: list[int]
     witnesses: list[int]
@@ -122,7 +122,7 @@ class Regimes:
             self._of(attempt.host).note_reply(reply, self._paces.get(attempt.host, []))
 
     def choose_cure(self, host: str, now_s: float, *, is_first: bool) -> Cure:
-        """Call ``Regime.choose_cure``."""
+        """Choose how the next attempt at ``host`` asks; call it once for each."""
         regime = self._hosts.get(host)
         return NO_CURE if regime is None else regime.choose_cure(now_s, is_first=is_first)
 

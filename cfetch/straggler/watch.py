@@ -3,7 +3,7 @@
 Most files of a run are small and end before a check; they get no slot and cost nothing. An attempt that
 is older than ``WATCHED_S`` gets a slot in the evidence (numpy columns). Each check writes down the bytes of
 all watched attempts. Twice a second the speeds of the attempts under way are learned, and each attempt's bar
-is made anew if what is normal has changed.
+is computed again if the normal speed has changed.
 """
 
 import math
@@ -29,7 +29,7 @@ WATCHED_S = 0.2  # younger attempts are not looked at: most small files end earl
 REFIT_S = 0.5  # normal speed does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
 LEAST_FLOW_S = 0.1  # since the first byte: a shorter time shows no rate, as bytes are read in pieces
-RECENT_DIPS = 8  # so many dips show that they are usual for the host's connections
+RECENT_DIPS = 8  # dips: this number shows that they are usual for the host's connections
 MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
 REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
 
@@ -120,7 +120,7 @@ class Watch:
         self._dips: dict[str, deque[float]] = {}  # by host, the seconds of its last dips
 
     def expect_change(self) -> None:
-        """Let the next look go over all attempts, as one began or ended."""
+        """Let the next look go over all attempts, as an attempt began or ended."""
         self._is_young = True
 
     def expect_news(self) -> None:

@@ -28,7 +28,7 @@ LEAST_RETIRE_BYTES = 256 << 10  # a connection that brings less is not worth its
 class Wear:
     """The replies of one host.
 
-    ``retire_bytes``: a connection is retired after so many; 0: never. ``rate_bps``: the witnesses' rate.
+    ``retire_bytes``: a connection is retired after these; 0: never. ``rate_bps``: the witnesses' rate.
     """
 
     def __init__(self, retire_bytes: int = 0, rate_bps: float = 0.0) -> None:

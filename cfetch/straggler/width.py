@@ -23,8 +23,8 @@ STEP = 1.25  # a failed step costs other users of the host at most a quarter mor
 WORTH = 0.2  # of the added share must show in the rate: 5 % for a full step; less is noise
 PERIOD_S = 3.0  # a dozen reports; the fluctuations of one connection even out over that
 SETTLE_S = 1.0  # new connections shake hands and get to speed
-ENDS_A_PLACE = 4  # a period has so many ends of attempts or
-BYTES_A_PLACE = 4 << 20  # so many bytes for each place: fewer show only latency, or chance
+# in a period, for each place, so that it does not show only latency or chance: ends of attempts, or bytes
+ENDS_A_PLACE, BYTES_A_PLACE = 4, 4 << 20
 LONGEST_PERIOD_S = 60.0  # then the period counts as it is, as a slow host may not bring more before the end
 FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in the first hour
 REMEMBERED_HOLD_S = 60.0  # after two runs have seen connections hang, a third look can wait
@@ -36,9 +36,9 @@ DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 2, 256 << 10
 MORE = 1.1  # times the places may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
 THREE_QUARTERS = 0.75  # a trial at a host without signs of drowning must be cheap
-RELIEF = 0.2  # a step down below the start must make the host so much faster
+RELIEF = 0.2  # the gain in speed that keeps a step down below the start
 MOST_SILENT = 1 / 8  # of the attempts may be silent; with more, the rate shows nothing about the places
-MORE_RELIEF = 0.06  # gain of a further step, once drowning is known; two places of seventeen bring so much
+MORE_RELIEF = 0.06  # gain of a further step, once drowning is known; two of seventeen places bring it
 SURE_PERIOD_S = 1.0  # for the rates that first decide that a host drowns
 PROBE_SHARE = 0.02  # of a run's time may be lost to such trials
 PROBE_S = 0.24  # about the loss of one trial: a quarter of the places for the time of a quick period
@@ -119,9 +119,9 @@ class _Losses:
 class Width:
     """The places of one host: from ``start`` up to ``most``, or down to very few.
 
-    ``places``: attempts that may be under way. ``served``: so many connections were served in an earlier run
-    while further ones hung; the host begins with these. The first trial comes at once: if more are served
-    now, the places climb, else the next trial waits.
+    ``places``: attempts that may be under way. ``served``: the number of connections that were served in an
+    earlier run while further ones hung; the host begins with this number. The first trial comes at once: if
+    more are served now, the places climb, else the next trial waits.
     """
 
     def __init__(self, start: int, most: int, served: int = 0) -> None:

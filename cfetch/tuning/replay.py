@@ -21,7 +21,7 @@ from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, Column, Hist
 
 BLOCK = 1024  # files whose limits are in memory at once: 10 MB with 30 runs and 40 settings
 NEIGHBOURS = 64  # attempts of nearest size that a fresh one is drawn from
-NORMAL = 3.0  # a neighbour that took more than so many times their median is no normal attempt
+NORMAL = 3.0  # times the median of the neighbours: an attempt that took longer is not normal
 _GOLDEN = 2_654_435_761  # Knuth's multiplier: spreads consecutive numbers evenly, without random numbers
 
 
@@ -112,10 +112,10 @@ def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting
 
 
 def _draw_rest_s(run: History, whole: NDArray[np.bool_]) -> tuple[Column, int]:
-    """Estimate the rest of the attempts that show nothing about it. Also returns how many these are.
+    """Estimate the rest of the attempts that show nothing about it. Also returns their number.
 
-    The method is Kaplan and Meier's: such an attempt is taken to last like the attempts that were as slow for
-    their size and lasted longer; the middle one of these is used.
+    The method is Kaplan and Meier's: each is taken to last like the attempts that were as slow for their size
+    and lasted longer; the median of these attempts is used.
     """
     rest_s, open_ = run.rest_s.copy(), np.isnan(run.rest_s)
     if open_.any():
@@ -176,7 +176,7 @@ def _count_needed(group: Group, quantile: float) -> int:
 
 
 def _find_times_reached(group: Group, counts: list[int]) -> dict[int, float]:
-    """The time, by count, at which so many files have finished; no file is flagged before that."""
+    """For each count, the time at which that number of files has finished; before, no file is flagged."""
     wanted, reached_s = sorted(set(counts), reverse=True), {}
     lasts = (group.before_s + group.alone_s + group.tail_s).tolist()
     ends: list[tuple[float, int]] = []

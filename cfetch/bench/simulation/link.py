@@ -18,7 +18,7 @@ from cfetch.bench.pacing import max_min
 from cfetch.clock import RunClock
 
 FASTEST_BPS = 1e15  # the rate of a connection without limits
-GRAIN_S = 2e-9  # twice the resolution of an event loop's clock: a timer may be so much early
+GRAIN_S = 2e-9  # twice the resolution of an event loop's clock, by which a timer may be early
 
 
 @dataclass(slots=True, eq=False)

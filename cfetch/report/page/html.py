@@ -59,7 +59,7 @@ def _fill_template(document: str, *, connect: str) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     filled = _read_assets(("page.html",))
-    # the document comes last, as it may contain what looks like a name
+    # the document comes last, as it may contain text that looks like a name
     for name, text in {"policy": policy, "style": style, "script": script, "document": document}.items():
         filled = filled.replace(f"{{{{{name}}}}}", text, 1)
     return filled

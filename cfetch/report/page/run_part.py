@@ -117,7 +117,7 @@ def _time_at(curve: Curve, share: float) -> float:
 
 
 def _list_stragglers(report: Report) -> Table:
-    """Cancelled attempts, those that saved most first, then the wrong and unknown ones."""
+    """Cancelled attempts: first those that saved most, then the wrong and unknown ones."""
     sums = report.mitigations
     shown = sorted(sums.shown, key=lambda verdict: (verdict.saved_s is None, -(verdict.saved_s or 0.0)))
     ends_s = [
@@ -212,7 +212,7 @@ def _host_row(host: HostLine, failed: int, line: list[float]) -> list[Cell | str
 
 
 def _make_retry_command(header: RunHeader, source: str) -> str:
-    """The command that brings what the run has left to do; empty if a name cannot be typed.
+    """The command that brings the files that the run has left to do; empty if a name cannot be typed.
 
     The metrics do not name the manifest, whose URL may hold a secret.
     """

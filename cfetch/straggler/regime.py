@@ -1,7 +1,7 @@
 """Finds out which kind of server each host is, from its attempts under way and its replies."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
@@ -99,10 +99,10 @@ class Regimes:
         self._hosts = {host: Regime(known) for host, known in knowledge.hosts.items() if any(_cure_of(known))}
         self._paces: dict[str, list[Pace]] = {}  # by host, at the last look
 
-    def look(self, attempts: Collection[Live], live: Mapping[int, JudgedAttempt], own_s: float) -> Anew:
+    def look(self, attempts: Collection[Live], own_s: float) -> Anew:
         """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
         anew = Anew([], [])
-        self._paces = self._watch.paces_of_flows(attempts, live)
+        self._paces = self._watch.paces_of_flows(attempts)
         for host, paces in self._paces.items():
             fit = self._fresh.of(host)
             latency_s = SUPPOSED_LATENCY_S if fit is None else 2 * fit.first_byte_s

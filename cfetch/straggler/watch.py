@@ -8,7 +8,7 @@ is computed again if the normal speed has changed.
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -106,10 +106,14 @@ class Bars:
 
 
 class Watch:
-    """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses."""
+    """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses.
+
+    ``live``: all attempts in flight, by key; the policy adds and removes them.
+    """
 
     def __init__(self, bars: Bars) -> None:
         self.bars = bars
+        self.live: dict[int, JudgedAttempt] = {}
         self._watched: dict[int, JudgedAttempt] = {}  # by slot
         self._keys: list[int] = []  # the keys of the last check's attempts
         self._slots: list[int] = []  # the slots of those attempts that are watched
@@ -127,14 +131,12 @@ class Watch:
         """Make the bars anew at the next look, as the normal speed of a host is known now."""
         self._refit_s = -math.inf
 
-    def look(
-        self, now_s: float, own_s: float, attempts: Collection[Live], live: Mapping[int, JudgedAttempt]
-    ) -> bool:
+    def look(self, now_s: float, own_s: float, attempts: Collection[Live]) -> bool:
         """Write down the progress of all attempts that are old enough. Returns whether there are any."""
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
         if self._is_young or keys != self._keys:
-            watched = self._go_over(own_s, attempts, live)
+            watched = self._go_over(own_s, attempts)
             self._keys = keys
         elif len(self._slots) < len(attempts):
             has_slot = {attempt.key for attempt in self._watched.values()}
@@ -143,14 +145,14 @@ class Watch:
             return False
         received = [attempt.received for attempt in watched]
         if self._supposes_sizes:
-            self._correct_supposed_sizes(watched, live)
+            self._correct_supposed_sizes(watched)
         self._evidence.observe(own_s, self._slots, received, [attempt.held_s(now_s) for attempt in watched])
         for slot, lasted_s in self._evidence.dips:
             if (attempt := self._watched.get(slot)) is not None:
                 self._dips.setdefault(attempt.host, deque(maxlen=RECENT_DIPS)).append(lasted_s)
         if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
             self._refit_s = own_s
-            self._learn_from_running(own_s, watched, live)
+            self._learn_from_running(own_s, watched)
         return True
 
     def drop(self, attempt: JudgedAttempt) -> None:
@@ -179,10 +181,10 @@ class Watch:
         if attempt.size_bytes is not None:
             attempt.is_size_supposed = self._supposes_sizes = True
 
-    def _correct_supposed_sizes(self, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]) -> None:
+    def _correct_supposed_sizes(self, watched: Iterable[Live]) -> None:
         """Suppose twice the bytes that have come, if they have reached the supposed size."""
         for seen in watched:
-            attempt = live[seen.key]
+            attempt = self.live[seen.key]
             if attempt.is_size_supposed and seen.received >= (attempt.size_bytes or 0):
                 attempt.size_bytes = 2 * seen.received
                 self.judge(attempt)
@@ -202,26 +204,11 @@ class Watch:
         """The attempts whose connections are slower than usual."""
         return [] if self._evidence is None else [self._watched[slot] for slot in self._evidence.lame()]
 
-    def _place(self, attempt: JudgedAttempt) -> "tuple[Evidence, int]":
+    def place(self, attempt: JudgedAttempt) -> "tuple[Evidence, int]":
         """The evidence about a watched attempt, and its slot there."""
         assert self._evidence is not None
         assert attempt.slot is not None
         return self._evidence, attempt.slot
-
-    def terms(self, attempt: JudgedAttempt) -> Terms:
-        """The bar of a watched attempt."""
-        evidence, slot = self._place(attempt)
-        return evidence.terms(slot)
-
-    def age_s(self, attempt: JudgedAttempt) -> float:
-        """Seconds since a watched attempt began, without those for which our own side held it."""
-        evidence, slot = self._place(attempt)
-        return evidence.age_s(slot)
-
-    def accelerates(self, attempt: JudgedAttempt) -> bool:
-        """Whether the bytes of a watched attempt come clearly faster than a while ago."""
-        evidence, slot = self._place(attempt)
-        return evidence.accelerates(slot)
 
     def remaining_s(self, attempt: JudgedAttempt | None) -> float | None:
         """Seconds that the attempt still needs at its present rate; None if that is not known (yet)."""
@@ -233,16 +220,6 @@ class Watch:
         """Seconds for which attempts at ``host`` are slow now and then, before they are fast again."""
         dips = self._dips.get(host, ())
         return min(max(dips), MOST_DIP_S) if len(dips) == RECENT_DIPS else 0.0
-
-    def rest_s(self, attempt: JudgedAttempt) -> float:
-        """Seconds that a watched attempt still needs at the rate of the last second."""
-        evidence, slot = self._place(attempt)
-        return evidence.rest_s(slot)
-
-    def lately_bps(self, attempt: JudgedAttempt) -> float:
-        """Bytes a second of a watched attempt over the last second."""
-        evidence, slot = self._place(attempt)
-        return evidence.lately_bps(slot)
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
         """The pace of the attempt over three windows, 1 being normal; None if it is not known."""
@@ -260,9 +237,7 @@ class Watch:
                 paces[attempt.host].append(pace)
         return paces
 
-    def paces_of_flows(
-        self, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]
-    ) -> dict[str, list[Pace]]:
+    def paces_of_flows(self, attempts: Iterable[Live]) -> dict[str, list[Pace]]:
         """The attempts whose bytes have flowed for long enough to show a rate, by host.
 
         Empty while there is nothing to learn: no later request for an object, and too few that became slow.
@@ -271,12 +246,12 @@ class Watch:
         if evidence is None:
             return {}
         falls = evidence.falls()
-        if len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in live.values()):
+        if len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in self.live.values()):
             return {}
         rates, bests = evidence.instant_bps(), evidence.best_bps()
         flows: dict[str, list[Pace]] = {}
         for seen in attempts:
-            attempt = live.get(seen.key)
+            attempt = self.live.get(seen.key)
             if attempt is None or attempt.slot is None or attempt.first_s is None or seen.is_held:
                 continue
             flow_s = evidence.now_s - attempt.start_s - attempt.first_s
@@ -299,15 +274,13 @@ class Watch:
             flows.setdefault(attempt.host, []).append(pace)
         return flows
 
-    def _go_over(
-        self, own_s: float, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]
-    ) -> list[Live]:
+    def _go_over(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
         """Find the slots of all attempts, in their order; attempts that have become old enough get one."""
         watched = []
         self._slots.clear()
         self._is_young = False
         for seen in attempts:
-            attempt = live.get(seen.key)
+            attempt = self.live.get(seen.key)
             if attempt is None:
                 continue
             if attempt.slot is None and own_s - attempt.start_s >= WATCHED_S:
@@ -337,17 +310,15 @@ class Watch:
             return
         attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
         self.bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
-        evidence, slot = self._place(attempt)
+        evidence, slot = self.place(attempt)
         evidence.flows(slot, attempt.start_s + attempt.first_s)
 
-    def _learn_from_running(
-        self, own_s: float, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]
-    ) -> None:
+    def _learn_from_running(self, own_s: float, watched: Iterable[Live]) -> None:
         """Learn the normal speed from the attempts under way, and make their bars anew."""
         rates: dict[str, list[float]] = {}
         firsts: dict[str, list[float]] = {}
         for seen in watched:
-            attempt = live[seen.key]
+            attempt = self.live[seen.key]
             age_s = own_s - attempt.start_s
             if age_s < GUARD_S:
                 continue

@@ -176,7 +176,7 @@ def _count_needed(group: Group, quantile: float) -> int:
 
 
 def _find_times_reached(group: Group, counts: list[int]) -> dict[int, float]:
-    """For each count, the time at which that number of files has finished; before, no file is flagged."""
+    """The time at which each number of files has finished; before the time, no file is flagged."""
     wanted, reached_s = sorted(set(counts), reverse=True), {}
     lasts = (group.before_s + group.alone_s + group.tail_s).tolist()
     ends: list[tuple[float, int]] = []

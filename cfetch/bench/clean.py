@@ -6,7 +6,6 @@ disk would be the same for all, and hide the cost of the tools.
 """
 
 import os
-import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -15,12 +14,13 @@ from pathlib import Path
 import msgspec
 
 from cfetch import __version__
+from cfetch.bench.compare import describe_machine
 from cfetch.bench.peers import PEERS, Peer, find_program, run_peer, take_turns
 from cfetch.bench.scenario import Scenario
 from cfetch.bench.scenario_file import find_scenario
 from cfetch.bench.static_server import static_server
 from cfetch.errors import ConfigError, LocalFault
-from cfetch.report.bench_document import CleanBench, CleanSet, Contender, Machine, Trial
+from cfetch.report.bench_document import CleanBench, CleanSet, Contender, Trial
 
 SETS = ("clean-small", "clean-medium", "clean-large")
 QUICK_SETS = ("clean-16k", "clean-1m")
@@ -70,9 +70,7 @@ def run(options: CleanOptions, say: Callable[[str], None] = lambda _: None) -> C
         servers.add(server)
     return CleanBench(
         version=__version__,
-        machine=Machine(
-            python=platform.python_version(), platform=platform.platform(), cpus=os.cpu_count() or 1
-        ),
+        machine=describe_machine(),
         server=servers.pop(),
         tls=options.tls,
         rounds=rounds,

@@ -2,9 +2,11 @@
 
 Each run has an origin of its own in another process, its own empty folder, and default settings except for
 the scenario's. All figures come from the metrics file that the run wrote, and from outside: wall and CPU time
-of the process, and the comparison of the files with those that the origin served.
+of the process, and the comparison of its files with the origin's.
 """
 
+import os
+import platform
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +29,7 @@ from cfetch.bench.watching import watch_metrics
 from cfetch.errors import LocalFault
 from cfetch.events import Listener
 from cfetch.records import FileRecord
-from cfetch.report.bench_document import Figures
+from cfetch.report.bench_document import Figures, Machine
 from cfetch.report.counts import Counts
 from cfetch.report.metrics import Run, read_metrics
 
@@ -43,6 +45,11 @@ _RUNS: tuple[tuple[Name, bool, tuple[str, ...]], ...] = (
     ("mitigated", True, ()),
 )
 _HOLD_BACK = {"slow", "stall", "delay"}
+
+
+def describe_machine() -> Machine:
+    """Describe the machine of this bench."""
+    return Machine(python=platform.python_version(), platform=platform.platform(), cpus=os.cpu_count() or 1)
 
 
 def compare(

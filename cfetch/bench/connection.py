@@ -11,14 +11,16 @@ import math
 import socket
 import struct
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import unquote
 
 from cfetch.bench.content import Content
 from cfetch.bench.faults import Fault
 from cfetch.bench.http_messages import BadRequest, Head, Slice, choose_slice, parse_head, reply_head
-from cfetch.bench.network import ConnectionTraits, Network, pace_now
-from cfetch.bench.pacing import Pacer
+from cfetch.bench.network import ConnectionTraits, drown_factor, pace_now
+
+if TYPE_CHECKING:
+    from cfetch.bench.origin import Origin
 
 PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyond the transport's own buffer
 TURN_BYTES = 1 << 20  # a fast reader gets this much before the other connections have their turn
@@ -32,42 +34,44 @@ _ENDINGS: Mapping[str, Ending] = {"stall": "stall", "reset": "reset", "truncate"
 
 
 class Accepted(NamedTuple):
-    """The origin's answer to a new connection: its number among all, its number at its host, its traits."""
+    """The origin's answer to a new connection: its number among all, its number at its server, its traits."""
 
     id: int
     number: int
     traits: ConnectionTraits
+    server: "Server"
 
 
-class Host(Protocol):
-    """The port that a connection uses of its origin. ``network``: the way to the client."""
+class Server:
+    """One host: how many connections it ``accepted``; its connections that are served, wait, or send."""
 
-    network: Network
-    pacer: Pacer
-
-    def accept(self, connection: "Connection") -> Accepted:
-        """Take a new connection in."""
-
-    def forget(self, connection: "Connection") -> None:
-        """Forget a connection that is over."""
-
-    def note(self, head: Head, path: str, query: str, connection: "Connection") -> Fault | None:
-        """Count a request. Returns the fault that it meets."""
-
-    def content(self, path: str) -> Content | None:
-        """The file at ``path``, if there is one."""
-
-    def factor(self, host: int) -> float:
-        """How many times as long everything takes at ``host`` now."""
+    def __init__(self, most: int) -> None:
+        self._most = most  # the connections that it serves at a time; 0: any number
+        self.accepted = 0
+        self.sending: set[Connection] = set()
+        self._seated: set[Connection] = set()
+        self._line: dict[Connection, None] = {}
 
     def find_seat(self, connection: "Connection") -> bool:
-        """Whether the server serves this connection now; if not, ``take_seat`` is called when it does."""
+        """Give the connection a seat, or let it wait in line."""
+        if not self._most or connection in self._seated:
+            return True
+        if len(self._seated) < self._most:
+            self._seated.add(connection)
+            return True
+        self._line[connection] = None
+        return False
 
-    def note_sending(self, connection: "Connection", *, begins: bool) -> None:
-        """Count a paced body that begins or ends."""
-
-    def drown_factor(self, host: int) -> float:
-        """The share of their rate that connections have, because their host sends too many replies."""
+    def forget(self, connection: "Connection") -> None:
+        """Give the seat of a connection that is over to the next in line."""
+        self._line.pop(connection, None)
+        if connection in self._seated:
+            self._seated.remove(connection)
+            follower = next(iter(self._line), None)
+            if follower is not None:
+                del self._line[follower]
+                self._seated.add(follower)
+                follower.take_seat()
 
 
 class _Body:
@@ -109,9 +113,8 @@ class _Body:
         self.chunked = False
         self._pace_bps, self._pace_end = 0.0, 0.0
         if fault is not None:
-            self.rate_bps = (
-                traits.rate_bps if fault.rate_bps is None else min(traits.rate_bps, fault.rate_bps)
-            )
+            if fault.rate_bps is not None:
+                self.rate_bps = min(traits.rate_bps, fault.rate_bps)
             self.ending = _ENDINGS.get(fault.kind, "keep")
             if fault.after_bytes is not None:
                 self.cut = min(part.start + fault.after_bytes, max(part.start, part.stop - 1))
@@ -144,7 +147,7 @@ class Connection(asyncio.Protocol):
     ``Paced``.
     """
 
-    def __init__(self, origin: Host, host: int = 0) -> None:
+    def __init__(self, origin: "Origin", host: int) -> None:
         self._origin = origin
         self.host = host
         self.since_s = 0.0
@@ -154,6 +157,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self.id = self.number = 0
         self._traits: ConnectionTraits
+        self._server: Server
         self._inbox = bytearray()
         self._busy = False
         self._keep_alive = True
@@ -166,7 +170,7 @@ class Connection(asyncio.Protocol):
         """Join the origin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.id, self.number, self._traits = self._origin.accept(self)
+        self.id, self.number, self._traits, self._server = self._origin.accept(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop the reply that was under way."""
@@ -221,7 +225,7 @@ class Connection(asyncio.Protocol):
             self._refuse(405, "Allow: GET, HEAD\r\n")
         elif head.headers.get("content-length", "0") != "0" or "transfer-encoding" in head.headers:
             self._refuse(400)  # an unread body would be taken for the next request
-        elif self._origin.find_seat(self):
+        elif self._server.find_seat(self):
             self._answer(head)
         else:
             self._asked = head
@@ -294,7 +298,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(head)
             self.since_s = self._loop.time()
             self._origin.pacer.add(self)
-            self._origin.note_sending(self, begins=True)
+            self._server.sending.add(self)
             self.grant(min(FIRST_BYTES, self.cap_bps() * TICK_S), self.since_s)
             return
         is_small = 0 < body.cut - body.pos <= JOIN_BYTES and not body.chunked
@@ -343,7 +347,8 @@ class Connection(asyncio.Protocol):
         """Implements ``Paced.cap_bps``."""
         if self._body is None or self._paused:
             return 0.0
-        return self._body.cap_bps() / self._origin.factor(self.host) * self._origin.drown_factor(self.host)
+        drowned = drown_factor(self._origin.network, len(self._server.sending))
+        return self._body.cap_bps() / self._origin.factor(self.host) * drowned
 
     def grant(self, count: float, now_s: float) -> None:
         """Implements ``Paced.grant``.
@@ -361,7 +366,7 @@ class Connection(asyncio.Protocol):
 
     def _stop_pacing(self) -> None:
         self._origin.pacer.remove(self)
-        self._origin.note_sending(self, begins=False)
+        self._server.sending.discard(self)
 
     def _end(self, body: _Body) -> None:
         self._body = None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cfetch.report.bench_document import Figures
 
-MOST_TWICE = 0.05  # of all bytes; the adaptive policy stops when its cancellations have lost so much
+MOST_TWICE = 0.05  # of all bytes; the adaptive policy stops when its cancellations have lost this share
 
 
 def measure_gain(runs: Sequence[Figures]) -> float:

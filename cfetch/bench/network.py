@@ -134,14 +134,15 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     rate of one connection; None: unlimited. Both are medians over connections; ``latency_sigma`` and
     ``rate_sigma`` are the standard deviations of their natural logarithms. ``rates_bps``: recorded rates, of
     which each connection draws one, instead of ``rate_bps``. ``link_bps``: the rate of all connections
-    together, shared by max-min fairness; None: no limit. ``requests``: the server closes a connection after
-    so many (Amazon S3 does after some hundred); 0: never. ``ranges`` false: the servers know neither ranges
-    nor strong ETags, so a reply that was broken off has to begin anew. ``sizes`` false: neither the manifest
-    nor a reply with the whole file states its size; the reply is chunked.
+    together, shared by max-min fairness; None: no limit. ``requests``: the number of requests after which the
+    server closes a connection (Amazon S3: some hundred); 0: never. ``ranges`` false: the servers know neither
+    ranges nor strong ETags, so a reply that was broken off has to begin anew. ``sizes`` false: neither the
+    manifest nor a reply with the whole file states its size; the reply is chunked.
 
-    ``connections``: each host serves so many connections, idle ones too; a request on another one waits until
-    one of them is closed; 0: no limit. ``drowns_above``: a host that sends more than so many replies at a
-    time slows down: with n of them each has the square of ``drowns_above / n`` of its rate; 0: never.
+    ``connections``: the number of connections that each host serves, idle ones too; a request on a further
+    connection waits until one of them is closed; 0: no limit. ``drowns_above``: a host that sends more
+    replies than this at a time slows down: with n replies each has the square of ``drowns_above / n`` of its
+    rate; 0: never.
     ``slow_start``: a connection begins with ten packets a round trip, and doubles that in each round trip
     (RFC 6928, RFC 5681); a round trip is its latency. Once grown, the window stays.
 
@@ -304,7 +305,7 @@ def factor_at(network: Network, host: int | None, now_s: float) -> float:
 
 
 def drown_factor(network: Network, replies: int) -> float:
-    """The share of its rate that a connection has if its host sends so many replies at a time."""
+    """The share of its rate that a connection has while its host sends ``replies`` at a time."""
     most = network.drowns_above
     return (most / replies) ** 2 if 0 < most < replies else 1.0
 

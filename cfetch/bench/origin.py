@@ -32,11 +32,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.bench.connection import Accepted, Connection
+from cfetch.bench.connection import Accepted, Connection, Server
 from cfetch.bench.content import Content, Fixed
 from cfetch.bench.faults import Fault, Script, fault_for
 from cfetch.bench.http_messages import Head
-from cfetch.bench.network import Network, connection_of, drown_factor, factor_at
+from cfetch.bench.network import Network, connection_of, factor_at
 from cfetch.bench.pacing import Pacer
 from cfetch.bench.spec import JournalEntry, OriginSpec
 from cfetch.wire.listener import close_listener
@@ -94,38 +94,6 @@ class RequestScript:
         return fault_for(script, n) or self._pace
 
 
-class _Server:
-    """One host: how many connections it ``accepted``; its connections that are served, wait, or send."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most  # the connections that it serves at a time; 0: any number
-        self.accepted = 0
-        self.sending: set[Connection] = set()
-        self._seated: set[Connection] = set()
-        self._line: dict[Connection, None] = {}
-
-    def find_seat(self, connection: Connection) -> bool:
-        """Give the connection a seat, or let it wait in line."""
-        if not self._most or connection in self._seated:
-            return True
-        if len(self._seated) < self._most:
-            self._seated.add(connection)
-            return True
-        self._line[connection] = None
-        return False
-
-    def forget(self, connection: Connection) -> None:
-        """Give the seat of a connection that is over to the next in line."""
-        self._line.pop(connection, None)
-        if connection in self._seated:
-            self._seated.remove(connection)
-            follower = next(iter(self._line), None)
-            if follower is not None:
-                del self._line[follower]
-                self._seated.add(follower)
-                follower.take_seat()
-
-
 class Origin:
     """Serves ``files`` (by path without leading slash) on loopback while its ``async with`` block runs.
 
@@ -158,7 +126,7 @@ class Origin:
         self._seed = seed
         self._clock = clock
         self._began_s: float | None = None
-        self._hosts = [_Server(self.network.connections) for _ in self.network.hosts]
+        self._hosts = [Server(self.network.connections) for _ in self.network.hosts]
         self._folder = "" if bucket is None else f"{bucket}/"
         self.script = RequestScript(faults or {}, pace_bps=pace_bps, journal=journal)
         self._address = (host, port)
@@ -204,28 +172,12 @@ class Origin:
         host.accepted += 1
         self.live.add(connection)
         traits = connection_of(self.network, self._seed, connection.host, host.accepted)
-        return Accepted(self.connections, host.accepted, traits)
+        return Accepted(self.connections, host.accepted, traits, host)
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that is over."""
         self.live.discard(connection)
         self._hosts[connection.host].forget(connection)
-
-    def find_seat(self, connection: Connection) -> bool:
-        """Whether the server serves this connection now; if not, it does as soon as another is over."""
-        return self._hosts[connection.host].find_seat(connection)
-
-    def note_sending(self, connection: Connection, *, begins: bool) -> None:
-        """Count a paced body that begins or ends."""
-        sending = self._hosts[connection.host].sending
-        if begins:
-            sending.add(connection)
-        else:
-            sending.discard(connection)
-
-    def drown_factor(self, host: int) -> float:
-        """The share of their rate that connections have, because their host sends too many replies."""
-        return drown_factor(self.network, len(self._hosts[host].sending))
 
     def content(self, path: str) -> Content | None:
         """The file at ``path``, or None."""
@@ -281,9 +233,8 @@ async def _serve(spec: OriginSpec) -> list[Request]:
 
 def main() -> None:
     """Serve the spec that comes over standard input, until that closes."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the bench, which closes the pipe when it is done
+    # Ctrl-C is for the bench, which closes the pipe when it is done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = sys.stdin.buffer.readline()
     if not line:  # the bench has ended meanwhile
         return

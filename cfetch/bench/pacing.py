@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-STEP_S = 0.002  # between grants; a body may end so much later; 64 bodies cost an eighth of a core
+STEP_S = 0.002  # between grants, by which a body may end later; 64 bodies cost an eighth of a core
 
 
 class Paced(Protocol):

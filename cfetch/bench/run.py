@@ -1,7 +1,5 @@
 """`cfetch bench` as one call: options in, a ``Comparison`` out."""
 
-import os
-import platform
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -10,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch import __version__
-from cfetch.bench.compare import compare
+from cfetch.bench.compare import compare, describe_machine
 from cfetch.bench.gate import find_broken_bounds, measure_gain
 from cfetch.bench.peers import find_installed, race
 from cfetch.bench.scenario import Scenario
@@ -18,7 +16,7 @@ from cfetch.bench.scenario_file import find_scenario
 from cfetch.config.layers import resolve
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.events import Listener
-from cfetch.report.bench_document import Comparison, Machine
+from cfetch.report.bench_document import Comparison
 from cfetch.report.metrics import Run
 
 ROUNDS = 3  # the least number at which one bad run does not move the median
@@ -76,9 +74,7 @@ def run(
         contenders = race(scenario, find_installed(), folder, rounds=rounds, limit_s=limit_s, say=say)
     return Comparison(
         version=__version__,
-        machine=Machine(
-            python=platform.python_version(), platform=platform.platform(), cpus=os.cpu_count() or 1
-        ),
+        machine=describe_machine(),
         scenario=scenario.name,
         description=scenario.description,
         seed=scenario.seed,

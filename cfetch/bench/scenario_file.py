@@ -2,7 +2,7 @@
 
 An example with all keys; only ``files`` is required::
 
-    description: what it shows, in one line
+    description: its purpose in one line
     seed: 2
     concurrency: 16
     files:
@@ -59,9 +59,8 @@ from cfetch.config.units import parse_duration, parse_size, size_text
 from cfetch.errors import ConfigError
 
 T = TypeVar("T")
-_Table = Mapping[
-    str, tuple[str, Callable[[Any], object]]
-]  # from a key to its field and the function that reads its value
+# from a key to its field and the function that reads its value
+_Table = Mapping[str, tuple[str, Callable[[Any], object]]]
 
 MAX_FILES = 10_000_000  # names have seven digits
 # options that the bench sets itself

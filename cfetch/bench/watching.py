@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from cfetch.events import (
     BaselineView,
     EntryFinished,
@@ -57,7 +59,7 @@ class _Replay:
         self._since_s: float | None = None
 
     def go_on(self) -> None:
-        """Emit what the file has more than before, and the run's numbers."""
+        """Emit the new lines of the file, and the run's numbers."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read_bytes)
@@ -112,16 +114,6 @@ class _Replay:
 
 
 def _start(header: RunHeader) -> RunStarted:
-    return RunStarted(
-        t_s=0.0,
-        instant=header.instant,
-        wall_start=header.wall_start,
-        version=header.version,
-        host=header.host,
-        files=header.files,
-        bytes_known=header.bytes_known,
-        sizes_unknown=header.sizes_unknown,
-        concurrency=header.concurrency,
-        destination=header.destination,
-        settings=header.settings,
-    )
+    fields = msgspec.structs.asdict(header)
+    del fields["schema"]
+    return RunStarted(t_s=0.0, **fields)

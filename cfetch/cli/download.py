@@ -91,15 +91,13 @@ def bring(prepared: "Prepared", resolved: Resolved) -> None:
 
 def preview(prepared: "Prepared", settings: Settings) -> None:
     """Print the preview of ``--dry-run``."""
-    import msgspec
-
     from cfetch.dashboard.preview import preview_lines
 
     document = prepared.preview()
     if settings.json:
         print_document(document)
     else:
-        typer.echo("\n".join(preview_lines(**msgspec.structs.asdict(document))))
+        typer.echo("\n".join(preview_lines(document)))
 
 
 def run(

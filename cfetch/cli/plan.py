@@ -174,8 +174,6 @@ def _preview(instants: list[str], settings: Settings, *, alone: bool) -> None:
 
     Unless ``alone``, skip a plan that another run has removed meanwhile.
     """
-    import msgspec
-
     from cfetch.app.download import prepare_planned
     from cfetch.dashboard.preview import preview_lines
     from cfetch.report.plan_view import Previews
@@ -186,7 +184,7 @@ def _preview(instants: list[str], settings: Settings, *, alone: bool) -> None:
             with prepare_planned(planned, settings, env=os.environ) as prepared:
                 if prepared is not None:
                     previews.append(prepared.preview())
-                    lines += preview_lines(**msgspec.structs.asdict(previews[-1]))
+                    lines += preview_lines(previews[-1])
         except UsageError as error:
             if alone or isinstance(error, ConfigError):
                 raise

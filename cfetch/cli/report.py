@@ -45,9 +45,9 @@ def report(
     if json:
         sys.stdout.write(encode_json(document) + "\n")
         return
-    from cfetch.report.tables import show, tables
+    from cfetch.report.tables import ReportTables, show
 
-    show(tables(document))
+    show(ReportTables(document))
 
 
 def _write_page(metrics: list[Path], html: Path) -> None:

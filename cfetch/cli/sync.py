@@ -88,13 +88,11 @@ def sync(
 
 
 def _preview(document: "SyncPreview", *, as_json: bool) -> None:
-    import msgspec
-
     from cfetch.dashboard.preview import preview_lines, sync_lines
 
     if as_json:
         print_document(document)
         return
-    lines = preview_lines(**msgspec.structs.asdict(document.preview))
-    changes = sync_lines(document.changed, document.gone, document.deletes, document.refusal)
+    lines = preview_lines(document.preview)
+    changes = sync_lines(document)
     typer.echo("\n".join([*lines[:-1], *changes, *lines[-1:]]))

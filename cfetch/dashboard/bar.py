@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
 from cfetch.clock import SystemClock
@@ -19,6 +19,9 @@ LINE_EVERY_S = 10.0  # a log of an hour gets 360 lines
 
 Advance = Callable[[int, int], None]
 """Called with the number of files and of bytes finished since the last call; from any thread."""
+
+_Show = Callable[[int, int, str], None]
+"""Called with the number of files and of bytes finished so far, and both in words."""
 
 
 @contextmanager
@@ -36,48 +39,15 @@ def progress_bar(
     """
     stream = sys.stderr if stream is None else stream
     mode = choose_mode(quiet=quiet, log_format="text", terminal=stream.isatty(), environ=os.environ)
-    if mode == "quiet":
-        yield lambda files, size_bytes: None  # noqa: ARG005 - quiet: nothing is shown
-    elif mode == "live":
-        with _show_bar(doing, files, size_bytes, stream) as advance:
-            yield advance
-    else:
-        yield _Lines(doing, files, stream)
-
-
-class _Lines:
-    def __init__(self, doing: str, files: int | None, stream: TextIO) -> None:
-        self._doing = doing
-        self._of = "" if files is None else f" of {count(files)}"
-        self._stream = stream
-        self._next_s = SystemClock.monotonic() + SILENT_S
-        self._files = 0
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def __call__(self, files: int, size_bytes: int) -> None:
-        with self._lock:
-            self._files += files
-            self._bytes += size_bytes
-            now_s = SystemClock.monotonic()
-            if now_s < self._next_s:
-                return
-            self._next_s = now_s + LINE_EVERY_S
-            text = f"{self._doing}: {count(self._files)}{self._of} files, {size(self._bytes)}"
-            print(text, file=self._stream, flush=True)
-
-
-@contextmanager
-def _show_bar(doing: str, files: int | None, size_bytes: int | None, stream: TextIO) -> Iterator[Advance]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    by_bytes = bool(size_bytes)
-    console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    words = TextColumn("{task.description} {task.fields[words]}", markup=False)
-    with Progress(words, BarColumn(), TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(doing, total=size_bytes if by_bytes else files, words="")
-        done_files, done_bytes = 0, 0
+    of = "" if files is None else f" of {count(files)}"
+    with ExitStack() as stack:
+        if mode == "quiet":
+            show: _Show = lambda _files, _size_bytes, _words: None  # noqa: E731
+        elif mode == "live":
+            show = stack.enter_context(_show_bar(doing, files, size_bytes, stream))
+        else:
+            show = _print_lines(doing, stream)
+        done_files = done_bytes = 0
         lock = threading.Lock()
 
         def advance(files_more: int, bytes_more: int) -> None:
@@ -85,8 +55,33 @@ def _show_bar(doing: str, files: int | None, size_bytes: int | None, stream: Tex
             with lock:
                 done_files += files_more
                 done_bytes += bytes_more
-                of = "" if files is None else f" of {count(files)}"
-                words = f"{count(done_files)}{of} files, {size(done_bytes)}"
-                progress.update(task, advance=bytes_more if by_bytes else files_more, words=words)
+                show(done_files, done_bytes, f"{count(done_files)}{of} files, {size(done_bytes)}")
 
         yield advance
+
+
+def _print_lines(doing: str, stream: TextIO) -> _Show:
+    next_s = SystemClock.monotonic() + SILENT_S
+
+    def show(_files: int, _size_bytes: int, words: str) -> None:
+        nonlocal next_s
+        now_s = SystemClock.monotonic()
+        if now_s >= next_s:
+            next_s = now_s + LINE_EVERY_S
+            print(f"{doing}: {words}", file=stream, flush=True)
+
+    return show
+
+
+@contextmanager
+def _show_bar(doing: str, files: int | None, size_bytes: int | None, stream: TextIO) -> Iterator[_Show]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    columns = TextColumn("{task.description} {task.fields[words]}", markup=False)
+    with Progress(columns, BarColumn(), TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(doing, total=size_bytes or files, words="")
+        yield lambda done_files, done_bytes, words: progress.update(
+            task, completed=done_bytes if size_bytes else done_files, words=words
+        )

@@ -66,12 +66,15 @@ _COUNTED = (
 MAX_LINES = 20  # lines of each kind; ten thousand equal lines help nobody, and the metrics have all
 
 
+Level = Literal["info", "warning", "error"]
+
+
 class Fact(NamedTuple):
     """One line of the log: ``text`` for people, ``data`` for machines; both printable."""
 
     t_s: float
     name: str
-    level: Literal["info", "warning", "error"]
+    level: Level
     text: str
     data: dict[str, object]
 
@@ -84,7 +87,7 @@ class Facts:
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
         self._emitted = dict.fromkeys(_COUNTED, 0)
-        self._longest_pause_s: dict[str, float] = {}  # by host that is failing: of those that were stated
+        self._longest_pause_s: dict[str, float] = {}  # of the stated pauses, by failing host
 
     def reduce(self, event: Event) -> Iterable[Fact]:
         """The facts that ``event`` adds: mostly none."""
@@ -194,17 +197,14 @@ class Facts:
         if self.view.end is not None:
             data["tail"] = self.view.end.tail
         named = min(self._emitted["failed"], MAX_LINES)
-        text = "\n".join(
-            closing_lines(
-                summary,
-                self.view.stopping,
-                failures_named=named,
-                end=self.view.end,
-                refetches=self.view.refetches,
-            )
+        lines = closing_lines(
+            summary,
+            self.view.stopping,
+            failures_named=named,
+            end=self.view.end,
+            refetches=self.view.refetches,
         )
-        level: Literal["info", "error"] = "error" if summary.exit_code else "info"
-        return Fact(event.t_s, "finished", level, text, data)
+        return Fact(event.t_s, "finished", "error" if summary.exit_code else "info", "\n".join(lines), data)
 
 
 def _count_active(event: Progress) -> int:
@@ -231,38 +231,35 @@ def _start_fact(event: RunStarted) -> Fact:
     return Fact(event.t_s, "started", "info", text, data)
 
 
+def _fact(event: Event, name: str, level: Level, text: str, **data: object) -> Fact:
+    return Fact(event.t_s, name, level, text, data)
+
+
 def _stop_fact(event: RunStopping) -> Fact:
     reason = printable(event.reason, 1000)  # a long path must not push the cause out
-    return Fact(event.t_s, "stopping", "warning", f"stopping: {reason}", {"reason": reason})
+    return _fact(event, "stopping", "warning", f"stopping: {reason}", reason=reason)
 
 
 def _wait_fact(event: PlanWaiting) -> Fact:
     reason = printable(event.reason, 1000)
-    text = f"waiting {reason}"
-    return Fact(event.t_s, "plan_waiting", "warning", text, {"reason": reason})
+    return _fact(event, "plan_waiting", "warning", f"waiting {reason}", reason=reason)
 
 
 def _note_fact(event: RunNoted) -> Fact:
     note = printable(event.note, 1000)
-    return Fact(event.t_s, "note", "warning", f"note: {note}", {"note": note})
+    return _fact(event, "note", "warning", f"note: {note}", note=note)
 
 
 def _failure_fact(event: EntryFinished) -> Fact:
     record = event.record
     path, kind = printable(record.path), record.error_kind or "unknown"
     message = printable(record.error or "no reason was recorded", 1000)
-    data: dict[str, object] = {
-        "id": record.id,
-        "path": path,
-        "kind": kind,
-        "message": message,
-        "attempts": len(record.attempts),
-        "url": record.url or None,
-        "http_status": record.http_status,
-        "line": record.line or None,
-    }
-    where = failed_where(record.url or None, record.line or None)
-    return Fact(event.t_s, "failed", "error", f"failed: {path}: {message} ({kind}){where}", data)
+    url, line = record.url or None, record.line or None
+    return _fact(
+        event, "failed", "error", f"failed: {path}: {message} ({kind}){failed_where(url, line)}",
+        id=record.id, path=path, kind=kind, message=message, attempts=len(record.attempts), url=url,
+        http_status=record.http_status, line=line,
+    )  # fmt: skip
 
 
 def _straggler_fact(event: StragglerCancelled) -> Fact:
@@ -270,23 +267,18 @@ def _straggler_fact(event: StragglerCancelled) -> Fact:
     age = duration(event.elapsed_s)
     where = "" if event.executor is None else f" on {printable(event.executor)}"
     text = f"straggler: {path}: attempt {event.attempt}{where} cancelled after {age}; trying again"
-    data: dict[str, object] = {
-        "id": event.id,
-        "path": path,
-        "attempt": event.attempt,
-        "elapsed_s": event.elapsed_s,
-        "kept_bytes": event.kept_bytes,
-    }
-    if event.executor is not None:
-        data["executor"] = printable(event.executor)
-    return Fact(event.t_s, "straggler_cancelled", "warning", text, data)
+    executor = {} if event.executor is None else {"executor": printable(event.executor)}
+    return _fact(
+        event, "straggler_cancelled", "warning", text, id=event.id, path=path, attempt=event.attempt,
+        elapsed_s=event.elapsed_s, kept_bytes=event.kept_bytes, **executor,
+    )  # fmt: skip
 
 
 def _pause_fact(event: HostPaused) -> Fact:
     host, reason = printable(event.host), printable(event.reason)
     text = f"{host}: {reason}; no request there for {duration(event.pause_s)}"
-    data: dict[str, object] = {"host": host, "pause_s": round(event.pause_s, 3), "reason": reason}
-    return Fact(event.t_s, "host_paused", "warning", text, data)
+    pause_s = round(event.pause_s, 3)
+    return _fact(event, "host_paused", "warning", text, host=host, pause_s=pause_s, reason=reason)
 
 
 def _executor_fact(event: ExecutorSlow) -> Fact:
@@ -295,61 +287,57 @@ def _executor_fact(event: ExecutorSlow) -> Fact:
         f"executor {name} is slow: {share_text(event.share)}; "
         "its files are not begun anew there, copies of its tasks elsewhere help"
     )
-    data: dict[str, object] = {"executor": name, "share": round(event.share, 3)}
-    return Fact(event.t_s, "executor_slow", "warning", text, data)
+    return _fact(event, "executor_slow", "warning", text, executor=name, share=round(event.share, 3))
 
 
 def _width_fact(event: WidthChanged) -> Fact:
     host, reason = printable(event.host), printable(event.reason)
     text = f"{host}: {width_text(event)}: {reason}"
-    data: dict[str, object] = {
-        "host": host,
-        "places": event.places,
-        "before": event.before,
-        "reason": reason,
-    }
-    return Fact(event.t_s, "width_changed", "info", text, data)
+    return _fact(
+        event, "width_changed", "info", text,
+        host=host, places=event.places, before=event.before, reason=reason,
+    )  # fmt: skip
 
 
 def _min_rate_fact(event: MinRateWaived) -> Fact:
-    text = f"min-rate: {'' if event.path is None else f'{printable(event.path)} '}{min_rate_text(event)}"
-    data: dict[str, object] = {
-        "host": printable(event.host),
-        "path": None if event.path is None else printable(event.path),
-        "connections": event.connections,
-        "min_rate_bps": event.min_rate_bps,
-    }
-    return Fact(event.t_s, "min_rate_waived", "warning", text, data)
+    path = None if event.path is None else printable(event.path)
+    text = f"min-rate: {'' if path is None else f'{path} '}{min_rate_text(event)}"
+    return _fact(
+        event, "min_rate_waived", "warning", text, host=printable(event.host), path=path,
+        connections=event.connections, min_rate_bps=event.min_rate_bps,
+    )  # fmt: skip
 
 
 def _slowdown_fact(event: SlowdownSeen) -> Fact:
     reason = printable(event.reason, 1000)
     text = f"slow: {reason}; no download is cancelled for it"
-    return Fact(event.t_s, "slowdown", "warning", text, {"active": event.active, "reason": reason})
+    return _fact(event, "slowdown", "warning", text, active=event.active, reason=reason)
 
 
 def _slowdown_end_fact(event: SlowdownOver) -> Fact:
-    return Fact(event.t_s, "slowdown_over", "info", slowdown_end_text(event), {"lasted_s": event.lasted_s})
+    return _fact(event, "slowdown_over", "info", slowdown_end_text(event), lasted_s=event.lasted_s)
 
 
 def _breaker_fact(event: BreakerClosed) -> Fact:
     name = printable(event.volume or event.host or "", 1000)
-    data: dict[str, object] = {"volume" if event.volume else "host": name}
-    return Fact(event.t_s, "breaker_closed", "info", f"{name}: in use again", data)
+    place = {"volume" if event.volume else "host": name}
+    return _fact(event, "breaker_closed", "info", f"{name}: in use again", **place)
 
 
 def _rescue_fact(event: RescueGivenUp) -> Fact:
     path, host = printable(event.path), printable(event.host)
     text = f"{path}: {rescue_text(event)}"
-    data: dict[str, object] = {"id": event.id, "path": path, "host": host, "rescues": event.rescues}
-    return Fact(event.t_s, "rescue_given_up", "warning", text, data)
+    rescues = event.rescues
+    return _fact(
+        event, "rescue_given_up", "warning", text, id=event.id, path=path, host=host, rescues=rescues
+    )
 
 
 def _volume_fact(event: VolumePaused) -> Fact:
     volume, reason = printable(event.volume, 1000), printable(event.reason, 1000)
-    data: dict[str, object] = {"volume": volume, "pause_s": event.pause_s, "reason": reason}
+    level: Level = "error" if event.pause_s is None else "warning"
     text = f"{volume}: {printable(pause_text(event), 1000)}"
-    return Fact(event.t_s, "volume_paused", "error" if event.pause_s is None else "warning", text, data)
+    return _fact(event, "volume_paused", level, text, volume=volume, pause_s=event.pause_s, reason=reason)
 
 
 def _volume_data(volume: VolumeView) -> dict[str, object]:
@@ -370,9 +358,8 @@ def _batch_text(event: BatchPlaced | BatchCommitted) -> str:
 
 
 def _placement_fact(event: BatchPlaced) -> Fact:
-    data = _batch_data(event) | {"why": printable(event.why, 1000), "moved_from": event.moved_from}
-    if event.moved_from is not None:
-        data["moved_from"] = printable(event.moved_from, 1000)
+    moved_from = None if event.moved_from is None else printable(event.moved_from, 1000)
+    data = _batch_data(event) | {"why": printable(event.why, 1000), "moved_from": moved_from}
     return Fact(event.t_s, "batch_placed", "info", placed_text(event), data)
 
 
@@ -392,8 +379,7 @@ def _batch_data(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
 
 def _fallback_fact(event: FallbackTriggered) -> Fact:
     text = f"fallback: {event.stragglers} of at most {event.threshold} slow files: one entry at a time now"
-    data: dict[str, object] = {"stragglers": event.stragglers, "threshold": event.threshold}
-    return Fact(event.t_s, "fallback", "warning", text, data)
+    return _fact(event, "fallback", "warning", text, stragglers=event.stragglers, threshold=event.threshold)
 
 
 _Makers = dict[type[Event], Callable[[Any], Fact]]

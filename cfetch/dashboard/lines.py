@@ -3,8 +3,7 @@
 The lines have no escape sequences and no colours, so that a CI log or a journal can keep them.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TextIO
 
 from cfetch.dashboard.closing import closing_line
@@ -14,27 +13,22 @@ from cfetch.events import Event, Listener
 from cfetch.secret import encode_json
 
 
-@contextmanager
-def plain_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
-    """One line per fact, after the run's age."""
-    yield _write_lines(stream, _as_plain, explain=explain)
+def plain_lines(stream: TextIO, *, explain: bool = False) -> Listener:
+    """Write one line per fact, after the run's age."""
+    return _write_lines(stream, _as_plain, explain=explain)
 
 
-@contextmanager
-def json_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
-    """One JSON object per fact: ``t_s``, ``event``, ``level`` and the event's own values."""
-    yield _write_lines(stream, _as_json, explain=explain)
+def json_lines(stream: TextIO, *, explain: bool = False) -> Listener:
+    """Write one JSON object per fact: ``t_s``, ``event``, ``level`` and the event's own values."""
+    return _write_lines(stream, _as_json, explain=explain)
 
 
-@contextmanager
-def quiet_lines(stream: TextIO) -> Iterator[Listener]:
-    """Errors only, with the path of the metrics; nothing if there is no error."""
-    yield _write_lines(stream, _as_error)
+def quiet_lines(stream: TextIO) -> Listener:
+    """Write errors only, with the path of the metrics; nothing if there is no error."""
+    return _write_lines(stream, _as_error, explain=False)
 
 
-def _write_lines(
-    stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool = False
-) -> Listener:
+def _write_lines(stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool) -> Listener:
     facts = Facts(explain=explain)
     alive = True
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, TextIO
 
 from cfetch.clock import SystemClock
@@ -59,8 +59,8 @@ def open_dashboard(
 
         return live_view(stream, no_color=no_color or bool(environ.get("NO_COLOR")), explain=explain)
     if mode == "quiet":
-        return quiet_lines(stream)
-    return (json_lines if mode == "json" else plain_lines)(stream, explain=explain)
+        return nullcontext(quiet_lines(stream))
+    return nullcontext((json_lines if mode == "json" else plain_lines)(stream, explain=explain))
 
 
 def reading_lines(name: str, *, quiet: bool = False, stream: TextIO | None = None) -> Callable[[int], None]:

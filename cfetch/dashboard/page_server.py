@@ -204,7 +204,7 @@ class PageServer:
             sent = b""
             is_last = False
             while not is_last:
-                is_last = self._over.is_set()  # what happened until then is sent once more
+                is_last = self._over.is_set()  # the events until then are sent once more
                 self._take_events()
                 live = msgspec.json.encode(self._state.make_live())
                 await response.write(b"event: live\ndata: " + live + b"\n\n")

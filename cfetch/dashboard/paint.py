@@ -10,16 +10,18 @@ from rich.text import Text
 
 from cfetch.dashboard.executors import executors_line, executors_panel
 from cfetch.dashboard.host_rows import hosts_panel, pace_panel
+from cfetch.dashboard.pace import Pace
 from cfetch.dashboard.rows import bar, header, rows
 from cfetch.dashboard.view import Note, View, by_risk
 from cfetch.dashboard.volumes import volumes_line, volumes_panel
+from cfetch.events import ActiveAttempt, BaselineView, Progress, RunStarted
 from cfetch.report.ending import Limits, describe_setup
 from cfetch.report.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.secret import printable
 
 TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23
-OLD_S = 2.0  # among files that take milliseconds, such an attempt is worth a row
+OLD_S = 2.0  # among files that take milliseconds, an attempt of this age is worth a row
 
 _NOTES = {
     "failed": ("×", "red"),
@@ -40,51 +42,29 @@ _NOTES = {
 
 def frame(view: View, width: int, height: int) -> list[Text]:
     """At most ``height - 1`` lines of at most ``width`` columns: the cursor needs a line of its own."""
-    if view.progress is None or view.run is None:
+    run, progress = view.run, view.progress
+    if progress is None or run is None:
         return [_join_parts(("connecting …", "dim"))]
-    top = _draw_title(view, width) if height >= TALL else []
-    top += [_draw_overall(view, width), _draw_numbers(view)]
-    if height >= TALL:
+    is_tall = height >= TALL
+    gap = [Text()] if height >= SPACIOUS else []
+    top = [_draw_title(view, run, progress, width)] if is_tall else []
+    top += [_draw_overall(view, width), _draw_numbers(view, run, progress)]
+    if is_tall:
         top.append(_draw_last_minute(view, width))
-    top += [_draw_baseline(view), _draw_mitigation(view)]
-    gap = [Text()] if height >= SPACIOUS else []
-    notes = [_draw_note(note, width) for note in list(view.notes)[-(3 if height >= TALL else 2) :]]
+    top += [_draw_baseline(progress.baseline), _draw_mitigation(view, progress)]
+    if volumes := progress.volumes:
+        panel = volumes_panel(volumes, width, height // 4)
+        top += [*gap, *panel] if is_tall else [volumes_line(volumes, width)]
+    if executors := progress.executors:
+        is_panel = is_tall and len(executors) > 1
+        panel = executors_panel(executors, width, height // 4) if is_panel else [executors_line(executors)]
+        top += [*gap, *panel] if is_panel else panel
+    if is_tall and (hosts := view.hosts.list_slow(progress.active, view.t_s)):
+        top += [*gap, *hosts_panel(hosts, width, max(3, height // 6))]
+    notes = [_draw_note(note, width) for note in list(view.notes)[-(3 if is_tall else 2) :]]
     below = [*gap, *notes] if notes else []
-    top += _draw_volumes(view, width, height) + _draw_executors(view, width, height)
-    top += _draw_slow_hosts(view, width, height)
     room = height - 1 - len(top) - len(gap) - len(below)
-    return [*top, *gap, *_draw_attempts(view, width, room), *below]
-
-
-def _draw_volumes(view: View, width: int, height: int) -> list[Text]:
-    assert view.progress is not None
-    volumes = view.progress.volumes
-    if not volumes:
-        return []
-    if height < TALL:
-        return [volumes_line(volumes, width)]
-    gap = [Text()] if height >= SPACIOUS else []
-    return [*gap, *volumes_panel(volumes, width, height // 4)]
-
-
-def _draw_executors(view: View, width: int, height: int) -> list[Text]:
-    assert view.progress is not None
-    executors = view.progress.executors
-    if not executors:
-        return []
-    if height < TALL or len(executors) == 1:
-        return [executors_line(executors)]
-    gap = [Text()] if height >= SPACIOUS else []
-    return [*gap, *executors_panel(executors, width, height // 4)]
-
-
-def _draw_slow_hosts(view: View, width: int, height: int) -> list[Text]:
-    assert view.progress is not None
-    hosts = view.hosts.list_slow(view.progress.active, view.t_s)
-    if not hosts or height < TALL:
-        return []
-    gap = [Text()] if height >= SPACIOUS else []
-    return [*gap, *hosts_panel(hosts, width, max(3, height // 6))]
+    return [*top, *gap, *_draw_attempts(view, progress, width, room), *below]
 
 
 def _join_parts(*parts: tuple[str, str]) -> Text:
@@ -94,31 +74,22 @@ def _join_parts(*parts: tuple[str, str]) -> Text:
     return text
 
 
-def _draw_title(view: View, width: int) -> list[Text]:
-    assert view.run is not None
-    age = f"{_setup_text(view)}  {duration(view.t_s)}"
+def _draw_title(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
+    limits = Limits.of(run.settings, run.concurrency)
+    setup = describe_setup(limits, view.hosts.count_places(progress.active))
+    age = f"{setup}  {duration(view.t_s)}"
     word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
     room = max(8, width - len(f"{word} to  {age}"))
-    destination, others = view.run.destination, len(view.run.destinations) - 1
+    destination, others = run.destination, len(run.destinations) - 1
     if others > 0 and cells(printable(destination, 4096)) > room:
         more = f" and {others} more"
-        destination = shorten(view.run.destinations[0], max(8, room - len(more))) + more
-    return [
-        _join_parts(
-            (word, style),
-            (" to ", "dim"),
-            (fit(shorten(destination, room), room), ""),
-            (f" {age}", "dim"),
-        )
-    ]
-
-
-def _setup_text(view: View) -> str:
-    """The policy, and how many downloads there are at a time."""
-    assert view.run is not None
-    assert view.progress is not None
-    limits = Limits.of(view.run.settings, view.run.concurrency)
-    return describe_setup(limits, view.hosts.count_places(view.progress.active))
+        destination = shorten(run.destinations[0], max(8, room - len(more))) + more
+    return _join_parts(
+        (word, style),
+        (" to ", "dim"),
+        (fit(shorten(destination, room), room), ""),
+        (f" {age}", "dim"),
+    )
 
 
 def _draw_overall(view: View, width: int) -> Text:
@@ -130,10 +101,7 @@ def _draw_overall(view: View, width: int) -> Text:
     return _join_parts((filled, "green"), (empty, "dim"), (tail, "bold"))
 
 
-def _draw_numbers(view: View) -> Text:
-    run, progress = view.run, view.progress
-    assert run is not None
-    assert progress is not None
+def _draw_numbers(view: View, run: RunStarted, progress: Progress) -> Text:
     total = f" of {size(run.bytes_known)}" if not run.sizes_unknown else ""
     parts = [
         (count(view.settled_files), "bold"),
@@ -158,9 +126,7 @@ def _draw_last_minute(view: View, width: int) -> Text:
     return _join_parts(("last minute ", "dim"), (f"{sparkline(values):<{columns}}", "cyan"), (peak, "dim"))
 
 
-def _draw_baseline(view: View) -> Text:
-    assert view.progress is not None
-    baseline = view.progress.baseline
+def _draw_baseline(baseline: BaselineView) -> Text:
     if baseline.finished < baseline.required or baseline.median_bps is None:
         share = f"warming up: {count(baseline.finished)} of {count(baseline.required)} needed"
         return _join_parts(("baseline    ", "dim"), (share, ""), (", no straggler is called yet", "dim"))
@@ -171,9 +137,7 @@ def _draw_baseline(view: View) -> Text:
     )
 
 
-def _draw_mitigation(view: View) -> Text:
-    progress = view.progress
-    assert progress is not None
+def _draw_mitigation(view: View, progress: Progress) -> Text:
     slow = view.slow_files
     parts = [
         ("mitigation  ", "dim"),
@@ -189,15 +153,13 @@ def _draw_mitigation(view: View) -> Text:
     return _join_parts(*parts)
 
 
-def _draw_attempts(view: View, width: int, room: int) -> list[Text]:
-    progress = view.progress
-    assert progress is not None
+def _draw_attempts(view: View, progress: Progress, width: int, room: int) -> list[Text]:
     if room < 2 or not progress.active:
         return []
     title = f"{count(len(progress.active) + progress.unshown)} active"
     waiting = f", {count(progress.waiting)} waiting"
     if view.pace.is_too_quick(len(progress.active)):
-        return _draw_pace(view, title + waiting, width, room)
+        return _draw_pace(view.pace, progress.active, title + waiting, width, room)
     cluster = bool(progress.executors)
     return [
         header(title, waiting, width, cluster),
@@ -205,14 +167,13 @@ def _draw_attempts(view: View, width: int, room: int) -> list[Text]:
     ]
 
 
-def _draw_pace(view: View, title: str, width: int, room: int) -> list[Text]:
+def _draw_pace(pace: Pace, active: list[ActiveAttempt], title: str, width: int, room: int) -> list[Text]:
     """Draw hosts and failures, and rows only of attempts that are old enough to be read."""
-    assert view.progress is not None
-    words = view.pace.failures_text()
+    words = pace.failures_text()
     failures = [_join_parts(("failures    ", "dim"), (words, "red"))] if words and room > 2 else []
     room -= len(failures)
-    old = [attempt for attempt in view.progress.active if attempt.elapsed_s >= OLD_S]
-    hosts = view.pace.list_hosts(view.progress.active)
+    old = [attempt for attempt in active if attempt.elapsed_s >= OLD_S]
+    hosts = pace.list_hosts(active)
     panel = pace_panel(hosts, title, width, max(2, room // 2) if old else room)
     room -= len(panel)
     if not old or room < 2:

@@ -1,9 +1,9 @@
 """The lines of ``--dry-run`` for a person: how much there is to fetch, from where, and whether it fits."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping
 
 from cfetch.report.format import count, duration, plural, size, sizes
+from cfetch.report.plan_view import Preview, SyncPreview
 from cfetch.secret import printable
 
 SHOWN_HOSTS = 10  # --json has more of them
@@ -11,46 +11,33 @@ SHOWN_FLOORS = 3
 SHOWN_FLOOR_S = 60.0  # more executors would not make a difference anyway
 
 
-def preview_lines(
-    *,
-    files: int,
-    in_place: int,
-    bytes_known: int,
-    sizes_unknown: int,
-    merged: int,
-    hosts: Mapping[str, int],
-    more_hosts: int = 0,
-    destination: str,
-    free_bytes: int | None,
-    volumes: Mapping[str, int | None] = MappingProxyType({}),
-    batches: int | None = None,
-    floors: Mapping[str, float] = MappingProxyType({}),
-    notes: Sequence[str] = (),
-    schema: str = "",  # noqa: ARG001 - a field of the document that is not shown
-) -> list[str]:
-    """The preview as printable lines; the parameters are the fields of its document."""
-    merging = f" ({plural(merged, 'repeated entry')} merged)" if merged else ""
+def preview_lines(preview: Preview) -> list[str]:
+    """The preview as printable lines."""
+    files = preview.files
+    merging = f" ({plural(preview.merged, 'repeated entry')} merged)" if preview.merged else ""
+    to = [("to", printable(preview.destination, 1000)), ("free there", size(preview.free_bytes))]
     rows = [
-        ("files", f"{count(files)}{merging}, {count(in_place)} in place already"),
-        ("size", sizes(bytes_known, sizes_unknown, files)),
-        *_host_rows(hosts, files, more_hosts),
-        *([] if batches is None else [("batches", count(batches))]),
-        *_floor_rows(floors),
-        *(_volume_rows(volumes) or [("to", printable(destination, 1000)), ("free there", size(free_bytes))]),
+        ("files", f"{count(files)}{merging}, {count(preview.in_place)} in place already"),
+        ("size", sizes(preview.bytes_known, preview.sizes_unknown, files)),
+        *_host_rows(preview.hosts, files, preview.more_hosts),
+        *([] if preview.batches is None else [("batches", count(preview.batches))]),
+        *_floor_rows(preview.floors),
+        *(_volume_rows(preview.volumes) or to),
     ]
     lines = [f"{name:>10}  {words}" for name, words in rows] if files else ["the manifest has no entries"]
-    return [*lines, *(f"{'note':>10}  {note}" for note in notes), "nothing was downloaded"]
+    return [*lines, *(f"{'note':>10}  {note}" for note in preview.notes), "nothing was downloaded"]
 
 
-def sync_lines(changed: int, gone: int, deletes: Sequence[str], refusal: str | None) -> list[str]:
+def sync_lines(preview: SyncPreview) -> list[str]:
     """The changes that a sync would make besides new files, as printable lines."""
+    changed, gone, deletes, refusal = preview.changed, preview.gone, preview.deletes, preview.refusal
     lines = [f"{'changed':>10}  {count(changed)}"] if changed else []
     if gone and not deletes:
         lines.append(
             f"{'gone':>10}  {plural(gone, 'file')} that the source has no longer; --delete deletes them"
         )
     lines += [f"{'delete':>10}  {printable(path)}" for path in deletes]
-    if len(deletes) and gone > len(deletes):
+    if deletes and gone > len(deletes):
         lines.append(f"{'':>10}  and {count(gone - len(deletes))} more")
     return [*lines, *([] if refusal is None else [f"{'refused':>10}  {refusal}"])]
 

@@ -65,12 +65,12 @@ def header(title: str, more: str, width: int, cluster: bool) -> Text:
 
 def rows(attempts: Sequence[ActiveAttempt], width: int, cluster: bool) -> list[Text]:
     """A line for each attempt; a name that is too long keeps the part that tells it from its neighbours."""
-    names = shorten_apart([attempt.path for attempt in attempts], _columns(width, cluster).name)
-    return [_draw_row(attempt, name, width, cluster) for attempt, name in zip(attempts, names, strict=True)]
-
-
-def _draw_row(attempt: ActiveAttempt, name: str, width: int, cluster: bool) -> Text:
     columns = _columns(width, cluster)
+    names = shorten_apart([attempt.path for attempt in attempts], columns.name)
+    return [_draw_row(attempt, name, columns) for attempt, name in zip(attempts, names, strict=True)]
+
+
+def _draw_row(attempt: ActiveAttempt, name: str, columns: _Columns) -> Text:
     sign, style = _STATES[attempt.state]
     text = Text(no_wrap=True, overflow="crop")
     text.append(f"{fit(name, columns.name)} ")

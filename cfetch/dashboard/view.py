@@ -87,11 +87,10 @@ class View:
         self.fallback_at: FallbackTriggered | None = None
         self._is_slowed = False  # nothing is cancelled during a slowdown
         self._slow: set[int] = set()  # entries with a cancelled attempt
-        self._counts = Counts()  # of entries that are done, only those that tasks report together
+        self._counts = Counts()  # done entries are in it only if tasks report them together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
-        self._seconds: deque[float] = deque(
-            [0.0], maxlen=MINUTE_S + 1
-        )  # bytes in each second, the newest open
+        # bytes in each second of the last minute, and in the present one
+        self._seconds: deque[float] = deque([0.0], maxlen=MINUTE_S + 1)
         self._second = 0
 
     def apply(self, event: Event) -> None:
@@ -126,62 +125,27 @@ class View:
         return self.run is not None and self.run.settings.get("existing") == "refetch"
 
     def _note_trouble(self, event: Event) -> None:
-        if isinstance(event, RetryScheduled):
-            self._note_once("retry", event.t_s, event.path, event.error)
-        elif isinstance(event, StragglerCancelled):
+        if isinstance(event, StragglerCancelled):
             self._slow.add(event.id)
             self._note_straggler(event)
-        elif isinstance(event, HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged):
-            self._note_place(event)
-        elif isinstance(event, SlowdownSeen):
-            self._is_slowed = True
-            self._note_once("slowdown", event.t_s, "", f"{event.reason}; no download is cancelled for it")
-        elif isinstance(event, SlowdownOver):
-            self._is_slowed = False
-            self._note_once("slowdown", event.t_s, "", slowdown_end_text(event))
-        elif isinstance(event, RescueGivenUp):
-            self._note_once("rescue", event.t_s, event.path, rescue_text(event))
+        elif isinstance(event, RunNoted):
+            self.notes.append(Note(event.t_s, "waiting", "", event.note))  # there are few, all different
+        elif (described := _describe_trouble(event)) is not None:
+            self._note_once(event.t_s, *described)
+        if isinstance(event, SlowdownSeen | SlowdownOver):
+            self._is_slowed = isinstance(event, SlowdownSeen)
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
-            text = (
-                f"{plural(event.stragglers, 'slow file')}, limit {event.threshold}: from now on one at a time"
-            )
-            self.notes.append(Note(event.t_s, "fallback", "", text))
-        elif isinstance(event, PlanWaiting | RunNoted):
-            self._note_start(event)
-        elif isinstance(event, MinRateWaived):
-            self._note_once("min-rate", event.t_s, event.path or "", min_rate_text(event))
 
     def _note_failure(self, t_s: float, record: FileRecord) -> None:
         if record.status == "failed":
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
-    def _note_once(self, kind: NoteKind, t_s: float, path: str, text: str) -> None:
+    def _note_once(self, t_s: float, kind: NoteKind, path: str, text: str) -> None:
         """Add a note; it replaces a last note of the same kind, so that failures stay visible."""
         if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()
         self.notes.append(Note(t_s, kind, path, text))
-
-    def _note_start(self, event: PlanWaiting | RunNoted) -> None:
-        if isinstance(event, RunNoted):
-            self.notes.append(Note(event.t_s, "waiting", "", event.note))  # there are few, all different
-        else:
-            self._note_once("waiting", event.t_s, "", f"waiting {event.reason}")
-
-    def _note_place(
-        self, event: HostPaused | VolumePaused | BreakerClosed | ExecutorSlow | WidthChanged
-    ) -> None:
-        if isinstance(event, HostPaused):
-            text = f"{event.reason}; no request there for {duration(event.pause_s)}"
-            self._note_once("pause", event.t_s, event.host, text)
-        elif isinstance(event, VolumePaused):
-            self._note_once("volume", event.t_s, event.volume, pause_text(event))
-        elif isinstance(event, BreakerClosed):
-            self._note_once("in use", event.t_s, event.volume or event.host or "", "in use again")
-        elif isinstance(event, WidthChanged):
-            self._note_once("width", event.t_s, event.host, f"{width_text(event)}: {event.reason}")
-        else:
-            self._note_once("executor", event.t_s, event.executor, f"slow: {share_text(event.share)}")
 
     def _note_straggler(self, event: StragglerCancelled) -> None:
         if event.completed:
@@ -189,7 +153,7 @@ class View:
         where = "" if event.executor is None else f" on {event.executor}"
         text = f"straggler{where}, cancelled after {event.elapsed_s:.1f}s; trying again"
         if self.notes and self.notes[-1].path == event.path:
-            self._note_once("straggler", event.t_s, event.path, text)
+            self._note_once(event.t_s, "straggler", event.path, text)
         else:
             self.notes.append(Note(event.t_s, "straggler", event.path, text))
 
@@ -282,6 +246,37 @@ class View:
             cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
         )
         return estimate_time_left(rest)
+
+
+def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
+    """The kind of the note, the name of the file or place, and the text; None if the event gets no note."""
+    match event:
+        case RetryScheduled():
+            return "retry", event.path, event.error
+        case HostPaused():
+            return "pause", event.host, f"{event.reason}; no request there for {duration(event.pause_s)}"
+        case VolumePaused():
+            return "volume", event.volume, pause_text(event)
+        case BreakerClosed():
+            return "in use", event.volume or event.host or "", "in use again"
+        case ExecutorSlow():
+            return "executor", event.executor, f"slow: {share_text(event.share)}"
+        case WidthChanged():
+            return "width", event.host, f"{width_text(event)}: {event.reason}"
+        case SlowdownSeen():
+            return "slowdown", "", f"{event.reason}; no download is cancelled for it"
+        case SlowdownOver():
+            return "slowdown", "", slowdown_end_text(event)
+        case RescueGivenUp():
+            return "rescue", event.path, rescue_text(event)
+        case FallbackTriggered():
+            slow = plural(event.stragglers, "slow file")
+            return "fallback", "", f"{slow}, limit {event.threshold}: from now on one at a time"
+        case PlanWaiting():
+            return "waiting", "", f"waiting {event.reason}"
+        case MinRateWaived():
+            return "min-rate", event.path or "", min_rate_text(event)
+    return None
 
 
 def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:

@@ -101,7 +101,7 @@ class Courier:
             return True
         transfer.adopted_bytes = part.position
         if part.position and not transfer.attempts:  # else this run has fetched it, for another volume
-            self._counts.adopt(part.position)
+            self._counts.adopted_bytes += part.position
         if part.position and part.position == entry.size_bytes:
             with suppress(Corrupt):  # verifying has emptied the part, so it is fetched anew
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)

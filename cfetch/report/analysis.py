@@ -31,7 +31,7 @@ from cfetch.report.slow_files import mitigations, slow_file
 
 T = TypeVar("T")
 
-BINS = 12  # at most so many rows, so that they are readable as one picture
+BINS = 12  # the most rows that are readable as one picture
 
 
 class Most(NamedTuple):

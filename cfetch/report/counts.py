@@ -80,7 +80,8 @@ class Counts(Sums):
 class LiveCounts:
     """The results of a run so far; a listener.
 
-    ``ended`` counts the entries that have ended. ``adopted_bytes`` come from the parts of a dead run.
+    ``ended`` counts the entries that have ended. ``adopted_bytes`` came for the parts of a dead run that this
+    run continues.
     """
 
     def __init__(self) -> None:
@@ -106,10 +107,6 @@ class LiveCounts:
             if self._announced and isinstance(event, EntriesFinished):
                 for number in event.ids:
                     self._announced.pop(number, None)
-
-    def adopt(self, size_bytes: int) -> None:
-        """Count bytes of a dead run's part that this run continues."""
-        self.adopted_bytes += size_bytes
 
 
 def retries(record: FileRecord) -> int:

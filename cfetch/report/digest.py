@@ -1,7 +1,7 @@
 """Adds up records where they are made, so that the driver of many tasks need not read each of them. Pure.
 
-A ``Tally`` that includes the digests of all parts of a run has the same numbers as one that has added all of
-its records; only the replay of ``report.makespan`` sees fewer, longer jobs.
+A ``Tally`` that includes the digests of all parts of a run has the same numbers as a ``Tally`` that has added
+all of its records; only the replay of ``report.makespan`` sees fewer, longer jobs.
 """
 
 from collections import Counter

@@ -42,7 +42,7 @@ SLOW = 0.5  # a slow file has less than this share of the usual rate of its host
 NO_FASTER = 1.5  # up to this multiple of the first attempt's rate, a fresh attempt was no faster
 OLD_S = 0.3  # a younger attempt may still be connecting
 FULL = 0.8  # a limit of which this share was used on average was reached nearly all the time
-WAITED = 3  # if so many entries begin in the tail, they had waited for a place
+WAITED = 3  # entries: if this many begin in the tail, they had waited for a place
 AT_ONCE = 0.1  # share of the tail: entries that begin earlier may have begun together
 
 

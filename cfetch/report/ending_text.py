@@ -1,4 +1,4 @@
-"""Words for dashboard and report: the cause that decided the end of a run, and what to change."""
+"""Words for dashboard and report: the cause that decided the end of a run, and advice."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

@@ -6,7 +6,7 @@ Shared by report and dashboard, so that a size looks the same everywhere. Nothin
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from cfetch.secret import printable
@@ -211,6 +211,17 @@ def fit(text: str, width: int) -> str:
     """``text`` padded or cut to exactly ``width`` columns."""
     kept = text if cells(text) <= width else _cut(text, width)
     return kept + " " * (width - cells(kept))
+
+
+def align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line for each row; each column is as wide as its widest cell.
+
+    >>> list(align([("a", "b"), ("long", "c")]))
+    ['a     b', 'long  c']
+    """
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(fit, row, widths)).rstrip()
 
 
 def sparkline(values: list[float]) -> str:

@@ -8,9 +8,9 @@ free first (list scheduling; R. L. Graham, 1966), twice:
 - left alone: an entry whose attempt was cancelled holds its place until that attempt would have ended by its
   projection, and there are no helpers.
 
-The difference of the two makespans is what was saved; below 0, what mitigation cost. Both replays have as
-many places as were in use at once. Both leave out waits before a retry, pauses of hosts and limits of single
-hosts, so these cancel out.
+The difference of the two makespans is the time that mitigation has saved; below 0, the time that it has cost.
+Both replays have as many places as were in use at once. Both leave out waits before a retry, pauses of hosts
+and limits of single hosts, so these cancel out.
 
 An entry with helpers counts as mitigated only if its own attempt was far slower than the helpers: the gain of
 segments over good connections is not due to mitigation. If an entry's projection is unknown, or it is not
@@ -27,7 +27,7 @@ from statistics import median
 from typing import NamedTuple
 
 from cfetch.records import AttemptRecord, Digest, FileRecord
-from cfetch.report.saved_time import list_verdicts, running_rate_bps
+from cfetch.report.saved_time import CANCELLED, list_verdicts, running_rate_bps
 
 MOST_JOBS = 1 << 16  # some 10 MiB
 FEW = 64  # merged jobs of one report of a task
@@ -158,7 +158,7 @@ def list_jobs(record: FileRecord) -> list[Job]:
 
 def _held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
     """Seconds for which an attempt held its place; after a cancelled attempt, up to the next start."""
-    end_s = after.start_s if attempt.outcome in _CANCELLED else attempt.end_s
+    end_s = after.start_s if attempt.outcome in CANCELLED else attempt.end_s
     return end_s - attempt.start_s
 
 
@@ -166,14 +166,11 @@ def _alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[Attempt
     """Seconds for which the entry would have held its place without mitigation; None: the same or unknown."""
     before_s = 0.0
     for attempt in own:
-        if attempt.outcome in _CANCELLED or _was_rescued(attempt, helpers):
+        if attempt.outcome in CANCELLED or _was_rescued(attempt, helpers):
             end_s = _projected_end_s(record, attempt)
             return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
         before_s += attempt.end_s - attempt.start_s
     return None
-
-
-_CANCELLED = {"straggler", "lost"}
 
 
 def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
@@ -185,7 +182,7 @@ def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
 def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:
     """The time at which ``attempt`` alone would have completed the file; None: unknown."""
     rate_bps = running_rate_bps(attempt)
-    if attempt.outcome not in _CANCELLED:
+    if attempt.outcome not in CANCELLED:
         left_bytes = record.bytes - attempt.from_byte - attempt.bytes
         return attempt.end_s + left_bytes / rate_bps if rate_bps > 0 else None
     end_s = attempt.projected_s

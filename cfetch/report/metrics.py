@@ -135,9 +135,8 @@ class MetricsFile:
         try:
             fd = os.open(self.path, flags, 0o600)
             if stat.S_ISREG(os.fstat(fd).st_mode):
-                os.fchmod(
-                    fd, 0o660 if is_for_group(self.path.parent.stat()) else 0o600
-                )  # an older file may differ
+                mode = 0o660 if is_for_group(self.path.parent.stat()) else 0o600
+                os.fchmod(fd, mode)  # an older file may have another
         except OSError as error:
             raise self._fault(error) from None
         return fd
@@ -227,18 +226,7 @@ def _write(fd: int, data: bytearray) -> None:
 
 def make_header(started: RunStarted) -> RunHeader:
     """The header of the run's metrics."""
-    return RunHeader(
-        instant=started.instant,
-        wall_start=started.wall_start,
-        version=started.version,
-        host=started.host,
-        files=started.files,
-        bytes_known=started.bytes_known,
-        sizes_unknown=started.sizes_unknown,
-        concurrency=started.concurrency,
-        destination=started.destination,
-        settings=started.settings,
-    )
+    return msgspec.convert(started, RunHeader, from_attributes=True)
 
 
 Record = FileRecord | EventRecord | EndRecord
@@ -284,7 +272,7 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
 
 
 def _is_first_copy(path: Path) -> bool:
-    """Whether these are metrics, and not the compressed copy of a file that is still there."""
+    """Whether the file has metrics and is not the compressed copy of a file that is still there."""
     if not path.name.endswith(ENDINGS):
         return False
     return path.suffix != PACKED or not path.with_suffix("").exists()
@@ -380,26 +368,27 @@ def decode_document(text: bytes) -> Document:
         ValueError: the text is no such object; the message says why.
     """
     schema = _FILE if text.startswith(_FILE_START) else _SCHEMA.decode(text).schema
-    if schema == _FILE:
-        return _RECORD.decode(text)
-    if schema == _RUN:
-        return _HEADER.decode(text)
-    if schema in (_EVENT, _END):
-        return _OTHERS.decode(text)
-    raise ValueError(f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
+    decoder = _DECODERS.get(schema)
+    if decoder is None:
+        raise ValueError(f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
+    return decoder.decode(text)
 
 
 class _Schema(msgspec.Struct):
     schema: str
 
 
-_RUN, _FILE, _EVENT, _END = "cfetch.run/1", "cfetch.file/1", "cfetch.event/1", "cfetch.end/1"
+_RUN, _FILE = "cfetch.run/1", "cfetch.file/1"
 _NO_ERRORS: tuple[type[Exception], ...] = ()
 _HEAD_BYTES = 200  # a run header begins with its schema
 _FILE_START = b'{"schema":"cfetch.file/1"'
 _SCHEMA = msgspec.json.Decoder(_Schema)
-_HEADER, _RECORD = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(FileRecord)
-_OTHERS: msgspec.json.Decoder[EventRecord | EndRecord] = msgspec.json.Decoder(EventRecord | EndRecord)
+_DECODERS: dict[str, msgspec.json.Decoder[Document]] = {
+    _RUN: msgspec.json.Decoder(RunHeader),
+    _FILE: msgspec.json.Decoder(FileRecord),
+    "cfetch.event/1": msgspec.json.Decoder(EventRecord),
+    "cfetch.end/1": msgspec.json.Decoder(EndRecord),
+}
 
 
 def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
@@ -409,9 +398,7 @@ def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         with _find(path).open("rb") as raw:
             file, own_errors = _open_plain(raw)
             start = file.peek(3)[:3]
-            if (
-                start[:1] == b"[" and start != b"[\n{"
-            ):  # an array that another tool wrote on one line or indented
+            if start[:1] == b"[" and start != b"[\n{":  # another tool wrote the array on one line or indented
                 for index, element in enumerate(_read_array(path, file.read())):
                     yield index + 1, bytes(element), False
                 return

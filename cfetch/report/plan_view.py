@@ -6,7 +6,7 @@ import msgspec
 
 from cfetch.errors import Held
 from cfetch.records import Summary
-from cfetch.report.format import UNKNOWN, cells, duration, size
+from cfetch.report.format import UNKNOWN, align, duration, size
 from cfetch.secret import printable
 
 
@@ -157,7 +157,7 @@ def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:
     if not shown:
         yield "there is no plan on this timeline"
         return
-    head, *lines = _align(rows)
+    head, *lines = align(rows)
     yield head
     for line, plan in zip(lines, shown, strict=True):
         yield line
@@ -226,10 +226,3 @@ def _ago(plan: Plan) -> str:
 
 
 _KINDS = {"immutable": "stays until it is complete", "removable": "removable: run once, then cleaned away"}
-
-
-def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        line = (text + " " * (width - cells(text)) for text, width in zip(row, widths, strict=True))
-        yield "  ".join(line).rstrip()

@@ -14,6 +14,8 @@ import msgspec
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.wasted_bytes import wasted_by_attempt
 
+CANCELLED = {"straggler", "lost"}  # outcomes
+
 
 class Verdict(NamedTuple):
     """The verdict on one attempt that was cancelled as a straggler, or (in older metrics) lost a race.
@@ -39,9 +41,9 @@ def add_verdicts(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
     byte at least as long. Then the server was slow with the file, not the connection, and the first request
     would have been answered sooner, as it was sent sooner.
     """
-    if _CANCELLED.isdisjoint([attempt.outcome for attempt in record.attempts]):
+    if CANCELLED.isdisjoint([attempt.outcome for attempt in record.attempts]):
         return record
-    verdicts = {id(verdict.attempt): verdict for verdict in _judge(record, stall_timeout_s)}
+    verdicts = {id(verdict.attempt): verdict for verdict in list_verdicts(record, stall_timeout_s)}
     attempts = [
         msgspec.structs.replace(
             attempt,
@@ -56,15 +58,11 @@ def add_verdicts(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
     return msgspec.structs.replace(record, attempts=attempts)
 
 
-def list_verdicts(record: FileRecord) -> list[Verdict]:
-    """The verdicts on the cancelled attempts of ``record``, the last one first."""
-    return _judge(record, None)
+def list_verdicts(record: FileRecord, stall_timeout_s: float | None = None) -> list[Verdict]:
+    """The verdicts on the cancelled attempts of ``record``, the last one first.
 
-
-_CANCELLED = {"straggler", "lost"}
-
-
-def _judge(record: FileRecord, stall_timeout_s: float | None) -> list[Verdict]:
+    ``stall_timeout_s`` None: a stalled attempt without a recorded projection gets none.
+    """
     finish_s = record.end_s if record.status == "done" else None
     has_helpers = any(attempt.helper for attempt in record.attempts)
     projected_by_end: dict[int | None, float | None] = {}  # of later attempts, by end of range
@@ -72,7 +70,7 @@ def _judge(record: FileRecord, stall_timeout_s: float | None) -> list[Verdict]:
     wasted = wasted_by_attempt(record)
     for index in reversed(range(len(record.attempts))):
         attempt = record.attempts[index]
-        if attempt.outcome not in _CANCELLED:
+        if attempt.outcome not in CANCELLED:
             continue
         rate_bps = running_rate_bps(attempt)
         if attempt.helper and attempt.outcome == "lost":  # the attempt that it raced has won

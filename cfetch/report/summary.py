@@ -4,7 +4,6 @@
 and ``bytes.wasted`` those of them that are in no file at the end (see ``cfetch.report.wasted_bytes``).
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import UNSET
@@ -59,23 +58,6 @@ def status(in_place: int, unfinished: int, error: BaseException | None) -> RunSt
     if not unfinished and error is None:
         return "completed"
     return "partial" if in_place else "failed"
-
-
-@dataclass(slots=True)
-class _Volume:
-    files: int = 0
-    bytes: int = 0
-    batches: int = 0
-    out_of_use: str | None = None
-
-    def line(self, volume: str) -> Summary.Volume:
-        return Summary.Volume(
-            volume=volume,
-            files=self.files,
-            bytes=self.bytes,
-            batches=self.batches,
-            out_of_use=self.out_of_use,
-        )
 
 
 def summary_of(
@@ -136,7 +118,7 @@ class Tally:
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
-        self._volumes: dict[str, _Volume] = {}
+        self._volumes: dict[str, Summary.Volume] = {}
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -161,24 +143,36 @@ class Tally:
             most = event.settings.get("max_failures")
             self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
             self._limits = Limits.of(event.settings, event.concurrency)
-            self._volumes = {volume: _Volume() for volume in event.destinations}
-        elif isinstance(event, BatchCommitted) and event.volume in self._volumes:
-            self._volumes[event.volume].batches += 1
-        elif isinstance(event, VolumePaused) and event.volume in self._volumes:
-            self._volumes[event.volume].out_of_use = event.reason
+            self._volumes = {
+                name: Summary.Volume(volume=name, files=0, bytes=0, batches=0, out_of_use=None)
+                for name in event.destinations
+            }
+        elif isinstance(event, BatchCommitted):
+            self._count_at(event.volume, batches=1)
+        elif isinstance(event, VolumePaused) and (volume := self._volumes.get(event.volume)) is not None:
+            self._volumes[event.volume] = replace(volume, out_of_use=event.reason)
+
+    def _count_at(self, name: str, *, files: int = 0, size_bytes: int = 0, batches: int = 0) -> None:
+        volume = self._volumes.get(name)
+        if volume is not None:
+            self._volumes[name] = replace(
+                volume,
+                files=volume.files + files,
+                bytes=volume.bytes + size_bytes,
+                batches=volume.batches + batches,
+            )
 
     def _note_entry(self, record: FileRecord) -> None:
         if record.attempts:
             self._makespan.add(record)
             self._ending.add(record)
         if record.is_in_place:
-            if (volume := self._volumes.get(record.volume)) is not None:
-                volume.files += 1
-                volume.bytes += record.bytes
+            self._count_at(record.volume, files=1, size_bytes=record.bytes)
             return
-        if record.status == "failed":
-            self.failed_bytes += record.size_bytes or 0
-        if record.status == "failed" and len(self._failures) < MAX_FAILURES:
+        if record.status != "failed":
+            return
+        self.failed_bytes += record.size_bytes or 0
+        if len(self._failures) < MAX_FAILURES:
             self._failures.append(
                 Summary.Failure(
                     id=record.id,
@@ -251,11 +245,9 @@ class Tally:
             metrics=metrics,
             saved_s=self._makespan.saved_s() if end is None else end.saved_s,
         )
-        volumes = [volume.line(name) for name, volume in self._volumes.items()]
-        is_shared = len(volumes) > 1
         return replace(
             summary,
-            volumes=volumes if is_shared else UNSET,
+            volumes=list(self._volumes.values()) if len(self._volumes) > 1 else UNSET,
             failures_left_out=self.counts.failed - len(self._failures),
             failures_allowed=self._allowed,
         )

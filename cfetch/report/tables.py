@@ -38,12 +38,9 @@ def show(renderable: RenderableType) -> None:
     Console(markup=False, emoji=False, highlight=False).print(renderable, soft_wrap=False)
 
 
-def tables(report: Report) -> RenderableType:
+class ReportTables:
     """The whole report, as wide as the console that prints it."""
-    return _Tables(report)
 
-
-class _Tables:
     def __init__(self, report: Report) -> None:
         self._report = report
 

@@ -49,10 +49,10 @@ def span_listener() -> Listener | None:
 def send_telemetry(environ: Mapping[str, str]) -> Iterator[None]:
     """Send spans and metrics of runs in this block by OTLP over HTTP, if the standard variables ask for it.
 
-    They are OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and …_METRICS_ENDPOINT, what else
-    the exporters read (headers, timeout, certificate, OTEL_METRIC_EXPORT_INTERVAL), OTEL_SERVICE_NAME,
-    OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER=none and OTEL_METRICS_EXPORTER=none. If the process has configured
-    an SDK, that one is used.
+    They are OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and …_METRICS_ENDPOINT, the other
+    variables of the exporters (headers, timeout, certificate, OTEL_METRIC_EXPORT_INTERVAL),
+    OTEL_SERVICE_NAME, OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER=none and OTEL_METRICS_EXPORTER=none. If the
+    process has configured an SDK, its SDK is used.
 
     Raises:
         UsageError: they ask for it, but the extra is not installed.

@@ -5,8 +5,8 @@ so that dashboards built for that system keep working. It also has the events of
 for its hits. By default, an SDK keeps 128 events a span (``OTEL_SPAN_EVENT_COUNT_LIMIT``).
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from cfetch.events import (
     Event,
@@ -38,16 +38,14 @@ class RunSpan:
         """Begin the span, add an event to it, or end it."""
         if isinstance(event, RunStarted):
             self._span = self._tracer.start_span("cfetch.download", attributes=_run_tags(event))
+        described = _name_and_tags(event)
         if self._span is None:
-            if isinstance(event, RouteEvent) and (tags := _tag_route(event)) is not None:
-                self._tracer.start_span("cfetch.feed_route", attributes=tags).end()  # between two runs
-            return
-        name_and_tags = _EVENTS.get(type(event))
-        if name_and_tags is not None:
-            name, tags_of = name_and_tags
-            tags = tags_of(event)
-            if tags is not None:
-                self._span.add_event(name, attributes=tags)
+            if described is not None and isinstance(event, RouteEvent):
+                name, tags = described
+                self._tracer.start_span(name, attributes=tags).end()  # between two runs
+        elif described is not None:
+            name, tags = described
+            self._span.add_event(name, attributes=tags)
         elif isinstance(event, RunFinished):
             _finish(self._span, event)
             self._span = None
@@ -75,55 +73,37 @@ def _finish(span: "Span", event: RunFinished) -> None:
     span.end()
 
 
-def _tag_check(event: StragglerCheck) -> Tags:
-    return {
-        "active_downloads": event.active_downloads,
-        "completed_downloads": event.completed_downloads,
-        "stragglers_identified": len(event.stragglers),
-    }
-
-
-def _tag_cancelling(event: StragglerCancelling) -> Tags:
-    return {"offset": event.offset}
-
-
-def _tag_cancelled(event: StragglerCancelled) -> Tags | None:
-    if event.completed:  # its last byte won the race: there was no cancelled download
-        return None
-    tags: dict[str, str | int | float] = {
-        "offset": event.offset,
-        "elapsed_seconds": event.elapsed_s,
-        "attempt": event.attempt,
-    }
-    if event.size_bytes is not None:
-        tags["file_size_mb"] = event.size_bytes / 1024 / 1024
-    return tags
-
-
-def _tag_refreshed(event: UrlRefreshed) -> Tags | None:
-    return {"offset": event.offset, "sanitized_url": event.url} if event.reason == "straggler" else None
-
-
-def _tag_fallback(event: FallbackTriggered) -> Tags:
-    return {"total_stragglers_in_query": event.stragglers, "fallback_threshold": event.threshold}
-
-
-def _tag_route(event: RouteEvent) -> Tags | None:
-    if event.what == "hit":  # one for every page read
-        return None
-    return {
-        "feed": event.feed,
-        "generation": event.generation,
-        "info_requests": event.requests,
-        "what": event.what,
-    }
-
-
-_EVENTS: dict[type[Event], tuple[str, Callable[[Any], Tags | None]]] = {
-    StragglerCheck: ("cloudfetch.straggler_check", _tag_check),
-    StragglerCancelling: ("cloudfetch.straggler_cancelling", _tag_cancelling),
-    StragglerCancelled: ("cloudfetch.straggler_cancelled", _tag_cancelled),
-    UrlRefreshed: ("cloudfetch.url_refreshed_for_straggler_retry", _tag_refreshed),
-    FallbackTriggered: ("cloudfetch.sequential_fallback_triggered", _tag_fallback),
-    RouteEvent: ("cfetch.feed_route", _tag_route),
-}
+def _name_and_tags(event: Event) -> tuple[str, Tags] | None:
+    """The name and the tags of the span's event; None if the span has none for it."""
+    match event:
+        case StragglerCheck():
+            return "cloudfetch.straggler_check", {
+                "active_downloads": event.active_downloads,
+                "completed_downloads": event.completed_downloads,
+                "stragglers_identified": len(event.stragglers),
+            }
+        case StragglerCancelling():
+            return "cloudfetch.straggler_cancelling", {"offset": event.offset}
+        case StragglerCancelled(completed=False):  # else its last byte came first: nothing was cancelled
+            tags: dict[str, str | int | float] = {
+                "offset": event.offset,
+                "elapsed_seconds": event.elapsed_s,
+                "attempt": event.attempt,
+            }
+            if event.size_bytes is not None:
+                tags["file_size_mb"] = event.size_bytes / 1024 / 1024
+            return "cloudfetch.straggler_cancelled", tags
+        case UrlRefreshed(reason="straggler"):
+            tags = {"offset": event.offset, "sanitized_url": event.url}
+            return "cloudfetch.url_refreshed_for_straggler_retry", tags
+        case FallbackTriggered():
+            tags = {"total_stragglers_in_query": event.stragglers, "fallback_threshold": event.threshold}
+            return "cloudfetch.sequential_fallback_triggered", tags
+        case RouteEvent() if event.what != "hit":  # there is a hit for every page read
+            return "cfetch.feed_route", {
+                "feed": event.feed,
+                "generation": event.generation,
+                "info_requests": event.requests,
+                "what": event.what,
+            }
+    return None

@@ -11,12 +11,19 @@ from rich.text import Text
 
 from cfetch.config.settings import KINDS
 from cfetch.report.format import count, duration, plural, shorten, size
-from cfetch.report.tuning_document import Estimated, HostChoice, Score, SettingScore, Tuning, Values
+from cfetch.report.tuning_document import (
+    Estimated,
+    HostChoice,
+    Score,
+    SettingScore,
+    Tuning,
+    describe_values,
+    format_values,
+)
 from cfetch.secret import printable
 
 BAR = 16  # columns of a bar for the default's makespan
 MOST = 24  # columns of the longest bar: with it a line has 80 columns
-_NAMES = ("multiplier", "quantile", "padding")
 LEFT_OUT = 5  # more lines of reasons would hide the answer
 
 
@@ -35,16 +42,18 @@ def draw_answer(tuning: Tuning) -> Iterator[Text]:
     said = "leave the default: " if stays else "recommended: "
     values = tuning.default if stays else choice.recommended
     yield Text.assemble(
-        (said, "bold"), (value_text(values), "bold green"), (f"  (policy {tuning.policy})", "dim")
+        (said, "bold"), (describe_values(values), "bold green"), (f"  (policy {tuning.policy})", "dim")
     )
     if stays:
         yield Text(f"  {tuning.leave}")
     if choice.recommended != tuning.default:
-        yield Text(f"  {value_text(choice.recommended)} against the default: {ratio_text(choice.ratio)}")
+        yield Text(f"  {describe_values(choice.recommended)} against the default: {ratio_text(choice.ratio)}")
     yield Text(f"  against what was really run ({_policies_text(tuning)}): {ratio_text(choice.recorded)}")
     promise = choice.promise_s
     span = f"{duration(promise.low)} to {duration(promise.high)}"
-    yield Text(f"  with {value_text(choice.recommended)} such a run takes {duration(promise.mean)} ({span})")
+    yield Text(
+        f"  with {describe_values(choice.recommended)} such a run takes {duration(promise.mean)} ({span})"
+    )
     yield Text(
         f"  chosen on some runs and checked on the others: {ratio_text(choice.held_out.ratio)}, "
         f"{choice.held_out.folds} folds"
@@ -64,8 +73,8 @@ def _policies_text(tuning: Tuning) -> str:
 def _find_edges(tuning: Tuning) -> Iterator[tuple[str, str, str]]:
     """The recommended values that are the least or the most of the tried values: name, text, end."""
     picked, default = tuning.choice.recommended, tuning.default
-    for name, text in zip(_NAMES, _value_texts(picked), strict=False):
-        field = _field_of(name)
+    for name, text in format_values(picked).items():
+        field = "padding_s" if name == "padding" else name
         value = getattr(picked, field)
         tried = {getattr(score.values, field) for score in tuning.settings}
         ends = {min(tried), max(tried)} - {KINDS[name].low, KINDS[name].high, getattr(default, field)}
@@ -75,7 +84,7 @@ def _find_edges(tuning: Tuning) -> Iterator[tuple[str, str, str]]:
 
 def _draw_table(tuning: Tuning) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    read = ("mult", "quant", "pad")[: len(_value_texts(tuning.default))]
+    read = ("mult", "quant", "pad")[: len(format_values(tuning.default))]
     for name in ("", *read, "makespan", "alarms", "twice"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("against the default", no_wrap=True)
@@ -84,13 +93,9 @@ def _draw_table(tuning: Tuning) -> Table:
         if all(score.values != extra for score in shown):
             shown += [score for score in tuning.settings if score.values == extra]
     for score in shown:
-        mark = (
-            "→"
-            if score.values == tuning.choice.recommended
-            else "="
-            if score.values == tuning.default
-            else ""
-        )
+        mark = "=" if score.values == tuning.default else ""
+        if score.values == tuning.choice.recommended:
+            mark = "→"
         table.add_row(mark, *_cell_texts(score), _draw_bar(score.ratio), style="bold" if mark == "→" else "")
     alone = tuning.unmitigated
     blank = ("",) * len(read)
@@ -99,7 +104,7 @@ def _draw_table(tuning: Tuning) -> Table:
 
 
 def _cell_texts(score: SettingScore) -> tuple[str, ...]:
-    return (*_value_texts(score.values), *_figure_texts(score))
+    return (*format_values(score.values).values(), *_figure_texts(score))
 
 
 def _figure_texts(score: Score) -> tuple[str, str, str]:
@@ -151,7 +156,7 @@ def draw_grounds(tuning: Tuning) -> Iterator[Text]:
 
 def _draw_host(host: HostChoice) -> Text:
     name, choice = f"{shorten(host.host, 40)} alone, {plural(host.files, 'file')}", host.choice
-    return Text(f"  {name}: {value_text(choice.recommended)}; {ratio_text(choice.ratio)}")
+    return Text(f"  {name}: {describe_values(choice.recommended)}; {ratio_text(choice.ratio)}")
 
 
 def _draw_end(tuning: Tuning, written: str | None) -> Iterator[Text]:
@@ -161,26 +166,10 @@ def _draw_end(tuning: Tuning, written: str | None) -> Iterator[Text]:
         return
     if tuning.leave:
         return
-    texts = _value_texts(tuning.choice.recommended)
-    flags = (f"--{name} {text}" for name, text in zip(_NAMES, texts, strict=False))
+    flags = (f"--{name} {text}" for name, text in format_values(tuning.choice.recommended).items())
     yield Text(f"cfetch download MANIFEST --policy {tuning.policy} {' '.join(flags)}")
 
 
 def ratio_text(ratio: Estimated) -> str:
     """A ratio with its interval."""
     return f"{ratio.mean:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
-
-
-def value_text(values: Values) -> str:
-    """The options of a setting with their values."""
-    return ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _value_texts(values), strict=False))
-
-
-def _value_texts(values: Values) -> tuple[str, ...]:
-    given = (values.multiplier, values.quantile, values.padding_s)
-    named = zip(_NAMES, given, strict=True)
-    return tuple(KINDS[name].show(value) for name, value in named if value is not None)
-
-
-def _field_of(name: str) -> str:
-    return "padding_s" if name == "padding" else name

@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from cfetch.config.settings import KINDS
+
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
     """Options of ``cfetch download``; None: the policy does not read it. ``padding_s`` in seconds."""
@@ -15,6 +17,20 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     multiplier: float
     quantile: float | None = None
     padding_s: float | None = None
+
+
+GRID_KEYS = ("multiplier", "quantile", "padding")  # the options of ``Values``, in the order of its fields
+
+
+def format_values(values: Values) -> dict[str, str]:
+    """The text of each option that the policy reads, as on a command line."""
+    given = zip(GRID_KEYS, msgspec.structs.astuple(values), strict=True)
+    return {key: KINDS[key].show(value) for key, value in given if value is not None}
+
+
+def describe_values(values: Values) -> str:
+    """The options of a setting with their values: ``multiplier 1.5, quantile 0.6, padding 5s``."""
+    return ", ".join(f"{key} {text}" for key, text in format_values(values).items())
 
 
 class Estimated(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,10 +1,10 @@
 """The output of ``cfetch volume``: documents for machines, lines for people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from cfetch.report.format import UNKNOWN, cells, plural, size
+from cfetch.report.format import UNKNOWN, align, plural, size
 from cfetch.secret import printable
 
 
@@ -101,7 +101,7 @@ class BatchMoves(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def volume_lines(volumes: Volumes) -> Iterator[str]:
-    """A row for each volume, and below it what is wrong with it."""
+    """A row for each volume, and below it its faults."""
     rows: list[tuple[str, ...]] = [("state", "batches", "files", "size", "free", "label", "volume")]
     for row in volumes.volumes:
         counts = [f"{row.batches:,}", f"{row.files:,}", size(row.bytes)]
@@ -110,7 +110,7 @@ def volume_lines(volumes: Volumes) -> Iterator[str]:
         label = UNKNOWN if row.label is None else row.label[:8]
         free = UNKNOWN if row.free_bytes is None else size(row.free_bytes)
         rows.append((row.state, *counts, free, label, printable(row.volume, 1000)))
-    head, *lines = _align(rows)
+    head, *lines = align(rows)
     yield head
     for line, row in zip(lines, volumes.volumes, strict=True):
         yield line
@@ -154,10 +154,3 @@ def move_lines(moves: BatchMoves) -> Iterator[str]:
 
 def _batch_text(batch: str, name: str | None) -> str:
     return batch[:8] if name is None else f"{printable(name)} ({batch[:8]})"
-
-
-def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        line = (text + " " * (width - cells(text)) for text, width in zip(row, widths, strict=True))
-        yield "  ".join(line).rstrip()

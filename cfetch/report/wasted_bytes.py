@@ -51,7 +51,7 @@ def received_bytes(record: FileRecord) -> int:
 def _claim_s(attempt: AttemptRecord) -> float:
     """The time that orders the claims, the latest first: the end; for a lost attempt, its start.
 
-    Attempts on a volume that was left claim what all others have not brought.
+    Attempts on a volume that was left claim only bytes that no other attempt has brought.
     """
     if attempt.outcome == "moved":
         return -math.inf

@@ -16,7 +16,7 @@ Read in this order::
     min_rate.py    below the rate that the user has stated: needs no baseline either
     detector.py    policy ``cloudfetch``: elapsed > multiplier * size / median + padding
     baseline.py    the median that the formula uses; fallback.py: its mode of one entry at a time
-    adaptive.py    policy ``adaptive``: the rest of an attempt against what a fresh one would need
+    adaptive.py    policy ``adaptive``: the rest of an attempt against the time of a fresh one
     watch.py       the attempts that are old enough to be judged, and their limits
     court.py       which suspects are stragglers, and which have an excuse
     seconds.py     is a file that cannot be split asked for a second time?
@@ -28,14 +28,14 @@ Read in this order::
     rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    the cost and gain of past cancellations: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time
-    knowledge.py   what runs know about hosts, for the next run; merged.py: tasks on many machines
+    knowledge.py   facts about hosts for the next run; merged.py: tasks on many machines
 
 When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An attempt
 is flagged at most once; an entry at most twice by the formula. Under ``adaptive`` it is flagged until the
 file itself is found slow; lost bytes are a bounded share; while all are slow, only probes are flagged.
 
 Where to change: the default policy, ``adaptive``, flags by ``terms_of`` in ``terms.py`` (the limit), ``rule``
-in ``blame.py`` (whether the attempt is to blame) and ``_flag`` in ``adaptive.py`` (what the budget allows).
+in ``blame.py`` (whether the attempt is to blame) and ``_flag`` in ``adaptive.py`` (the budget).
 The formula flags by ``limit_s`` in ``detector.py``, and it alone reads quantile and padding. The engine asks
-in ``engine/monitor.py``, and cancels what is flagged. docs/stragglers.md has the figures.
+in ``engine/monitor.py``, and cancels the flagged attempts. docs/stragglers.md has the figures.
 """

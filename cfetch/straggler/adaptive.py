@@ -1,4 +1,4 @@
-"""Judges attempts by their live progress, against what a fresh attempt would need.
+"""Judges attempts by their live progress, against the time that a fresh attempt would need.
 
 An attempt is a straggler when, at its present rate, its rest takes longer than ``multiplier`` times the time
 that a fresh attempt would need for the bytes it would have to fetch, plus the cost of connecting and a
@@ -50,12 +50,12 @@ class Adaptive:
         self._budget = Budget(concurrency)
         self._rescues = Rescues()
         self._median = RunningQuantile()
-        self._live: dict[int, JudgedAttempt] = {}
         self._entries = Entries()
         self._counted: set[int] = set()
         self._watch = Watch(Bars(config.multiplier, self._fresh, self._feedback))
-        self._court = Court(self._watch, self._entries, self._live)
-        self.seconds = Seconds(self._live, self._watch, self._court, self._budget)
+        self._live = self._watch.live
+        self._court = Court(self._watch, self._entries)
+        self.seconds = Seconds(self._watch, self._court, self._budget)
         self._regimes = Regimes(self._watch, self._fresh, known)
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
@@ -107,9 +107,9 @@ class Adaptive:
         self.note_failure(key, forget=False)
         self._watch.expect_change()
         self._entries.in_flight += key >= 0
-        attempt = self._live[key] = JudgedAttempt(key, size_bytes, now_s, now_s - self._lost_s)
-        attempt.host, attempt.immune = host, immune
-        attempt.mitigations = mitigations
+        attempt = self._live[key] = JudgedAttempt(
+            key, size_bytes, now_s, now_s - self._lost_s, host=host, immune=immune, mitigations=mitigations
+        )
         cure = self._regimes.choose_cure(host, attempt.start_s, is_first=asks == 1 and key >= 0)
         attempt.asks = asks + cure.warms
         return cure
@@ -198,9 +198,9 @@ class Adaptive:
         held_back = None
         lame: list[int] = []
         own_s = now_s - self._lost_s
-        if not lost_s and self._watch.look(now_s, own_s, attempts, self._live):
+        if not lost_s and self._watch.look(now_s, own_s, attempts):
             keys, held_back = self._court.rule(own_s, attempts)
-            anew = self._regimes.look(attempts, self._live, own_s)
+            anew = self._regimes.look(attempts, own_s)
             self._court.tried += anew.witnesses
             stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys))
             stragglers += self._flag(keys, now_s, attempts, most=self._budget.count_allowed(now_s))
@@ -256,7 +256,8 @@ class Adaptive:
             self._counted.add(attempt.key)
         if attempt.is_fresh:
             self._rescues.note(attempt.host, slow=True)
-        size_bytes, terms = attempt.size_bytes or 0, self._watch.terms(attempt)
+        evidence, slot = self._watch.place(attempt)
+        size_bytes, terms = attempt.size_bytes or 0, evidence.terms(slot)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
         if math.isnan(expected_s):  # no file has ended yet; a witness was faster
             expected_s = now_s - attempt.began_s

@@ -1,6 +1,6 @@
 """Normal speed: the median throughput of all entries that finished in this run, or another quantile.
 
-It is a quantile and not the mean: one extreme sample must not move what counts as normal. The samples live as
+It is a quantile and not the mean, as one extreme sample must not move the normal speed. The samples live as
 long as the run; forgetting them early would leave a last, slow file without anything to be compared with.
 """
 

@@ -12,7 +12,7 @@ from cfetch.straggler.cures import MUCH, Pace, Reply
 from cfetch.straggler.fresh import middle
 
 LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
-ALIKE = 0.2  # an attempt that has brought so much more would show as slow, in windows of 0.3 s
+ALIKE = 0.2  # share of bytes beyond the burst after which an attempt shows as slow, in windows of 0.3 s
 NEAR = 0.06  # of the middle byte: falls so near to it are alike; lost packets cause falls anywhere
 EXACT = 0.03  # the byte is never known more exactly
 MOST = 0.8  # of the attempts beyond the byte are slow; a few exceptions prove nothing

@@ -7,7 +7,7 @@ blame are named at once; in doubt one at a time is tried; if all are slow togeth
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cfetch.straggler.blame import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
 from cfetch.straggler.entries import Entries
@@ -15,7 +15,7 @@ from cfetch.straggler.fresh import MOST_HOSTS
 from cfetch.straggler.policy import Live
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
-MANY = 64  # excused attempts; while so many are excused, they are not judged at every check
+MANY = 64  # excused attempts; while there are more, they are not judged at every check
 CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
 LATELY_S = 1.0  # the short window: an attempt that is slow over it was slow for most of that time
 SLOW_FROM_START = 0.25  # an attempt below this share of the usual pace, on average, was slow from its start
@@ -28,12 +28,11 @@ RECENT_NORMAL = 256  # witnesses of a host: its files that ended normally last
 
 
 class Court:
-    """The suspects of one run, and since when they are suspect; ``live``: the attempts in flight, by key."""
+    """The suspects of one run, and since when they are suspect."""
 
-    def __init__(self, watch: Watch, entries: Entries, live: Mapping[int, JudgedAttempt]) -> None:
+    def __init__(self, watch: Watch, entries: Entries) -> None:
         self._watch = watch
         self._entries = entries
-        self._live = live
         self._suspected: dict[int, float] = {}  # key -> when it was first seen to be too slow
         self._normal: dict[str, deque[float]] = {}  # host -> from when on its normal files are witnesses
         self._trials = Trials()
@@ -91,7 +90,8 @@ class Court:
             return None
         if attempt.spared_until_s > self._watch.now_s:
             return None
-        terms, age_s, began_s = self._watch.terms(attempt), self._watch.age_s(attempt), attempt.start_s
+        evidence, slot = self._watch.place(attempt)
+        terms, age_s, began_s = evidence.terms(slot), evidence.age_s(slot), attempt.start_s
         is_old = age_s >= terms.guard_s + CRAWLS_S
         if not seen.received:
             excuse, is_free = terms.silent_s / age_s, not attempt.immune
@@ -105,7 +105,7 @@ class Court:
         settle_s = max(terms.guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
         if left_s <= fresh_s or age_s < settle_s:
             return None
-        if age_s < MOST_SETTLE_S and self._watch.accelerates(attempt):
+        if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
             return None  # it is getting to speed
         slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
         since_s = began_s if slow_from_start else max(began_s, self._watch.now_s - LATELY_S)
@@ -124,10 +124,11 @@ class Court:
         """
         if attempt.slot is None or attempt.first_s is None:
             return False
-        begins_s = max(self._watch.terms(attempt).guard_s, attempt.first_s + LATELY_S)
-        if not self._watch.age_s(attempt) >= begins_s or self._watch.accelerates(attempt):
+        evidence, slot = self._watch.place(attempt)
+        begins_s = max(evidence.terms(slot).guard_s, attempt.first_s + LATELY_S)
+        if not evidence.age_s(slot) >= begins_s or evidence.accelerates(slot):
             return False
-        if self._watch.rest_s(attempt) <= limit_s:
+        if evidence.rest_s(slot) <= limit_s:
             return False
         began_s = self._normal.get(attempt.host, ())
         others = sum(then_s >= self._watch.now_s - LATELY_S for then_s in began_s)
@@ -154,11 +155,13 @@ class Court:
             return False
         if self._entries.has_finished(key):
             return True
-        pace = self._watch.pace(self._live.get(key))
+        pace = self._watch.pace(self._watch.live.get(key))
         return pace is not None and min(pace) >= NORMAL
 
     def _explain(self, excused: dict[str, int]) -> str | None:
-        alive_by_host = Counter(attempt.host for attempt in self._live.values()) if excused else Counter()
+        alive_by_host = (
+            Counter(attempt.host for attempt in self._watch.live.values()) if excused else Counter()
+        )
         self.is_general = any(2 * slow > alive_by_host[host] for host, slow in excused.items())
         slow = sum(excused.values())
         if slow < 2:
@@ -166,6 +169,6 @@ class Court:
         if len(excused) == 1:
             (host,) = excused
             alive = alive_by_host[host]
-            if alive < len(self._live):
+            if alive < len(self._watch.live):
                 return f"{slow} of {alive} downloads from {host} are slow at once: the host, not the files"
-        return f"{slow} of {len(self._live)} downloads are slow at once: the network, not the files"
+        return f"{slow} of {len(self._watch.live)} downloads are slow at once: the network, not the files"

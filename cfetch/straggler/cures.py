@@ -9,13 +9,14 @@ the server     the witness                                   the cure
 sends bursts   has brought less of its reply (``burst``)     ranges of that size, one after the other
 has a cold     asks for an object that was asked for before  a request for a byte before the first one
 cache          (``cold``)                                    for each object
-wears          has a new connection (``wear``)               leave a connection after so many bytes
+wears          has a new connection (``wear``)               leave a connection after some bytes
 connections
 =============  ============================================  ============================================
 
-Only what happens at the same time is compared, so a change of the network is no evidence.
+Only attempts at the same time are compared, so a change of the network is no evidence.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MUCH = 2.0  # times the rate of the others: more than their spread and the short window explain
@@ -76,6 +77,6 @@ class Reply(NamedTuple):
     end_s: float
 
 
-def quantile(numbers: list[float], share: float) -> float:
+def quantile(numbers: Sequence[float], share: float) -> float:
     """The number below which ``share`` of them lie; ``numbers`` is not empty."""
     return sorted(numbers)[int(share * (len(numbers) - 1))]

@@ -13,7 +13,7 @@ from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.entries import Entries
-from cfetch.straggler.fallback import Fallback, Mode
+from cfetch.straggler.fallback import Fallback
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.metrics import AttemptMetrics, patience
 from cfetch.straggler.policy import Check, Flagged, Live
@@ -88,7 +88,7 @@ class Detector:
     @property
     def sequential(self) -> bool:
         """Whether new entries are to be started one at a time."""
-        return self._fallback.mode is Mode.SEQUENTIAL
+        return self._fallback.sequential
 
     def note_start(
         self,

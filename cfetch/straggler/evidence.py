@@ -29,6 +29,12 @@ DIP_S = 0.35  # a shorter dip may be only the two ends of the shortest window
 HALF = 0.5  # of the usual rate
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
+# the rows of the facts about each attempt; those from _LIMIT_S to _PACE_S are its ``Terms``
+_SIZE, _START_S, _LIMIT_S, _LIMIT_S_PER_BYTE, _GUARD_S, _SILENT_S, _PACE_S, _RECEIVED, _HELD_S, _FLOWS_S = (
+    range(10)
+)
+# the rows about the shortest window: the best rate; bytes, time and rate when it was last about reached
+_BEST_BPS, _MARKED, _MARKED_S, _MARKED_BPS = range(4)
 
 
 class Fall(NamedTuple):
@@ -50,9 +56,7 @@ class Evidence:
         self.dips: list[tuple[int, float]] = []  # slots that are fast again, and after how many seconds
         self._ring: Floats = np.zeros((DEPTH, 0))
         self._held: Floats = np.zeros((DEPTH, 0))
-        # size, start, limit_s, limit_s_per_byte, guard_s, silent_s, pace_s, received, held, from
         self._facts: Floats = np.zeros((10, 0))
-        # over the shortest window: best rate so far; bytes, time, rate when that rate was last about reached
         self._bests: Floats = np.zeros((4, 0))
 
     def watch(self, start_s: float) -> int:
@@ -70,16 +74,16 @@ class Evidence:
 
     def judge(self, slot: int, size_bytes: float, terms: Terms | None) -> None:
         """Set the bytes that the attempt has to fetch (nan: unknown) and the terms that it is judged by."""
-        self._facts[0, slot] = size_bytes
-        self._facts[2:7, slot] = terms or NO_TERMS
+        self._facts[_SIZE, slot] = size_bytes
+        self._facts[_LIMIT_S : _PACE_S + 1, slot] = terms or NO_TERMS
 
     def terms(self, slot: int) -> Terms:
         """The terms that the attempt is judged by."""
-        return Terms(*self._facts[2:7, slot].tolist())
+        return Terms(*self._facts[_LIMIT_S : _PACE_S + 1, slot].tolist())
 
     def flows(self, slot: int, first_byte_s: float) -> None:
         """Note that the first byte came at ``first_byte_s``: rates count from then."""
-        self._facts[9, slot] = first_byte_s
+        self._facts[_FLOWS_S, slot] = first_byte_s
 
     def drop(self, slot: int) -> None:
         """Free the slot of an attempt that is over."""
@@ -96,24 +100,24 @@ class Evidence:
         if len(self._times) > DEPTH:
             del self._times[0]
         facts = self._facts
-        facts[7, slots] = received
-        self._ring[self._row] = facts[7]
+        facts[_RECEIVED, slots] = received
+        self._ring[self._row] = facts[_RECEIVED]
         if self._was_held or any(held_s):
             self._was_held = True
-            facts[8, slots] = held_s
-            self._held[self._row] = facts[8]
+            facts[_HELD_S, slots] = held_s
+            self._held[self._row] = facts[_HELD_S]
         self._note_bests(now_s)
 
     def _note_bests(self, now_s: float) -> None:
         """Note the attempts that run about as fast as they ever did, once the shortest window is full."""
         facts, bests = self._facts, self._bests
         rate = self.instant_bps()
-        rate[now_s - facts[9] < INSTANT_S - GRAIN_S] = 0.0
-        np.maximum(bests[0], rate, out=bests[0])
-        is_fast = rate >= FAST * bests[0]
-        back = is_fast & (now_s - bests[2] >= DIP_S - GRAIN_S) & (bests[1] > 0)
-        self.dips = [(slot, now_s - float(bests[2, slot])) for slot in np.flatnonzero(back).tolist()]
-        bests[1:, is_fast] = np.stack([facts[7], np.full_like(rate, now_s), rate])[:, is_fast]
+        rate[now_s - facts[_FLOWS_S] < INSTANT_S - GRAIN_S] = 0.0
+        np.maximum(bests[_BEST_BPS], rate, out=bests[_BEST_BPS])
+        is_fast = rate >= FAST * bests[_BEST_BPS]
+        back = is_fast & (now_s - bests[_MARKED_S] >= DIP_S - GRAIN_S) & (bests[_MARKED] > 0)
+        self.dips = [(slot, now_s - float(bests[_MARKED_S, slot])) for slot in np.flatnonzero(back).tolist()]
+        bests[_MARKED:, is_fast] = np.stack([facts[_RECEIVED], np.full_like(rate, now_s), rate])[:, is_fast]
 
     def falls(self) -> dict[int, Fall]:
         """The slots whose rate has fallen below half of their best rate, each with its fall."""
@@ -126,7 +130,7 @@ class Evidence:
             fast_bps, slow_bps = float(best[slot]), min(float(slow[slot]), FALLEN * float(best[slot]))
             before_s = (fast_bps - float(marked_bps[slot])) * INSTANT_S / (fast_bps - slow_bps)
             since_s = now_s - float(marked_s[slot])
-            came = float(facts[7, slot] - marked[slot])
+            came = float(facts[_RECEIVED, slot] - marked[slot])
             after_s = max(0.0, (came - slow_bps * since_s) / (fast_bps - slow_bps))
             fell_bytes = float(marked[slot]) - slow_bps * before_s + fast_bps * after_s
             falls[slot] = Fall(int(fell_bytes), float(marked_s[slot]) - before_s + after_s)
@@ -134,7 +138,7 @@ class Evidence:
 
     def best_bps(self) -> Floats:
         """The best rate of each slot over the shortest window, so far."""
-        best: Floats = self._bests[0]
+        best: Floats = self._bests[_BEST_BPS]
         return best
 
     @property
@@ -146,10 +150,10 @@ class Evidence:
         """Bytes a second of each slot over the window, or since the start; held time does not count."""
         now_s, facts = self._times[-1], self._facts
         row, then_s = self._back(window_s)
-        span: Any = now_s - np.maximum(facts[9], then_s)
+        span: Any = now_s - np.maximum(facts[_FLOWS_S], then_s)
         if self._was_held:
-            span = span - (facts[8] - self._held[row])
-        rate: Floats = (facts[7] - self._ring[row]) / np.maximum(span, MIN_ELAPSED_S)
+            span = span - (facts[_HELD_S] - self._held[row])
+        rate: Floats = (facts[_RECEIVED] - self._ring[row]) / np.maximum(span, MIN_ELAPSED_S)
         return rate
 
     def instant_bps(self) -> Floats:
@@ -188,22 +192,26 @@ class Evidence:
         *_, guard_s, _, pace_s, received, held_s, first_s = self._facts
         flowed_s = self._times[-1] - first_s - held_s
         lame = (received > 0) & (flowed_s > guard_s) & (received * pace_s < HALF * flowed_s)
-        return np.flatnonzero(lame & (self._bests[0] * pace_s < FAST)).tolist()
+        return np.flatnonzero(lame & (self._bests[_BEST_BPS] * pace_s < FAST)).tolist()
 
     def age_s(self, slot: int) -> float:
         """Seconds since the attempt began, without those for which our own side held it."""
-        return float(self._times[-1] - self._facts[1, slot] - self._facts[8, slot])
+        return float(self._times[-1] - self._facts[_START_S, slot] - self._facts[_HELD_S, slot])
 
     def remaining_s(self, slot: int) -> float:
         """Seconds that the rest needs at the present rate; infinity if the attempt stands still."""
-        rest = float(self._facts[0, slot] - self._facts[7, slot])
+        rest = float(self._facts[_SIZE, slot] - self._facts[_RECEIVED, slot])
         rate_bps = float(self.present_bps()[slot])
         return rest / rate_bps if rate_bps > 0 else math.inf
 
     def rest_s(self, slot: int) -> float:
         """Seconds that the rest needs at the rate of the last second, or of its end if that is higher."""
         rate_bps = self.lately_bps(slot)
-        return float(self._facts[0, slot] - self._facts[7, slot]) / rate_bps if rate_bps > 0 else math.inf
+        return (
+            float(self._facts[_SIZE, slot] - self._facts[_RECEIVED, slot]) / rate_bps
+            if rate_bps > 0
+            else math.inf
+        )
 
     def lately_bps(self, slot: int) -> float:
         """Bytes a second over the last second, or over its end if that is higher."""
@@ -215,7 +223,7 @@ class Evidence:
         One piece after a silence is no sign of that: an attempt that brings one piece a second crawls. Of
         bytes that have flowed for less than two short windows, the later half is compared with all.
         """
-        window_s = min(INSTANT_S, (self._times[-1] - float(self._facts[9, slot])) / 2)
+        window_s = min(INSTANT_S, (self._times[-1] - float(self._facts[_FLOWS_S, slot])) / 2)
         (lately, _), (before, _) = self._back(window_s), self._back(SHORT_S)
         if self._ring[lately, slot] == self._ring[before, slot]:
             return False
@@ -224,8 +232,12 @@ class Evidence:
     def paces(self) -> list[tuple[float, ...] | None]:
         """The present pace of each slot over three windows, 1 being normal; None while it is not known."""
         facts = self._facts
-        old = self._times[-1] - facts[1] - facts[8] > facts[4]  # false for those without terms
-        windows = [(self.rate_bps(window_s) * facts[6]).tolist() for window_s in (INSTANT_S, SHORT_S, LONG_S)]
+        old = (
+            self._times[-1] - facts[_START_S] - facts[_HELD_S] > facts[_GUARD_S]
+        )  # false for those without terms
+        windows = [
+            (self.rate_bps(window_s) * facts[_PACE_S]).tolist() for window_s in (INSTANT_S, SHORT_S, LONG_S)
+        ]
         paces = zip(*windows, strict=True)
         return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
 
@@ -240,7 +252,7 @@ class Evidence:
         self._ring = np.hstack([self._ring, np.zeros((DEPTH, new))])
         self._held = np.hstack([self._held, np.zeros((DEPTH, new))])
         facts = np.zeros((10, new))
-        facts[[0, 2, 3, 4, 5, 6]] = math.nan
+        facts[[_SIZE, *range(_LIMIT_S, _PACE_S + 1)]] = math.nan
         self._facts = np.hstack([self._facts, facts])
         self._bests = np.hstack([self._bests, np.zeros((4, new))])
         self._present = None

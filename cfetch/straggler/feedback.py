@@ -1,4 +1,4 @@
-"""Limits what mitigation may cost, and adapts the bar to how much earlier mitigations have helped.
+"""Limits the cost of mitigation, and adapts the bar to the gain of earlier mitigations.
 
 Each cancellation predicts when its attempt would have ended. The entry's real end is the verdict. The bar
 rises by a factor for each cancellation that made the file later, and falls by a small step for each that made
@@ -9,6 +9,7 @@ one rescue in twenty.
 
 from collections import deque
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import NamedTuple
 
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than no mitigation
@@ -36,19 +37,17 @@ class _Foretold(NamedTuple):
     waited_s: float
 
 
+@dataclass(slots=True)
 class _Silence:
     """The silences of one host: entries ``first`` and ``scout`` waited for a first byte a second time.
 
     ``hangs``: the host does not serve fresh connections.
     """
 
-    __slots__ = ("first", "hangs", "patience_s", "scout")
-
-    def __init__(self) -> None:
-        self.patience_s = 0.0
-        self.first: int | None = None
-        self.scout: int | None = None
-        self.hangs = False
+    hangs: bool
+    patience_s: float = 0.0
+    first: int | None = None
+    scout: int | None = None
 
 
 class Feedback:
@@ -132,8 +131,7 @@ class Feedback:
         if silence is None:
             if len(self._silences) >= MOST_HOSTS:
                 del self._silences[next(iter(self._silences))]
-            silence = self._silences[host] = _Silence()
-            silence.hangs = host in self._hanging
+            silence = self._silences[host] = _Silence(hangs=host in self._hanging)
         return silence
 
     def _end(self, key: int) -> _Foretold | None:
@@ -184,7 +182,7 @@ class Budget:
         return self._wasted + wasted_bytes <= max(FREE_BYTES, WASTED_SHARE * (self._bytes + running_bytes))
 
     def allows_second(self, size_bytes: int) -> bool:
-        """Whether so many bytes may be asked for a second time; if so, they count, apart from lost bytes."""
+        """Whether these bytes may be asked for a second time; if so, they count, apart from lost bytes."""
         most = max(FREE_BYTES, WASTED_SHARE * self._bytes)
         is_allowed = self._asked_twice + size_bytes <= most
         self._asked_twice += size_bytes if is_allowed else 0

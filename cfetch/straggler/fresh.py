@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from cfetch.straggler.cures import quantile
 from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
@@ -96,7 +97,7 @@ class _Samples:
 
     @property
     def fit(self) -> Fit | None:
-        """The fit; it is made anew only when an eighth is new, as one more sample hardly moves a median."""
+        """The fit, computed again once an eighth of the samples is new: one hardly moves a median."""
         new, few = self.seen - self._fitted_at, self._fitted_at < RECENT
         if new > min(self._fitted_at, RECENT) // 8 and (few or self._newest_s - self._fitted_s > REFIT_S):
             self._fit = fit_of(self.classes.values())
@@ -118,7 +119,7 @@ class Fresh:
     def add(self, host: str, sample: Sample) -> bool:
         """Add a file that came from ``host``; its ``size_bytes`` is above 0.
 
-        Returns whether the host's own files decide from now on what is normal.
+        Returns whether the host's normal speed follows from its own files from now on.
         """
         samples = self._hosts.get(host)
         if samples is None:
@@ -275,12 +276,10 @@ def _weighted_median(pairs: Sequence[tuple[float, float]]) -> float:
 
 def _late_s(firsts_s: Sequence[float]) -> float:
     """The later of two limits of first bytes: by the scatter about the median, and the measured tail."""
-    by_scatter_s = middle(firsts_s) * math.exp(
-        TAIL * _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s])
-    )
-    return max(
-        by_scatter_s, sorted(firsts_s)[int(LATE * (len(firsts_s) - 1))]
-    )  # the second of five: one is extreme
+    sigma = _sigma([max(first_s, MIN_ELAPSED_S) for first_s in firsts_s])
+    by_scatter_s = middle(firsts_s) * math.exp(TAIL * sigma)
+    measured_s = quantile(firsts_s, LATE)  # of five it is the second largest, as the largest may be extreme
+    return max(by_scatter_s, measured_s)
 
 
 def _sigma(ratios: Sequence[float]) -> float:

@@ -91,30 +91,18 @@ def _compare(
     places = {machine: place for place, (_, machine) in enumerate(medians)}
     for machine in finished.keys() | going.keys():
         place = places.get(machine)
-        others = normal if place is None else _Without(normal, place)
-        if len(others):
-            usual_bps = _middle(others)
+        if len(normal) > (place is not None):
+            usual_bps = _middle(normal, left_out=place)
             rates = [*finished.get(machine, ()), *going.get(machine, ())]
             shares.setdefault(machine, []).extend(rate / usual_bps for rate in rates)
 
 
-class _Without(Sequence[float]):
-    """Sorted numbers without one of them, so that they need no copy for each machine."""
-
-    def __init__(self, numbers: list[float], place: int) -> None:
-        self._numbers = numbers
-        self._place = place
-
-    def __len__(self) -> int:
-        return len(self._numbers) - 1
-
-    def __getitem__(self, index: int) -> float:  # type: ignore[override]  # nobody slices it
-        return self._numbers[index + (index >= self._place)]
-
-
-def _middle(ordered: Sequence[float]) -> float:
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+def _middle(ordered: Sequence[float], left_out: int | None = None) -> float:
+    """The median of sorted numbers, without the number at the place ``left_out``; nothing is copied."""
+    place = len(ordered) if left_out is None else left_out
+    half, is_odd = divmod(len(ordered) - (left_out is not None), 2)
+    above = ordered[half + (half >= place)]
+    return above if is_odd else (ordered[half - 1 + (half - 1 >= place)] + above) / 2
 
 
 def _kind(sample: Sample) -> _Kind:

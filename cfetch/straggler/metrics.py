@@ -7,8 +7,6 @@ rescued file is a sample of the good attempt's speed.
 import msgspec
 
 MIN_ELAPSED_S = 0.001  # the resolution of timers; less would make throughputs that no link has
-
-
 MAX_DOUBLINGS = 60  # limits the exponent, so that the power stays finite
 
 
@@ -45,9 +43,7 @@ class AttemptMetrics(msgspec.Struct, frozen=True, gc=False):
         """The attempt as completed, with the size that is known by then. A second end is ignored."""
         if self.end_s is not None:
             return self
-        return AttemptMetrics(
-            self.id, size_bytes, self.start_s, self.immune, self.mitigations, self.straggler, end_s
-        )
+        return msgspec.structs.replace(self, size_bytes=size_bytes, end_s=end_s)
 
     def flag(self) -> "AttemptMetrics":
         """The attempt, marked as a straggler."""

@@ -1,7 +1,7 @@
 """The port by which a run recognises stragglers, and the choice of the policy that answers.
 
 ``cloudfetch`` is the formula of the CloudFetch design (``detector``); ``adaptive`` judges by live progress,
-learns what a fresh attempt would need, and asks whether the network is to blame (``adaptive``).
+learns the time that a fresh attempt would need, and asks whether the network is to blame (``adaptive``).
 """
 
 from collections.abc import Collection

@@ -1,7 +1,7 @@
 """Finds out which kind of server each host is, from its attempts under way and its replies."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +22,7 @@ LEAST_REPLY_BYTES = 64 << 10  # of a reply that shows a rate
 
 
 class Anew(NamedTuple):
-    """Keys of attempts to break off and ask anew; ``witnesses``: those that only test whether it helps."""
+    """Keys of attempts to break off and ask anew; ``witnesses``: the keys that only test whether it helps."""
 
     keys: list[int]
     witnesses: list[int]
@@ -99,10 +99,10 @@ class Regimes:
         self._hosts = {host: Regime(known) for host, known in knowledge.hosts.items() if any(_cure_of(known))}
         self._paces: dict[str, list[Pace]] = {}  # by host, at the last look
 
-    def look(self, attempts: Collection[Live], live: Mapping[int, JudgedAttempt], own_s: float) -> Anew:
+    def look(self, attempts: Collection[Live], own_s: float) -> Anew:
         """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
         anew = Anew([], [])
-        self._paces = self._watch.paces_of_flows(attempts, live)
+        self._paces = self._watch.paces_of_flows(attempts)
         for host, paces in self._paces.items():
             fit = self._fresh.of(host)
             latency_s = SUPPOSED_LATENCY_S if fit is None else 2 * fit.first_byte_s
@@ -122,7 +122,7 @@ class Regimes:
             self._of(attempt.host).note_reply(reply, self._paces.get(attempt.host, []))
 
     def choose_cure(self, host: str, now_s: float, *, is_first: bool) -> Cure:
-        """Call ``Regime.choose_cure``."""
+        """Choose how the next attempt at ``host`` asks; call it once for each."""
         regime = self._hosts.get(host)
         return NO_CURE if regime is None else regime.choose_cure(now_s, is_first=is_first)
 

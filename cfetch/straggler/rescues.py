@@ -1,4 +1,4 @@
-"""Limits how often one file is rescued: until so many slow connections in a row cannot be chance.
+"""Limits the rescues of one file: until the number of slow connections in a row cannot be chance.
 
 Each rescue takes a fresh connection. If many connections of a host are slow, a file may well meet several of
 them one after the other, and the next may still be good. If few are slow, the same number in a row shows that

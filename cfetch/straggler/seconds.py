@@ -6,8 +6,6 @@ connection may be slow. Then the second request is a *trial*: one at a time at a
 as it has shown that it would not end clearly sooner.
 """
 
-from collections.abc import Mapping
-
 from cfetch.straggler.court import LATELY_S, Court
 from cfetch.straggler.feedback import Budget
 from cfetch.straggler.terms import PADDING_S
@@ -24,10 +22,9 @@ TRIAL_BYTES = 4 << 20  # the budget's charge for a trial: it seldom brings more 
 
 
 class Seconds:
-    """The second requests of one run; ``live`` are the attempts in flight, by key."""
+    """The second requests of one run."""
 
-    def __init__(self, live: Mapping[int, JudgedAttempt], watch: Watch, court: Court, budget: Budget) -> None:
-        self._live = live
+    def __init__(self, watch: Watch, court: Court, budget: Budget) -> None:
         self._watch = watch
         self._court = court
         self._budget = budget
@@ -35,7 +32,7 @@ class Seconds:
 
     def is_sure(self, key: int) -> bool:
         """Implements ``policy.SecondRequests``."""
-        attempt = self._live.get(key)
+        attempt = self._watch.live.get(key)
         if attempt is None or attempt.flagged or not attempt.size_bytes:
             return False
         limit_s = self._limit_s(attempt)
@@ -48,16 +45,17 @@ class Seconds:
 
     def is_trial(self, key: int) -> bool:
         """Implements ``policy.SecondRequests``."""
-        attempt = self._live.get(key)
+        attempt = self._watch.live.get(key)
         if attempt is None or attempt.flagged or attempt.slot is None or attempt.first_s is None:
             return False
-        age_s = self._watch.age_s(attempt)
+        evidence, slot = self._watch.place(attempt)
+        age_s = evidence.age_s(slot)
         begins_s = LATELY_S + attempt.first_s if attempt.size_bytes else TRIED_UNSIZED_S
         begins_s = max(begins_s, AGAIN * self._tried_s.get(key, 0.0))
-        if age_s < begins_s or self._watch.accelerates(attempt):
+        if age_s < begins_s or evidence.accelerates(slot):
             return False
         usual_s = self._limit_s(attempt) if self._watch.bars.fresh.is_measured(attempt.host) else None
-        if attempt.size_bytes and self._watch.rest_s(attempt) < max(TRIED_S, usual_s or 0.0):
+        if attempt.size_bytes and evidence.rest_s(slot) < max(TRIED_S, usual_s or 0.0):
             return False
         if not self._budget.allows_second(TRIAL_BYTES):
             return False
@@ -66,17 +64,18 @@ class Seconds:
 
     def is_worth(self, key: int, second: int) -> bool:
         """Implements ``policy.SecondRequests``."""
-        first, other = self._live.get(key), self._live.get(second)
+        first, other = self._watch.live.get(key), self._watch.live.get(second)
         if first is None or other is None or first.slot is None or other.slot is None:
             return True
-        age_s = self._watch.age_s(other)
+        evidence, slot = self._watch.place(other)
+        age_s = evidence.age_s(slot)
         if other.first_s is None:
             return age_s < MOST_SILENT_S
-        if age_s - other.first_s < SHOWS_S or self._watch.accelerates(other):
+        if age_s - other.first_s < SHOWS_S or evidence.accelerates(slot):
             return True
         if first.size_bytes and other.size_bytes:
-            return self._watch.rest_s(other) < SOONER * self._watch.rest_s(first)
-        return self._watch.lately_bps(other) > FASTER * self._watch.lately_bps(first)
+            return evidence.rest_s(slot) < SOONER * evidence.rest_s(first.slot)
+        return evidence.lately_bps(slot) > FASTER * evidence.lately_bps(first.slot)
 
     def _limit_s(self, attempt: JudgedAttempt) -> float | None:
         """Seconds that the whole file may take over another connection; None if unknown."""

@@ -3,12 +3,13 @@
 Most files of a run are small and end before a check; they get no slot and cost nothing. An attempt that
 is older than ``WATCHED_S`` gets a slot in the evidence (numpy columns). Each check writes down the bytes of
 all watched attempts. Twice a second the speeds of the attempts under way are learned, and each attempt's bar
-is made anew if what is normal has changed.
+is computed again if the normal speed has changed.
 """
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cfetch.straggler.burst import LEAST_FALLEN
@@ -28,11 +29,12 @@ WATCHED_S = 0.2  # younger attempts are not looked at: most small files end earl
 REFIT_S = 0.5  # normal speed does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
 LEAST_FLOW_S = 0.1  # since the first byte: a shorter time shows no rate, as bytes are read in pieces
-RECENT_DIPS = 8  # so many dips show that they are usual for the host's connections
+RECENT_DIPS = 8  # dips: this number shows that they are usual for the host's connections
 MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
 REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
 
 
+@dataclass(slots=True, eq=False)
 class JudgedAttempt:
     """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's.
 
@@ -41,40 +43,21 @@ class JudgedAttempt:
     of normal speed. It is not cancelled before ``spared_until_s``, as a second request runs beside it.
     """
 
-    __slots__ = (
-        "asks",
-        "began_s",
-        "first_s",
-        "flagged",
-        "host",
-        "immune",
-        "is_sample",
-        "is_size_supposed",
-        "judged",
-        "key",
-        "mitigations",
-        "size_bytes",
-        "slot",
-        "spared_until_s",
-        "start_s",
-    )
-
-    def __init__(self, key: int, size_bytes: int | None, began_s: float, start_s: float) -> None:
-        self.key = key
-        self.size_bytes = size_bytes
-        self.began_s = began_s
-        self.start_s = start_s
-        self.host = ""
-        self.immune = False
-        self.mitigations = 0
-        self.asks = 1
-        self.flagged = False
-        self.is_sample = True
-        self.is_size_supposed = False
-        self.spared_until_s = -math.inf
-        self.slot: int | None = None
-        self.first_s: float | None = None
-        self.judged: tuple[object, ...] = ()
+    key: int
+    size_bytes: int | None
+    began_s: float
+    start_s: float
+    host: str = ""
+    immune: bool = False
+    mitigations: int = 0
+    asks: int = 1
+    flagged: bool = False
+    is_sample: bool = True
+    is_size_supposed: bool = False
+    spared_until_s: float = -math.inf
+    slot: int | None = None
+    first_s: float | None = None
+    judged: tuple[object, ...] = ()
 
     @property
     def is_fresh(self) -> bool:
@@ -123,10 +106,14 @@ class Bars:
 
 
 class Watch:
-    """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses."""
+    """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses.
+
+    ``live``: all attempts in flight, by key; the policy adds and removes them.
+    """
 
     def __init__(self, bars: Bars) -> None:
         self.bars = bars
+        self.live: dict[int, JudgedAttempt] = {}
         self._watched: dict[int, JudgedAttempt] = {}  # by slot
         self._keys: list[int] = []  # the keys of the last check's attempts
         self._slots: list[int] = []  # the slots of those attempts that are watched
@@ -137,21 +124,19 @@ class Watch:
         self._dips: dict[str, deque[float]] = {}  # by host, the seconds of its last dips
 
     def expect_change(self) -> None:
-        """Let the next look go over all attempts, as one began or ended."""
+        """Let the next look go over all attempts, as an attempt began or ended."""
         self._is_young = True
 
     def expect_news(self) -> None:
         """Make the bars anew at the next look, as the normal speed of a host is known now."""
         self._refit_s = -math.inf
 
-    def look(
-        self, now_s: float, own_s: float, attempts: Collection[Live], live: Mapping[int, JudgedAttempt]
-    ) -> bool:
+    def look(self, now_s: float, own_s: float, attempts: Collection[Live]) -> bool:
         """Write down the progress of all attempts that are old enough. Returns whether there are any."""
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
         if self._is_young or keys != self._keys:
-            watched = self._go_over(own_s, attempts, live)
+            watched = self._go_over(own_s, attempts)
             self._keys = keys
         elif len(self._slots) < len(attempts):
             has_slot = {attempt.key for attempt in self._watched.values()}
@@ -160,14 +145,14 @@ class Watch:
             return False
         received = [attempt.received for attempt in watched]
         if self._supposes_sizes:
-            self._correct_supposed_sizes(watched, live)
+            self._correct_supposed_sizes(watched)
         self._evidence.observe(own_s, self._slots, received, [attempt.held_s(now_s) for attempt in watched])
         for slot, lasted_s in self._evidence.dips:
             if (attempt := self._watched.get(slot)) is not None:
                 self._dips.setdefault(attempt.host, deque(maxlen=RECENT_DIPS)).append(lasted_s)
         if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
             self._refit_s = own_s
-            self._learn_from_running(own_s, watched, live)
+            self._learn_from_running(own_s, watched)
         return True
 
     def drop(self, attempt: JudgedAttempt) -> None:
@@ -196,10 +181,10 @@ class Watch:
         if attempt.size_bytes is not None:
             attempt.is_size_supposed = self._supposes_sizes = True
 
-    def _correct_supposed_sizes(self, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]) -> None:
+    def _correct_supposed_sizes(self, watched: Iterable[Live]) -> None:
         """Suppose twice the bytes that have come, if they have reached the supposed size."""
         for seen in watched:
-            attempt = live[seen.key]
+            attempt = self.live[seen.key]
             if attempt.is_size_supposed and seen.received >= (attempt.size_bytes or 0):
                 attempt.size_bytes = 2 * seen.received
                 self.judge(attempt)
@@ -219,23 +204,11 @@ class Watch:
         """The attempts whose connections are slower than usual."""
         return [] if self._evidence is None else [self._watched[slot] for slot in self._evidence.lame()]
 
-    def terms(self, attempt: JudgedAttempt) -> Terms:
-        """The bar of a watched attempt."""
+    def place(self, attempt: JudgedAttempt) -> "tuple[Evidence, int]":
+        """The evidence about a watched attempt, and its slot there."""
         assert self._evidence is not None
         assert attempt.slot is not None
-        return self._evidence.terms(attempt.slot)
-
-    def age_s(self, attempt: JudgedAttempt) -> float:
-        """Seconds since a watched attempt began, without those for which our own side held it."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.age_s(attempt.slot)
-
-    def accelerates(self, attempt: JudgedAttempt) -> bool:
-        """Whether the bytes of a watched attempt come clearly faster than a while ago."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.accelerates(attempt.slot)
+        return self._evidence, attempt.slot
 
     def remaining_s(self, attempt: JudgedAttempt | None) -> float | None:
         """Seconds that the attempt still needs at its present rate; None if that is not known (yet)."""
@@ -247,18 +220,6 @@ class Watch:
         """Seconds for which attempts at ``host`` are slow now and then, before they are fast again."""
         dips = self._dips.get(host, ())
         return min(max(dips), MOST_DIP_S) if len(dips) == RECENT_DIPS else 0.0
-
-    def rest_s(self, attempt: JudgedAttempt) -> float:
-        """Seconds that a watched attempt still needs at the rate of the last second."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.rest_s(attempt.slot)
-
-    def lately_bps(self, attempt: JudgedAttempt) -> float:
-        """Bytes a second of a watched attempt over the last second."""
-        assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence.lately_bps(attempt.slot)
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
         """The pace of the attempt over three windows, 1 being normal; None if it is not known."""
@@ -276,9 +237,7 @@ class Watch:
                 paces[attempt.host].append(pace)
         return paces
 
-    def paces_of_flows(
-        self, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]
-    ) -> dict[str, list[Pace]]:
+    def paces_of_flows(self, attempts: Iterable[Live]) -> dict[str, list[Pace]]:
         """The attempts whose bytes have flowed for long enough to show a rate, by host.
 
         Empty while there is nothing to learn: no later request for an object, and too few that became slow.
@@ -287,12 +246,12 @@ class Watch:
         if evidence is None:
             return {}
         falls = evidence.falls()
-        if len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in live.values()):
+        if len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in self.live.values()):
             return {}
         rates, bests = evidence.instant_bps(), evidence.best_bps()
         flows: dict[str, list[Pace]] = {}
         for seen in attempts:
-            attempt = live.get(seen.key)
+            attempt = self.live.get(seen.key)
             if attempt is None or attempt.slot is None or attempt.first_s is None or seen.is_held:
                 continue
             flow_s = evidence.now_s - attempt.start_s - attempt.first_s
@@ -315,15 +274,13 @@ class Watch:
             flows.setdefault(attempt.host, []).append(pace)
         return flows
 
-    def _go_over(
-        self, own_s: float, attempts: Iterable[Live], live: Mapping[int, JudgedAttempt]
-    ) -> list[Live]:
+    def _go_over(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
         """Find the slots of all attempts, in their order; attempts that have become old enough get one."""
         watched = []
         self._slots.clear()
         self._is_young = False
         for seen in attempts:
-            attempt = live.get(seen.key)
+            attempt = self.live.get(seen.key)
             if attempt is None:
                 continue
             if attempt.slot is None and own_s - attempt.start_s >= WATCHED_S:
@@ -348,23 +305,20 @@ class Watch:
         self.judge(attempt)
 
     def _note_first_byte(self, attempt: JudgedAttempt, seen: Live, own_s: float) -> None:
-        assert self._evidence is not None
-        assert attempt.slot is not None
         if seen.first_byte_s is None:
             self.bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
             return
         attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
         self.bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
-        self._evidence.flows(attempt.slot, attempt.start_s + attempt.first_s)
+        evidence, slot = self.place(attempt)
+        evidence.flows(slot, attempt.start_s + attempt.first_s)
 
-    def _learn_from_running(
-        self, own_s: float, watched: Iterable[Live], live: Mapping[int, JudgedAttempt]
-    ) -> None:
+    def _learn_from_running(self, own_s: float, watched: Iterable[Live]) -> None:
         """Learn the normal speed from the attempts under way, and make their bars anew."""
         rates: dict[str, list[float]] = {}
         firsts: dict[str, list[float]] = {}
         for seen in watched:
-            attempt = live[seen.key]
+            attempt = self.live[seen.key]
             age_s = own_s - attempt.start_s
             if age_s < GUARD_S:
                 continue

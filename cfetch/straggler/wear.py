@@ -20,16 +20,15 @@ HIGH = 0.75  # quantile of the old connections: some are not worn yet
 WITNESSES = 2  # faster ones in a row
 LEAST_CURED = 16  # replies, after which retiring connections must have helped
 FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0  # after a witness that was not faster
-LOW = (
-    1 / 16
-)  # quantile of the bytes with which a connection was slow: one may have been so from the beginning
+# quantile of the bytes with which a connection was slow: one may have been so from the beginning
+LOW = 1 / 16
 LEAST_RETIRE_BYTES = 256 << 10  # a connection that brings less is not worth its handshake
 
 
 class Wear:
     """The replies of one host.
 
-    ``retire_bytes``: a connection is retired after so many; 0: never. ``rate_bps``: the witnesses' rate.
+    ``retire_bytes``: a connection is retired after these; 0: never. ``rate_bps``: the witnesses' rate.
     """
 
     def __init__(self, retire_bytes: int = 0, rate_bps: float = 0.0) -> None:
@@ -76,7 +75,7 @@ class Wear:
         self._next_s = -math.inf
         slow = [reply.carried_bytes for reply in self._old if FASTER * reply.rate_bps < witness.rate_bps]
         if len(self._faster) >= WITNESSES and slow:
-            self.retire_bytes = max(LEAST_RETIRE_BYTES, int(quantile([*slow], LOW)))
+            self.retire_bytes = max(LEAST_RETIRE_BYTES, int(quantile(slow, LOW)))
             self.rate_bps, self._since_s = min(self._faster), witness.end_s
 
     def _doubt(self, reply: Reply) -> None:

@@ -15,6 +15,7 @@ cost is a small share of the run's expected time. A host that was relieved is re
 by place, until that no longer helps.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
@@ -22,8 +23,8 @@ STEP = 1.25  # a failed step costs other users of the host at most a quarter mor
 WORTH = 0.2  # of the added share must show in the rate: 5 % for a full step; less is noise
 PERIOD_S = 3.0  # a dozen reports; the fluctuations of one connection even out over that
 SETTLE_S = 1.0  # new connections shake hands and get to speed
-ENDS_A_PLACE = 4  # a period has so many ends of attempts or
-BYTES_A_PLACE = 4 << 20  # so many bytes for each place: fewer show only latency, or chance
+# in a period, for each place, so that it does not show only latency or chance: ends of attempts, or bytes
+ENDS_A_PLACE, BYTES_A_PLACE = 4, 4 << 20
 LONGEST_PERIOD_S = 60.0  # then the period counts as it is, as a slow host may not bring more before the end
 FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in the first hour
 REMEMBERED_HOLD_S = 60.0  # after two runs have seen connections hang, a third look can wait
@@ -35,9 +36,9 @@ DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 2, 256 << 10
 MORE = 1.1  # times the places may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
 THREE_QUARTERS = 0.75  # a trial at a host without signs of drowning must be cheap
-RELIEF = 0.2  # a step down below the start must make the host so much faster
+RELIEF = 0.2  # the gain in speed that keeps a step down below the start
 MOST_SILENT = 1 / 8  # of the attempts may be silent; with more, the rate shows nothing about the places
-MORE_RELIEF = 0.06  # gain of a further step, once drowning is known; two places of seventeen bring so much
+MORE_RELIEF = 0.06  # gain of a further step, once drowning is known; two of seventeen places bring it
 SURE_PERIOD_S = 1.0  # for the rates that first decide that a host drowns
 PROBE_SHARE = 0.02  # of a run's time may be lost to such trials
 PROBE_S = 0.24  # about the loss of one trial: a quarter of the places for the time of a quick period
@@ -75,27 +76,23 @@ class _Trial(NamedTuple):
     began_s: float
 
 
+@dataclass(slots=True)
 class _Period:
     """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it."""
 
-    __slots__ = ("ends", "since")
-
-    def __init__(self, since: Reading) -> None:
-        self.since = since
-        self.ends = 0
+    since: Reading
+    ends: int = 0
 
 
+@dataclass(slots=True)
 class _Served:
     """The served connections: ``remembered`` from an earlier run until more are served; 0: not known.
 
     ``proven``: the places that were all served before more were tried.
     """
 
-    __slots__ = ("proven", "remembered")
-
-    def __init__(self, remembered: int) -> None:
-        self.remembered = remembered
-        self.proven = 0
+    remembered: int
+    proven: int = 0
 
 
 class _Losses:
@@ -122,9 +119,9 @@ class _Losses:
 class Width:
     """The places of one host: from ``start`` up to ``most``, or down to very few.
 
-    ``places``: attempts that may be under way. ``served``: so many connections were served in an earlier run
-    while further ones hung; the host begins with these. The first trial comes at once: if more are served
-    now, the places climb, else the next trial waits.
+    ``places``: attempts that may be under way. ``served``: the number of connections that were served in an
+    earlier run while further ones hung; the host begins with this number. The first trial comes at once: if
+    more are served now, the places climb, else the next trial waits.
     """
 
     def __init__(self, start: int, most: int, served: int = 0) -> None:
@@ -309,9 +306,8 @@ class Width:
         if self._drowns:
             share = HALF if places >= self._start else THREE_QUARTERS
             return max(least, places - 1 if self._is_fine else int(places * share))
-        is_steady = (
-            abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
-        )  # a rate that grows anyway would look like relief
+        # a rate that grows anyway would look like relief
+        is_steady = abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
         may_probe = is_steady and self._may_probe(calm=calm)
         return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 

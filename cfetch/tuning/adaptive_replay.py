@@ -13,7 +13,8 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from cfetch.config.straggler import StragglerConfig
 from cfetch.engine.segment_split import Candidate, choose, estimate_sure_bytes
@@ -114,27 +115,24 @@ def _measure_gap_s(files: Sequence[RecordedFile], places: int) -> float:
     return max(0.0, (places * (last_s - first_s) - busy_s) / len(files))
 
 
+@dataclass(eq=False)
 class _Attempt:
     """An attempt under way, as the policy sees it; it brings ``wanted`` bytes after ``base``."""
 
-    is_held = False
-    carried_bytes = 0
+    key: int
+    file: int
+    curve: Curve
+    start_s: float
+    base: int
+    wanted: int
+    resumable: bool
+    received: int = 0
     first_byte_s: float | None = None
+    is_held: ClassVar = False  # our own side holds nothing back in a replay
+    carried_bytes: ClassVar = 0
 
-    def __init__(
-        self, key: int, file: int, curve: Curve, start_s: float, base: int, wanted: int, *, resumable: bool
-    ) -> None:
-        self.key = key
-        self.file = file
-        self.curve = curve
-        self.start_s = start_s
-        self.base = base
-        self.wanted = wanted
-        self.resumable = resumable
-        self.received = 0
-
-    def held_s(self, now_s: float) -> float:  # noqa: ARG002 - our own side holds nothing in a replay
-        """Always 0: our own side holds nothing in a replay."""
+    def held_s(self, now_s: float) -> float:  # noqa: ARG002 - the port has it
+        """Always 0: our own side holds nothing back in a replay."""
         return 0.0
 
     def look(self, now_s: float) -> None:

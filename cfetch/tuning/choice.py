@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cfetch.report.tuning_document import Choice, Estimated, HeldOut, Score, SettingScore, Values
+from cfetch.report.tuning_document import Choice, Estimated, Estimates, HeldOut, Score, SettingScore, Values
 from cfetch.tuning.history import Column
-from cfetch.tuning.replay import Censored, Setting
+from cfetch.tuning.replay import Setting
 
 DRAWS = 2000  # the ends of a 95 % interval are good to a few per cent of its width
 SEED = 79
@@ -38,16 +38,16 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None
     policy: str = "none"
     unfit: str = ""
-    files: int
-    finished: int
-    workers: int
-    recorded_s: float
-    own_s: float
-    estimates: Censored
-    makespan_s: list[float]
-    flagged: list[float]
-    false_alarms: list[float]
-    twice_bytes: list[float]
+    files: int = 0
+    finished: int = 0
+    workers: int = 0
+    recorded_s: float = 0.0
+    own_s: float = 0.0
+    estimates: Estimates = Estimates(by_rate=0, by_stall_rule=0, drawn=0)
+    makespan_s: list[float] = []
+    flagged: list[float] = []
+    false_alarms: list[float] = []
+    twice_bytes: list[float] = []
 
 
 class ScoreTable(NamedTuple):

@@ -92,11 +92,9 @@ def make_line(first_byte_s: float, s_per_byte: float) -> Curve:
 def _make_file(record: FileRecord) -> RecordedFile:
     attempts = [attempt for attempt in record.attempts if not attempt.helper and attempt.outcome != "lost"]
     judged = [attempt for attempt in attempts if is_judged(attempt) or attempt.error == OVERTAKEN]
-    if not judged:
+    if not judged:  # it occupied its place, but no policy judged it
         last_s = max(attempt.end_s for attempt in record.attempts)
-        return RecordedFile(
-            record.start_s, last_s, last_s, last_s - record.start_s, 0, record.host, (), None
-        )  # it occupied its place, but no policy judged it
+        return RecordedFile(record.start_s, last_s, last_s, last_s - record.start_s, 0, record.host, (), None)
     first, *later = judged
     size = record.size_bytes if record.size_bytes is not None else record.bytes
     size = size if size else sum(attempt.bytes for attempt in judged)

@@ -106,7 +106,7 @@ def _make_plain_row(record: FileRecord, only: AttemptRecord) -> tuple[float, ...
 
 
 def is_judged(attempt: AttemptRecord) -> bool:
-    """Whether a policy looks at such an attempt: it did not fail, or only a person ended it."""
+    """Whether a policy judges the attempt: it did not fail, or only because a person ended it."""
     return attempt.outcome not in _PREAMBLE or _was_interrupted(attempt)
 
 

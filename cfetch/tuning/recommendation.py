@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
 from cfetch import __version__
 from cfetch.config.document import load as load_yaml
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.report.tuning_document import (
+    GRID_KEYS,
     Choice,
     Estimated,
     Estimates,
@@ -21,6 +20,8 @@ from cfetch.report.tuning_document import (
     Replayed,
     Tuning,
     Values,
+    describe_values,
+    format_values,
 )
 from cfetch.secret import printable
 from cfetch.tuning.choice import (
@@ -35,14 +36,12 @@ from cfetch.tuning.choice import (
 from cfetch.tuning.replay import Setting
 from cfetch.tuning.runs import HOST_FILES, Policy
 
-GRID_KEYS = ("multiplier", "quantile", "padding")
 READ_KEYS: dict[Policy, tuple[str, ...]] = {"adaptive": GRID_KEYS[:1], "cloudfetch": GRID_KEYS}
 DEFAULT_GRID = tuple(
     itertools.starmap(Setting, itertools.product((1.25, 1.5, 2.0, 3.0), (0.4, 0.6, 0.8), (1.0, 5.0, 10.0)))
 )
-ADAPTIVE_GRID = tuple(
-    Setting(multiplier, 0.6, 5.0) for multiplier in (1.25, 1.5, 2.0, 3.0, 5.0)
-)  # the adaptive policy reads neither quantile nor padding
+# the adaptive policy reads neither quantile nor padding
+ADAPTIVE_GRID = tuple(Setting(multiplier, 0.6, 5.0) for multiplier in (1.25, 1.5, 2.0, 3.0, 5.0))
 MAX_SETTINGS = 1000  # a finer grid would be more exact than the replay
 MIN_RUNS = 3  # fewer give no interval, and no runs to check the choice
 MIN_FINISHED = 100  # finished files of all runs together: with 2 % of stragglers, two of them are slow
@@ -138,9 +137,9 @@ def recommend(
         runs=[_describe_run(run, policy) for run in used],
         left_out=left_out,
         estimates=Estimates(
-            by_rate=sum(run.estimates[0] for run in used),
-            by_stall_rule=sum(run.estimates[1] for run in used),
-            drawn=sum(run.estimates[2] for run in used),
+            by_rate=sum(run.estimates.by_rate for run in used),
+            by_stall_rule=sum(run.estimates.by_stall_rule for run in used),
+            drawn=sum(run.estimates.drawn for run in used),
         ),
         hosts=hosts,
         hosts_left_out=hosts_left_out,
@@ -185,7 +184,7 @@ def _find_reason_to_leave(choice: Choice, home: Values, used: Sequence[RunResult
     gain = 1 - choice.ratio.mean
     if policy == "adaptive" and (gain <= noise or max(choice.ratio.high, choice.held_out.ratio.high) >= 1):
         return (
-            f"{_describe_values(choice.recommended)} would gain {gain:.1%}, which is within the noise: "
+            f"{describe_values(choice.recommended)} would gain {gain:.1%}, which is within the noise: "
             f"the replay itself is {noise:.1%} off"
         )
     return ""
@@ -215,7 +214,7 @@ def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
 
 
 def _require_enough(used: Sequence[RunResult], left_out: Sequence[LeftOut], policy: Policy) -> None:
-    stays = f"the default stays: {_describe_values(describe_setting(_make_default_setting(), policy))}"
+    stays = f"the default stays: {describe_values(describe_setting(_make_default_setting(), policy))}"
     if len(used) < MIN_RUNS:
         reasons = "".join(f"\n  {run.name}: {run.reason}" for run in left_out[:SHOWN_REASONS])
         raise UsageError(
@@ -228,16 +227,6 @@ def _require_enough(used: Sequence[RunResult], left_out: Sequence[LeftOut], poli
             f"{finished} finished files in all runs are too few, {MIN_FINISHED} are needed; "
             f"give the metrics of more runs; until then {stays}"
         )
-
-
-def _describe_values(values: Values) -> str:
-    """Describe values as flags are written: ``multiplier 1.5, quantile 0.6, padding 5s``."""
-    return ", ".join(f"{key} {text}" for key, text in _format_values(values).items())
-
-
-def _format_values(values: Values) -> dict[str, str]:
-    given = zip(GRID_KEYS, msgspec.structs.astuple(values), strict=True)
-    return {key: KINDS[key].show(value) for key, value in given if value is not None}
 
 
 def _describe_run(run: RunResult, policy: Policy) -> Replayed:
@@ -291,7 +280,7 @@ def format_config(tuning: Tuning, day: str) -> str:
         (
             *_list_remarks(tuning, day),
             f"policy: {tuning.policy}  # these values are for it alone",
-            *(f"{k}: {v}" for k, v in _format_values(choice.recommended).items()),
+            *(f"{k}: {v}" for k, v in format_values(choice.recommended).items()),
             "",
         )
     )
@@ -302,7 +291,7 @@ def _list_remarks(tuning: Tuning, day: str) -> Iterator[str]:
     files = sum(run.finished for run in runs)
     yield f"# Made by cfetch {tuning.version} tune on {day}: cfetch download MANIFEST --config this-file"
     yield f"# From {len(runs)} runs with {files:,} finished files, {runs[0].instant} to {runs[-1].instant}."
-    default = _describe_values(tuning.default)
+    default = describe_values(tuning.default)
     yield f"# Makespans against the default's ({default}), with 95 % intervals over runs:"
     yield f"#   these values                         {_format_interval(choice.ratio)}"
     held_out_ratio = _format_interval(held_out.ratio)
@@ -313,7 +302,7 @@ def _list_remarks(tuning: Tuning, day: str) -> Iterator[str]:
     for doubt in tuning.remarks:
         yield f"# {doubt}"
     for host in tuning.hosts:
-        yield f"# {printable(host.host, 80)} alone: {_describe_values(host.choice.recommended)}"
+        yield f"# {printable(host.host, 80)} alone: {describe_values(host.choice.recommended)}"
 
 
 def _format_interval(estimate: Estimated) -> str:

@@ -15,12 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cfetch.report.tuning_document import Estimates
 from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, Column, History
 
 BLOCK = 1024  # files whose limits are in memory at once: 10 MB with 30 runs and 40 settings
 NEIGHBOURS = 64  # attempts of nearest size that a fresh one is drawn from
-NORMAL = 3.0  # a neighbour that took more than so many times their median is no normal attempt
+NORMAL = 3.0  # times the median of the neighbours: an attempt that took longer is not normal
 _GOLDEN = 2_654_435_761  # Knuth's multiplier: spreads consecutive numbers evenly, without random numbers
 
 
@@ -30,14 +31,6 @@ class Setting(NamedTuple):
     multiplier: float
     quantile: float
     padding_s: float
-
-
-class Censored(NamedTuple):
-    """The numbers of attempts whose true time was not seen, by the way in which it was estimated."""
-
-    by_rate: int
-    by_stall_rule: int
-    drawn: int
 
 
 class Group(NamedTuple):
@@ -61,7 +54,7 @@ class Group(NamedTuple):
     finishes: NDArray[np.bool_]
     ends_s: Column
     medians: Column
-    censored: Censored
+    estimates: Estimates
     recorded_s: float
 
 
@@ -111,7 +104,7 @@ def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting
         finishes=run.ended != ERRORS_ONLY,
         ends_s=run.end_s[done][order],
         medians=_compute_medians(run.sample_bps[done][order]),
-        censored=Censored(
+        estimates=Estimates(
             by_rate=int(cut.sum()) - drawn, by_stall_rule=int((stalls & (rest_s > 0)).sum()), drawn=drawn
         ),
         recorded_s=float(np.nanmax(np.where(done, run.end_s, run.start_s)) - run.start_s[0]),
@@ -119,10 +112,10 @@ def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting
 
 
 def _draw_rest_s(run: History, whole: NDArray[np.bool_]) -> tuple[Column, int]:
-    """Estimate the rest of the attempts that show nothing about it. Also returns how many these are.
+    """Estimate the rest of the attempts that show nothing about it. Also returns their number.
 
-    The method is Kaplan and Meier's: such an attempt is taken to last like the attempts that were as slow for
-    their size and lasted longer; the middle one of these is used.
+    The method is Kaplan and Meier's: each is taken to last like the attempts that were as slow for their size
+    and lasted longer; the median of these attempts is used.
     """
     rest_s, open_ = run.rest_s.copy(), np.isnan(run.rest_s)
     if open_.any():
@@ -183,7 +176,7 @@ def _count_needed(group: Group, quantile: float) -> int:
 
 
 def _find_times_reached(group: Group, counts: list[int]) -> dict[int, float]:
-    """The time, by count, at which so many files have finished; no file is flagged before that."""
+    """The time at which each number of files has finished; before the time, no file is flagged."""
     wanted, reached_s = sorted(set(counts), reverse=True), {}
     lasts = (group.before_s + group.alone_s + group.tail_s).tolist()
     ends: list[tuple[float, int]] = []
@@ -289,9 +282,7 @@ class _Replay:
                 continue
             normal = multiplier * size[slow, None]
             begun_s = (group.start_s + group.before_s)[low : low + BLOCK][slow, None]
-            by_s = (
-                begun_s + normal / group.medians[-1] + padding_s
-            )  # the last median is enough to find the count
+            by_s = begun_s + normal / group.medians[-1] + padding_s  # the last median suffices for the count
             finished = np.searchsorted(group.ends_s, by_s, side="right")
             finished = np.clip(finished, needed, len(group.ends_s))
             seconds = normal / group.medians[finished] + padding_s

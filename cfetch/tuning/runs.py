@@ -11,16 +11,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from cfetch.config.settings import Settings
 from cfetch.records import FileRecord
 from cfetch.report.metrics import Run, RunHeader, read_metrics
+from cfetch.report.tuning_document import Estimates
 from cfetch.tuning.adaptive_replay import Stage, play, prepare_stage
 from cfetch.tuning.choice import RunResult
 from cfetch.tuning.curves import RecordedFile, record_curves
 from cfetch.tuning.history import History, build_history
-from cfetch.tuning.replay import Censored, Group, Setting, prepare_group, replay
+from cfetch.tuning.replay import Group, Setting, prepare_group, replay
 
 HOST_FILES = 100  # a host with fewer files in a run shows nothing about its slowest files
 GROUP_FILES = 400_000  # replayed side by side: 50 MB of columns
@@ -172,24 +174,29 @@ def _score_batch(
     groups = [ready for _, ready in batch if ready is not None]
     scores = iter(replay(groups, settings) if groups else ())
     for loaded, ready in batch:
-        score = next(scores) if ready is not None else None
-        yield RunResult(
+        result = RunResult(
             source=loaded.source,
             instant=loaded.instant,
             host=loaded.host,
             policy=loaded.policy,
             unfit=loaded.unfit,
-            files=len(ready.alone_s) if ready else 0,
-            finished=len(ready.ends_s) if ready else 0,
-            workers=ready.workers if ready else 0,
-            recorded_s=ready.recorded_s if ready else 0.0,
-            own_s=score.own_makespan_s if score else 0.0,
-            estimates=ready.censored if ready else Censored(0, 0, 0),
-            makespan_s=score.makespan_s.tolist() if score else [],
-            flagged=score.flagged.tolist() if score else [],
-            false_alarms=score.false_alarms.tolist() if score else [],
-            twice_bytes=score.twice_bytes.tolist() if score else [],
         )
+        if ready is not None:
+            score = next(scores)
+            result = msgspec.structs.replace(
+                result,
+                files=len(ready.alone_s),
+                finished=len(ready.ends_s),
+                workers=ready.workers,
+                recorded_s=ready.recorded_s,
+                own_s=score.own_makespan_s,
+                estimates=ready.estimates,
+                makespan_s=score.makespan_s.tolist(),
+                flagged=score.flagged.tolist(),
+                false_alarms=score.false_alarms.tolist(),
+                twice_bytes=score.twice_bytes.tolist(),
+            )
+        yield result
 
 
 def _score_recording(
@@ -212,7 +219,7 @@ def _score_recording(
         workers=0 if stage is None else stage.places,
         recorded_s=0.0 if stage is None else stage.recorded_s,
         own_s=own_s,
-        estimates=Censored(by_rate, len(cut) - by_rate, 0),
+        estimates=Estimates(by_rate=by_rate, by_stall_rule=len(cut) - by_rate, drawn=0),
         makespan_s=[played.makespan_s for played in plays],
         flagged=[float(played.flagged) for played in plays],
         false_alarms=[float(played.false_alarms) for played in plays],

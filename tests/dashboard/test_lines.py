@@ -40,9 +40,9 @@ from tests.report.records import (
 
 def write_events(lines, *events, **options):
     stream_ = io.StringIO()
-    with lines(stream_, **options) as emit:
-        for event in events:
-            emit(event)
+    emit = lines(stream_, **options)
+    for event in events:
+        emit(event)
     return stream_.getvalue().splitlines()
 
 
@@ -313,9 +313,9 @@ def test_a_closed_pipe_does_not_end_the_run():
             raise BrokenPipeError
 
     stream_ = Closed()
-    with plain_lines(stream_) as emit:
-        emit(started())
-        emit(RunStopping(t_s=1.0, reason="x"))
+    emit = plain_lines(stream_)
+    emit(started())
+    emit(RunStopping(t_s=1.0, reason="x"))
     assert stream_.writes == 1
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from cfetch.report.analysis import analyse
 from cfetch.report.format import cells
 from cfetch.report.metrics import Run, RunHeader
-from cfetch.report.tables import show, tables
+from cfetch.report.tables import ReportTables, show
 from tests.dashboard.replay import HOSTILE, stream
 from tests.report.records import attempt, record
 
@@ -23,7 +23,7 @@ def render_report(width=80, header=HEADER, records=None):
     files = records if records is not None else play_records()
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=False)
-    console.print(tables(analyse([Run(Path("m.jsonl"), header, iter(files))])))
+    console.print(ReportTables(analyse([Run(Path("m.jsonl"), header, iter(files))])))
     return out.getvalue()
 
 
@@ -92,7 +92,7 @@ def test_of_several_runs_the_slowest_files_name_theirs(width):
         for i, tried in ((1, attempt(end_s=2.0)), (2, attempt(end_s=9.0)))
     ]
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=False).print(tables(analyse(runs)))
+    Console(file=out, width=width, force_terminal=False).print(ReportTables(analyse(runs)))
     lines = out.getvalue().splitlines()
     assert [line.split("  ")[0] for line in lines if line.startswith("run ")] == ["run 1: i1", "run 2: i2"]
     column = next(i for i, line in enumerate(lines) if line.startswith("slowest"))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cfetch.bench.simulation.alarms import watch_policy
+from cfetch.bench.simulation.alarms import PolicyWatch
 from cfetch.config.straggler import StragglerConfig
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.knowledge import Knowledge
@@ -39,7 +39,7 @@ class HeldBack:
 MAKERS = {
     "cloudfetch": lambda _wire: Detector(StragglerConfig()),
     "adaptive": lambda _wire: adaptive(),
-    "watch_policy": lambda wire: watch_policy(adaptive(), wire)[0],
+    "PolicyWatch": lambda wire: PolicyWatch(adaptive(), wire),
 }
 
 

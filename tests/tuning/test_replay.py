@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cfetch.config.straggler import StragglerConfig
+from cfetch.report.tuning_document import Estimates
 from cfetch.straggler.detector import Detector
 from cfetch.tuning.history import CUT, ERRORS_ONLY, STALLED, WHOLE, History, build_history
 from cfetch.tuning.replay import Setting, prepare_group, replay
@@ -258,7 +259,7 @@ def test_a_person_stopped_it_before_its_first_byte():
     assert math.isnan(made.rest_s[-1])
     found = ready(made, 20)
     assert found.alone_s[found.alone_s == 7.0].size == 2  # of 5 to 9 s the middle one, and itself
-    assert found.censored == (0, 0, 1)
+    assert found.estimates == Estimates(by_rate=0, by_stall_rule=0, drawn=1)
     late = columns(
         *others, record(0, 1000, attempt(**{**_fields(stopped), "end_s": 40.0}), status="cancelled")
     )

@@ -29,7 +29,7 @@ from cfetch.spark.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.spark.work import group_into_tasks
 from cfetch.tuning.choice import RunResult, build_table, choose_setting, describe_setting, score_settings
 from cfetch.tuning.recommendation import DEFAULT_GRID, format_config, read_grid, recommend, write_config
-from cfetch.tuning.replay import Censored, Setting
+from cfetch.tuning.replay import Setting
 from cfetch.tuning.runs import read_recorded_runs, replay_runs
 from tests.report.records import attempt, record
 
@@ -128,7 +128,7 @@ def results(makespan_s, twice, settings):
         [
             RunResult(
                 source="s", instant="i", host=None, files=1, finished=1, workers=1, recorded_s=1.0, own_s=1.0,
-                estimates=Censored(0, 0, 0), makespan_s=row, flagged=[1.0] * len(row),
+                makespan_s=row, flagged=[1.0] * len(row),
                 false_alarms=[0.0] * len(row), twice_bytes=list(twice),
             )
             for row in makespan_s

@@ -7,7 +7,7 @@ and equal seeds give equal runs.
     compare.py      ``cfetch bench --simulate``: all scenarios, policies and seeds, on all processors
     plan.py         a scenario's files as a plan in memory
     transport.py    implements the wire's port: connections pooled or fresh
-    connections.py  the connections of a host, and how many of them it serves
+    connections.py  the connections of a host
     exchange.py     one request and its reply, at the network's pace
     link.py         bytes as a fluid: every rate computed exactly, without time steps
     volume.py       implements the volume's port: takes bytes at a steady speed, and keeps only numbers

@@ -1,7 +1,7 @@
 """Counts false alarms: looks at the true state of a connection when a policy cancels its attempt."""
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import Any
 
 from cfetch.bench.simulation.transport import SimTransport
 from cfetch.straggler.cures import Cure
@@ -9,7 +9,10 @@ from cfetch.straggler.policy import Check, Live, Policy
 
 
 class PolicyWatch:
-    """Wraps a policy and counts its ``mitigations``, and those that hit a healthy connection."""
+    """Wraps a policy and counts its ``mitigations``, and among them the ``false_alarms``.
+
+    A false alarm cancels an attempt over a healthy connection. The pool takes this object for the policy.
+    """
 
     def __init__(self, policy: Policy, transport: SimTransport) -> None:
         self._policy = policy
@@ -38,9 +41,3 @@ class PolicyWatch:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all other members are the policy's
         return getattr(self._policy, name)
-
-
-def watch_policy(policy: Policy, transport: SimTransport) -> tuple[Policy, PolicyWatch]:
-    """Wrap ``policy``: the same object twice, as the pool's policy and as the counter."""
-    watch = PolicyWatch(policy, transport)
-    return cast("Policy", watch), watch

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import product
+from itertools import product, starmap
 from statistics import fmean, median
 
 import msgspec
@@ -32,13 +32,7 @@ class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[str, ...] = POLICIES
 
 
-class _Game(msgspec.Struct, frozen=True):
-    scenario: Scenario
-    policy: str
-    seed: int
-
-    def play(self) -> Played:
-        return simulate(self.scenario, self.policy, self.seed)
+_Job = tuple[Scenario, str, int]  # a scenario, a policy, a seed
 
 
 def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None) -> Simulation:
@@ -55,7 +49,7 @@ def run(options: SimulationOptions, say: Callable[[str], None] = lambda _: None)
         check_policy(policy)
     seeds = range(1, options.seeds + 1)
     names = (IDEAL, *options.policies)
-    jobs = [_Game(*choice) for choice in product(scenarios, names, seeds)]
+    jobs = list(product(scenarios, names, seeds))
     played: list[Played] = []
     said_s = time.monotonic()
     for result in _play_all(jobs):
@@ -85,17 +79,17 @@ def _find_with_network(name: str) -> Scenario:
     return scenario
 
 
-def _play_all(jobs: Sequence[_Game]) -> Iterator[Played]:
+def _play_all(jobs: Sequence[_Job]) -> Iterator[Played]:
     """Play the jobs on all processors; yield their results in order."""
     workers = min(os.cpu_count() or 1, len(jobs))
-    if workers == 1 or sum(group.count for job in jobs for group in job.scenario.groups) < FEW_FILES:
-        yield from map(_Game.play, jobs)
+    if workers == 1 or sum(len(scenario.files) for scenario, *_ in jobs) < FEW_FILES:
+        yield from starmap(simulate, jobs)
         return
     left_to_us = (signal.SIGINT, signal.SIG_IGN)  # only this process handles Ctrl-C, which all get
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, signal.signal, left_to_us) as pool:
         try:
-            yield from pool.map(_Game.play, jobs)
+            yield from pool.map(simulate, *zip(*jobs, strict=True))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -109,7 +103,7 @@ def compare(scenario: Scenario, played: Sequence[Played]) -> Comparison:
     return Comparison(
         scenario=scenario.name,
         description=scenario.description,
-        files=sum(group.count for group in scenario.groups),
+        files=len(scenario.files),
         size_bytes=scenario.size_bytes,
         ideal_s=median(ideal_s.values()),
         rows=rows,

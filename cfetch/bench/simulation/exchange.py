@@ -4,6 +4,7 @@ import asyncio
 import math
 import mmap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from cfetch.bench.faults import Fault
@@ -18,9 +19,7 @@ from cfetch.wire.judge import Headers
 if TYPE_CHECKING:
     from cfetch.bench.simulation.transport import SimTransport
 
-QUANTUM_S = (
-    0.05  # between the pieces that a reader gets: as a busy reader of a real socket gets them, or finer
-)
+QUANTUM_S = 0.05  # between the pieces that a reader gets: a busy reader of a real socket gets no finer ones
 PACKET_BYTES = 1460  # the least that comes at once
 SLOWEST_QUANTUM_S = 1.0  # the longest wait for a packet, as the rate may have changed by then
 WINDOW_BYTES = 4 << 20  # the most unread bytes of a connection: then the server waits, as with TCP
@@ -42,18 +41,17 @@ class Meets(NamedTuple):
     is_lasting: bool
 
 
+@dataclass(slots=True)
 class _Body:
     """The bytes of a reply: ``end`` of them come, ``taken`` were read. ``has_come``: no more will come.
 
     ``then``: the event after them: "keep" the connection, "stall", "reset", "truncate", or "close".
     """
 
-    __slots__ = ("end", "has_come", "taken", "then")
-
-    def __init__(self) -> None:
-        self.end = self.taken = 0
-        self.then = "keep"
-        self.has_come = False
+    end: int = 0
+    taken: int = 0
+    then: str = "keep"
+    has_come: bool = False
 
 
 class Exchange:

@@ -10,15 +10,18 @@ a link that is not full, and O(n log n) for n flows on a full one.
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
 
 from cfetch.bench.network import Network, drown_factor, factor_at
 from cfetch.bench.pacing import max_min
 from cfetch.clock import RunClock
 
 FASTEST_BPS = 1e15  # the rate of a connection without limits
-GRAIN_S = 2e-9  # twice the resolution of an event loop's clock: a timer may be so much early
+GRAIN_S = 2e-9  # twice the resolution of an event loop's clock, by which a timer may be early
 
 
+@dataclass(slots=True, eq=False)
 class Flow:
     """The bytes of one reply on their way.
 
@@ -26,31 +29,17 @@ class Flow:
     ``limit_bps``: the rate of its connection without changes of the network.
     """
 
-    __slots__ = (
-        "cap_bps",
-        "got",
-        "host",
-        "limit_bps",
-        "mark",
-        "on_due",
-        "rate_bps",
-        "settled_s",
-        "timer",
-        "timer_s",
-        "wake_s",
-    )
-
-    def __init__(self, host: int, limit_bps: float, on_due: Callable[[], None]) -> None:
-        self.host = host
-        self.limit_bps = limit_bps
-        self.on_due = on_due
-        self.got = 0.0
-        self.mark = 0.0
-        self.wake_s = math.inf
-        self.rate_bps = self.cap_bps = 0.0
-        self.settled_s = 0.0
-        self.timer: asyncio.TimerHandle | None = None
-        self.timer_s = math.inf
+    host: int
+    limit_bps: float
+    on_due: Callable[[], None]
+    got: float = 0.0
+    mark: float = 0.0
+    wake_s: float = math.inf
+    rate_bps: float = 0.0
+    cap_bps: float = 0.0
+    settled_s: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+    timer_s: float = math.inf
 
 
 class Link:
@@ -183,7 +172,7 @@ class Link:
             for flow in self._flows:
                 self._run(flow, flow.cap_bps)
             return
-        flows = sorted(self._flows, key=_by_cap)
+        flows = sorted(self._flows, key=attrgetter("cap_bps"))
         for flow, rate_bps in zip(flows, max_min([flow.cap_bps for flow in flows], link_bps), strict=True):
             self._run(flow, rate_bps)
 
@@ -192,7 +181,3 @@ class Link:
             self.settle(flow)
             flow.rate_bps = rate_bps
             self.arm(flow)
-
-
-def _by_cap(flow: Flow) -> float:
-    return flow.cap_bps

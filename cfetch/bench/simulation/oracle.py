@@ -27,6 +27,7 @@ client can beat it, and it does not keep a connection for a better moment.
 import asyncio
 from bisect import insort
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cfetch.bench.network import ConnectionTraits, Network, lasting_pace
 from cfetch.bench.simulation.connections import GOOD, Connection, usual_bps
@@ -39,16 +40,14 @@ LEAST_PIECE_BYTES = 16 << 10
 MOST_PACES = 64  # changes of a connection's rate that are looked at in advance
 
 
+@dataclass(slots=True, eq=False)
 class _Piece:
     """Bytes ``start`` to ``stop`` of file ``index``, which has ``size_bytes``; larger pieces come first."""
 
-    __slots__ = ("index", "size_bytes", "start", "stop")
-
-    def __init__(self, index: int, start: int, stop: int, size_bytes: int) -> None:
-        self.index = index
-        self.start = start
-        self.stop = stop
-        self.size_bytes = size_bytes
+    index: int
+    start: int
+    stop: int
+    size_bytes: int
 
     def __lt__(self, other: "_Piece") -> bool:
         return (self.left_bytes, -self.index) < (other.left_bytes, -other.index)

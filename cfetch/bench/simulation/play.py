@@ -5,14 +5,14 @@ import random
 from array import array
 from collections import Counter
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from cfetch.bench.network import Network
 from cfetch.bench.scenario import Scenario
-from cfetch.bench.simulation.alarms import watch_policy
+from cfetch.bench.simulation.alarms import PolicyWatch
 from cfetch.bench.simulation.curl import CurlClient
 from cfetch.bench.simulation.oracle import OracleClient
 from cfetch.bench.simulation.plan import SimPlan
@@ -28,6 +28,7 @@ from cfetch.events import EntryFinished, Event, Listener
 from cfetch.report.counts import LiveCounts
 from cfetch.report.simulation_document import Played
 from cfetch.storage.volume import Volume
+from cfetch.straggler.policy import Policy
 
 IDEAL = "ideal"
 POLICIES: dict[str, dict[str, Any]] = {
@@ -105,7 +106,7 @@ async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
     transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
     volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
     as_ports: list[Volume] = [*volumes]
-    judge, watch = watch_policy(make_policy(settings), transport)
+    watch = PolicyWatch(make_policy(settings), transport)
     pool = Pool(
         plan,
         settings,
@@ -116,7 +117,7 @@ async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
         jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret
         emit=events.note,
         counts=events.counts,
-        policy=judge,
+        policy=cast("Policy", watch),
     )
     late = asyncio.get_running_loop().call_later(LONGEST_S, pool.stop, "the simulated run takes for ever")
     await pool.run()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cfetch.bench.faults import Fault, Script, fault_for
 from cfetch.bench.network import ConnectionTraits, Network, connection_of
-from cfetch.bench.simulation.connections import Connection, Seats
+from cfetch.bench.simulation.connections import Connection
 from cfetch.bench.simulation.exchange import Exchange, Meets
 from cfetch.bench.simulation.link import GRAIN_S, Link
 from cfetch.clock import RunClock
@@ -42,7 +42,8 @@ class SimTransport:
         self._idle: list[deque[Connection]] = [deque() for _ in network.hosts]
         self._made = [0 for _ in network.hosts]
         self._is_sweeping = False
-        self._seats = [Seats(network.connections) for _ in network.hosts]
+        # the connections that each host serves at a time; further ones wait for one of them to close
+        self._seats = [asyncio.Semaphore(network.connections) for _ in network.hosts]
         self._exchanges: dict[object, Exchange] = {}  # by the task that made the request
         self._tasks: dict[int, asyncio.Task[object] | None] = {}
         self.requests = 0
@@ -78,7 +79,7 @@ class SimTransport:
         self.requests += 1
         try:
             if self.network.connections and not connection.has_seat:
-                await self._seats[connection.host].take()
+                await self._seats[connection.host].acquire()
                 connection.has_seat = True
             await exchange.answer(headers, index, self._sizes[index])
         except BaseException:
@@ -128,7 +129,7 @@ class SimTransport:
         """Give its seat to the next; harmless when it is closed already."""
         if connection.has_seat:
             connection.has_seat = False
-            self._seats[connection.host].give_back()
+            self._seats[connection.host].release()
 
     def _close_idle(self) -> None:
         """Close connections that were idle too long; look only every ``KEEP_ALIVE_S``, as aiohttp does."""
@@ -160,9 +161,9 @@ class SimTransport:
             line = connection_of(self.network, self._seed, host, number)
             if suits(line):
                 self._made[host] = number
-                return Connection(host, line, pooled=False)
+                return Connection(host, line, is_pooled=False)
         self._made[host] = first
-        return Connection(host, connection_of(self.network, self._seed, host, first), pooled=False)
+        return Connection(host, connection_of(self.network, self._seed, host, first), is_pooled=False)
 
     def next_fault(self, index: int) -> Fault | None:
         """The fault that the file's next request will meet, if a later request will not."""

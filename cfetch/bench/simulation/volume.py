@@ -101,7 +101,7 @@ class SimPart:
 
     async def wait_for_room(self) -> None:
         """Wait for the disk."""
-        await self._disk.written_down_to(MOST_UNWRITTEN_BYTES)
+        await self._disk.wait_for_room()
 
     def restart(self) -> None:
         """Forget the bytes."""
@@ -159,9 +159,9 @@ class SimDisk:
         """Whether as much is unwritten as a real volume allows."""
         return self.unwritten_bytes > MOST_UNWRITTEN_BYTES
 
-    async def written_down_to(self, size_bytes: int) -> None:
-        """Wait until at most ``size_bytes`` are unwritten."""
-        while (more := self.unwritten_bytes - size_bytes) > 0:  # noqa: ASYNC110 - it is known when; more may come
+    async def wait_for_room(self) -> None:
+        """Wait until as little is unwritten as a real volume allows."""
+        while (more := self.unwritten_bytes - MOST_UNWRITTEN_BYTES) > 0:  # noqa: ASYNC110 - it is known when; more may come
             await asyncio.sleep(max(more / self.rate_bps, 1e-6))
 
 

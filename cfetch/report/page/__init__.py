@@ -20,7 +20,7 @@ uPlot, which is in ``assets`` with its licence, draws the charts: it is small (5
 stays fast with thousands of points. The scripts set names of files as text only.
 
 When it fails: a file that cannot be written is a local fault. A page of any run has a bounded size, as
-``timeline.py``, ``time_bins.py`` and ``file_times.py`` merge what no eye can tell apart.
+``timeline.py``, ``time_bins.py`` and ``file_times.py`` merge details that are too small to be seen.
 
 Where to change: a new chart is a kind of section in ``document.py`` and a function in the assets' table of
 drawers; a new table needs only Python.

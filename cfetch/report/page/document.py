@@ -36,7 +36,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """A section of a part. ``summary`` says in a sentence what a chart shows, for whoever cannot see it."""
+    """A section of a part. ``summary`` is a sentence about a chart, for people who cannot see it."""
 
     title: str
     note: str = ""
@@ -102,7 +102,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Throughput(Section, frozen=True, kw_only=True, tag="throughput"):
-    """Bytes per second by host, and attempts under way, in bins of ``width_s``; and what happened when."""
+    """Bytes per second by host, and attempts under way, in bins of ``width_s``; and the events."""
 
     width_s: float
     end_s: float

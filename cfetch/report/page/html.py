@@ -59,10 +59,9 @@ def _fill_template(document: str, *, connect: str) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     filled = _read_assets(("page.html",))
+    # the document comes last, as it may contain text that looks like a name
     for name, text in {"policy": policy, "style": style, "script": script, "document": document}.items():
-        filled = filled.replace(
-            f"{{{{{name}}}}}", text, 1
-        )  # the document comes last: nothing in it is a name
+        filled = filled.replace(f"{{{{{name}}}}}", text, 1)
     return filled
 
 

@@ -6,6 +6,8 @@ Pure.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from cfetch.config.settings import Settings
 from cfetch.report.document import RunLine
 from cfetch.report.format import count, duration, rate, size
@@ -62,19 +64,14 @@ def _make_card(figure: _Figure, first: RunLine, second: RunLine | None) -> Card:
     if second is None:
         return card
     other = figure.value(second)
-    change, tone = "", _tone_of(0, 0)
+    change, tone = "the same", _tone_of(0, 0)
     if value is not None and other is not None and value != other:
         share = f" ({(other - value) / value:+.0%})" if value > 0 and figure.text is not str else ""
         sign = "+" if other > value else "−"
         change = f"{sign}{figure.text(abs(other - value))}{share}"
         tone = _tone_of(figure.better, other - value)
-    return Card(
-        label=card.label,
-        value=card.value,
-        tone=card.tone,
-        other=_text_of(figure, second),
-        change=change or "the same",
-        change_tone=tone,
+    return msgspec.structs.replace(
+        card, note="", other=_text_of(figure, second), change=change, change_tone=tone
     )
 
 

@@ -17,7 +17,6 @@ from cfetch.report.page.timeline import TimelineBuilder
 from cfetch.secret import printable
 
 FOR_PAGE = Most(slowest=50, mitigations=200, events=0, hosts=50)
-POINTS = 60  # of the small curve beside a host
 
 
 class RunPart:
@@ -63,9 +62,9 @@ class RunPart:
         active: Iterable[ActiveAttempt] = (),
         is_over: bool = True,
     ) -> Part:
-        """The part, with the headline ``line``. Charts show ``shown_s`` ; ``active`` last until then.
+        """The part, with the headline ``line``. Charts show ``shown_s``; attempts under way last until then.
 
-        What decided the end of the run is told once it ``is_over``.
+        Once the run ``is_over``, the part names the cause that decided its end.
         """
         report = self._report.report([line])
         sections: list[AnySection] = [
@@ -74,7 +73,7 @@ class RunPart:
         ]
         if report.mitigations.cancelled:
             sections.append(_list_stragglers(report))
-        sections.append(_list_hosts(report, self._throughput.host_lines(POINTS)))
+        sections.append(_list_hosts(report, self._throughput.host_lines()))
         if report.failures:
             sections.append(_list_failures(report, _make_retry_command(self.header, self.source)))
         sections.append(_list_slowest(report))
@@ -93,12 +92,8 @@ def read_run(run: Run) -> RunPart:
 
 def _describe_run(line: RunLine) -> str:
     """The run's identity in one line."""
-    words = [
-        printable(line.wall_start, 40),
-        f"on {printable(line.host, 60)}",
-        f"cfetch {printable(line.version, 40)}",
-    ]
-    return ", ".join([*words, f"instant {printable(line.instant, 40)}"])
+    began, version, instant = (printable(text, 40) for text in (line.wall_start, line.version, line.instant))
+    return f"{began}, on {printable(line.host, 60)}, cfetch {version}, instant {instant}"
 
 
 def make_times(curves: list[Curve]) -> FileTimes:
@@ -122,7 +117,7 @@ def _time_at(curve: Curve, share: float) -> float:
 
 
 def _list_stragglers(report: Report) -> Table:
-    """Cancelled attempts, those that saved most first, then the wrong and unknown ones."""
+    """Cancelled attempts: first those that saved most, then the wrong and unknown ones."""
     sums = report.mitigations
     shown = sorted(sums.shown, key=lambda verdict: (verdict.saved_s is None, -(verdict.saved_s or 0.0)))
     ends_s = [
@@ -217,7 +212,7 @@ def _host_row(host: HostLine, failed: int, line: list[float]) -> list[Cell | str
 
 
 def _make_retry_command(header: RunHeader, source: str) -> str:
-    """The command that brings what the run has left to do; empty if a name cannot be typed.
+    """The command that brings the files that the run has left to do; empty if a name cannot be typed.
 
     The metrics do not name the manifest, whose URL may hold a secret.
     """

@@ -21,7 +21,7 @@ CHARTED = 3  # runs with charts: a bench has as many, and more make the page hea
 def make_runs_page(runs: Iterable[Run]) -> Page:
     """Read all ``runs`` to their ends, and make their page."""
     parts = [read_run(run) for run in runs]
-    names = _name_runs(len(parts))
+    names = [f"run {number}" for number in range(1, len(parts) + 1)]
     title = f"cfetch: {plural(len(parts), 'run')}"
     return Page(title=title, note="", version=__version__, parts=make_parts(parts, names))
 
@@ -48,11 +48,6 @@ def make_live_page(
         Part(title="Settings", sections=list_settings([run.header], ["this run"])),
     ]
     return Page(title="cfetch: live", note="", version=__version__, parts=parts)
-
-
-def _name_runs(number: int) -> list[str]:
-    """Short names of the runs."""
-    return [f"run {index}" for index in range(1, number + 1)]
 
 
 def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[Part]:

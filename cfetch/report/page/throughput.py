@@ -16,6 +16,7 @@ SHOWN_HOSTS = 6  # more layers cannot be told apart
 KEPT_HOSTS = 64  # bins in memory; further hosts count as others
 OTHERS = "other hosts"
 MOMENTS = 300
+POINTS = 60  # of the small curve beside a host
 MOST_BINS = 256  # so that a bin is some pixels wide
 
 
@@ -89,13 +90,13 @@ class ThroughputBuilder:
             moments=self._moments,
         )
 
-    def host_lines(self, points: int) -> dict[str, list[float]]:
-        """The throughput of each host as a small curve of up to ``points`` values between 0 and 1."""
+    def host_lines(self) -> dict[str, list[float]]:
+        """The throughput of each host as a small curve of up to ``POINTS`` values between 0 and 1."""
         lines = {}
         for name, bins in self._hosts.items():
             sums = bins.sums(bins.width_s)
             used = int(sums.nonzero()[0].max(initial=0)) + 1
-            together = -(-used // points)
+            together = -(-used // POINTS)
             curve = np.add.reduceat(sums[:used], np.arange(0, used, together))
             lines[name] = np.round(curve / max(float(curve.max()), 1.0), 3).tolist()
         return lines

@@ -3,8 +3,8 @@
 from cfetch import __version__
 from cfetch.report.format import count, duration, size
 from cfetch.report.page.document import Cell, Dot, DotRow, Dots, Lines, Page, Part, Table
-from cfetch.report.tune_view import draw_answer, draw_grounds, ratio_text, value_text
-from cfetch.report.tuning_document import Replayed, SettingScore, Tuning
+from cfetch.report.tune_view import draw_answer, draw_grounds, ratio_text
+from cfetch.report.tuning_document import Replayed, SettingScore, Tuning, describe_values
 from cfetch.secret import printable
 
 MOST_DOTS = 40  # settings in the chart; the table has all
@@ -55,7 +55,7 @@ def _make_dots(score: SettingScore, tuning: Tuning) -> DotRow:
     mark = _mark_of(score, tuning)
     ratio = score.ratio
     return DotRow(
-        name=" ".join(filter(None, (value_text(score.values), mark))),
+        name=" ".join(filter(None, (describe_values(score.values), mark))),
         dots=[Dot(value=ratio.mean, low=ratio.low, high=ratio.high, text=f"{ratio.mean:.2f}")],
         tone="good" if mark.startswith("→") else "",
     )
@@ -63,7 +63,7 @@ def _make_dots(score: SettingScore, tuning: Tuning) -> DotRow:
 
 def _make_row(score: SettingScore, tuning: Tuning) -> list[Cell | str]:
     return [
-        " ".join(filter(None, (value_text(score.values), _mark_of(score, tuning)))),
+        " ".join(filter(None, (describe_values(score.values), _mark_of(score, tuning)))),
         duration(score.makespan_s.mean),
         ratio_text(score.ratio),
         f"{score.false_alarms.mean:.1f}",

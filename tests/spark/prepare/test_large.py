@@ -284,7 +284,7 @@ def test_a_plan_is_previewed_scheduled_run_and_given_up(tmp_path, monkeypatch):
     host = origin.url.partition("//")[2].partition("/")[0]
     assert (preview.files, preview.hosts, preview.more_hosts) == (25, {host: 25}, 0)
     assert preview.batches == len(load_prepared(plan).cost_s)
-    lines = preview_lines(**msgspec.structs.asdict(preview))
+    lines = preview_lines(preview)
     assert f"   batches  {preview.batches}" in lines
     assert any(re.fullmatch(rf"  at least  {host} takes 5m.*", line) for line in lines), lines
     roll_back_plan(settings, instant, remove=True)

@@ -1,4 +1,4 @@
-"""The state of one entry in a worker's hands: its part, its sources, its tries, in the end its record.
+"""The state of one entry in a worker's hands: its part, its sources, its tries, and in the end its record.
 
 It is mutable, and owned by one task at a time. The next source is the one that failed this entry least often;
 then the one from which the file would come first (the placement's rule: the bytes under way there and this
@@ -53,7 +53,9 @@ class Sources:
         self._own_host = self.host = own_host
         self._mirrors = mirrors
         self._failures = [0] * (1 + len(mirrors))
-        self._is_owed = False  # True: wrong bytes may be another source's, so this one gets a whole try
+        self._is_owed = (
+            False  # True: wrong bytes may be another source's, so this one gets a try from the first byte
+        )
         self.number = 0
         self.corrupt = 0
         self.place: SecretUrl | None = None
@@ -103,8 +105,11 @@ class Sources:
         """
 
         def cost(number: int) -> tuple[float, float, int]:
-            at_home = number == self.number and (stays or self._is_owed)
-            failures = self._failures[number] - (LEFT if self._is_owed else 0.5) * at_home
+            failures: float = self._failures[number]
+            if number == self.number and self._is_owed:
+                failures -= LEFT  # before all others
+            elif number == self.number and stays:
+                failures -= 0.5  # before others that have failed as often
             return (failures, hosts.finish_s(self.host_of(number), size_bytes), number)
 
         eligible = self.eligible(hosts, now_s, tries_left)
@@ -257,8 +262,9 @@ class Waits:
 
 
 class Transfer:
-    """One entry being brought. ``adopted_bytes``: taken over from a dead run; None: not looked for yet.
+    """An entry that is being brought to its end.
 
+    ``adopted_bytes``: the bytes taken over from a dead run; None until they have been looked for.
     ``staging`` is its batch on a volume, and ``task`` the worker that has it in hand; ``moved``: the batch
     goes to another volume, so this transfer ends without a record.
     """

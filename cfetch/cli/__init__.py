@@ -4,6 +4,7 @@
     options.py      makes flags from the table of ``config/settings.py``, so that none can drift from its key
     help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
     streams.py      makes stdin, stdout and stderr safe before anything uses them
+    output.py       prints results and messages
     download.py  get.py  sync.py  plan.py  follow.py    verbs that download
     manifest.py  verify.py  feed.py            verbs that make, check and publish
     report.py  tune.py  metrics.py  bench.py   verbs for past runs, and for the gain of mitigation

@@ -1,6 +1,5 @@
 """``cfetch bench``: measure on this machine how much mitigation gains."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import HtmlOption, JsonOption
+from cfetch.cli.output import print_document, print_message, print_progress
 
 if TYPE_CHECKING:
     from cfetch.bench.clean import CleanOptions
@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from cfetch.errors import Interrupted
 
 
+SimulateStragglersOption = Annotated[
+    bool, typer.Option("--simulate-stragglers", help="Run the scenario `stragglers` (the default).")
+]
+SimulateOption = Annotated[
+    bool, typer.Option("--simulate", help="Compare policies in virtual time, over all scenarios made for it.")
+]
+CleanOption = Annotated[
+    bool,
+    typer.Option(
+        "--clean",
+        help="Measure cfetch beside curl on small, medium and large files without any fault, five rounds "
+        "in turn; nginx serves them where it is installed.",
+    ),
+]
+TlsOption = Annotated[bool, typer.Option("--tls", help="With --clean: over https.")]
 ScenarioOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,6 +67,10 @@ ConcurrencyOption = Annotated[
         show_default=False,
     ),
 ]
+PeersOption = Annotated[
+    bool, typer.Option("--peers", help="Also run curl, aria2c, wget2, rclone and s5cmd, where installed.")
+]
+QuickOption = Annotated[bool, typer.Option("--quick", help="A small set that ends within a minute; for CI.")]
 MustOption = Annotated[
     float | None,
     typer.Option(
@@ -74,33 +93,16 @@ ServeOption = Annotated[
 
 def bench(
     *,
-    simulate_stragglers: Annotated[
-        bool, typer.Option("--simulate-stragglers", help="Run the scenario `stragglers` (the default).")
-    ] = False,
-    simulate: Annotated[
-        bool,
-        typer.Option("--simulate", help="Compare policies in virtual time, over all scenarios made for it."),
-    ] = False,
-    clean: Annotated[
-        bool,
-        typer.Option(
-            "--clean",
-            help="Measure cfetch beside curl on small, medium and large files without any fault, five rounds "
-            "in turn; nginx serves them where it is installed.",
-        ),
-    ] = False,
-    tls: Annotated[bool, typer.Option("--tls", help="With --clean: over https.")] = False,
+    simulate_stragglers: SimulateStragglersOption = False,
+    simulate: SimulateOption = False,
+    clean: CleanOption = False,
+    tls: TlsOption = False,
     scenario: ScenarioOption = None,
     seeds: SeedsOption = None,
     policy: PolicyOption = None,
     concurrency: ConcurrencyOption = None,
-    peers: Annotated[
-        bool,
-        typer.Option("--peers", help="Also run curl, aria2c, wget2, rclone and s5cmd, where installed."),
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small set that ends within a minute; for CI.")
-    ] = False,
+    peers: PeersOption = False,
+    quick: QuickOption = False,
     must: MustOption = None,
     serve: ServeOption = None,
     html: HtmlOption = None,
@@ -155,9 +157,9 @@ def bench(
         elif simulate:
             _simulate(scenarios, seeds or (1 if quick else None), policy, html, json)
         else:
-            chosen = scenarios[0] if scenarios else None
+            single = next(iter(scenarios), None)
             options = BenchOptions(
-                scenario=chosen, concurrency=concurrency, policy=policy, quick=quick, peers=peers, must=must
+                scenario=single, concurrency=concurrency, policy=policy, quick=quick, peers=peers, must=must
             )
             _compare(options, serve, html, json)
 
@@ -215,11 +217,11 @@ def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json
 
     names = ("ideal", "no mitigation", "mitigated")
     with open_serving(serve, names=names) as served:
-        comparison = run(options, _say, keep_run, None if serve is None else served)
+        comparison = run(options, print_progress, keep_run, None if serve is None else served)
     if html is not None:
         write_html(make_bench_page(comparison, parts), html)
     if json:
-        _print_document(comparison)
+        print_document(comparison)
     else:
         show(view(comparison))
     _end(comparison.broken)
@@ -230,9 +232,9 @@ def _measure_clean(options: "CleanOptions", json: bool) -> None:
     from cfetch.report.clean_view import view
     from cfetch.report.tables import show
 
-    clean = run(options, _say)
+    clean = run(options, print_progress)
     if json:
-        _print_document(clean)
+        print_document(clean)
     else:
         show(view(clean))
     _end(clean.broken)
@@ -247,14 +249,14 @@ def _simulate(
 
     policies = POLICIES if policy is None else tuple(dict.fromkeys((*POLICIES, policy)))
     options = SimulationOptions(scenarios=tuple(scenarios), seeds=seeds or SEEDS, policies=policies)
-    simulation = run(options, _say)
+    simulation = run(options, print_progress)
     if html is not None:
         from cfetch.report.page.html import write_html
         from cfetch.report.page.simulation_page import make_simulation_page
 
         write_html(make_simulation_page(simulation), html)
     if json:
-        _print_document(simulation)
+        print_document(simulation)
     else:
         show(view(simulation))
 
@@ -267,16 +269,6 @@ def _interrupt(interrupted: "Interrupted") -> None:
 def _end(broken: list[str]) -> None:
     """End with exit code 1 if any bound does not hold."""
     for sentence in broken:
-        _say(f"cfetch: {sentence}")
+        print_message(sentence)
     if broken:
         raise typer.Exit(1)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _print_document(document: object) -> None:
-    from cfetch.secret import encode_json
-
-    sys.stdout.write(encode_json(document) + "\n")

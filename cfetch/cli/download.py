@@ -1,21 +1,18 @@
 """``cfetch download``: the main job."""
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import config_document, with_settings
-from cfetch.config.layers import Resolved, show
+from cfetch.cli.options import with_settings
+from cfetch.cli.output import document_if_held, end_with, print_document
+from cfetch.config.layers import Resolved
 from cfetch.config.settings import Settings
-from cfetch.errors import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-
-    import msgspec
 
     from cfetch.app.prepared import Prepared
     from cfetch.app.sync import PreparedSync
@@ -23,22 +20,19 @@ if TYPE_CHECKING:
     from cfetch.records import Summary
 
 
+Manifests = Annotated[
+    list[str] | None,  # --show-config needs none
+    typer.Argument(
+        help="A path, a directory of manifests, an http(s) URL, a prefix like s3://bucket/run-7/, or - "
+        "for standard input; or several.",
+        metavar="MANIFEST...",
+        show_default=False,
+    ),
+]
+
+
 @with_settings
-def download(
-    *,
-    ctx: typer.Context,
-    manifests: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="A path, a directory of manifests, an http(s) URL, a prefix like s3://bucket/run-7/, or - "
-            "for standard input; or several.",
-            metavar="MANIFEST...",
-            show_default=False,
-        ),
-    ] = None,
-    resolved: Resolved,
-    show_config: bool,
-) -> None:
+def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resolved) -> None:
     """Download every file of a manifest: whole, verified, without stragglers.
 
     A manifest is JSON, JSON Lines, CSV, a list of URLs, or a SQL statement's reply with external links.
@@ -51,42 +45,34 @@ def download(
 
       curl -s https://example.org/list.csv | cfetch download - --to data/ --json
     """
-    settings = resolved.settings
-    if show_config:
-        typer.echo(config_document(resolved) if settings.json else show(resolved))
-        return
     if not manifests:
         ctx.fail("Missing argument 'MANIFEST'.")
-    manifest, *more = manifests
+    with open_prepared(manifests, resolved.settings) as prepared:
+        bring(prepared, resolved)
+
+
+def open_prepared(manifests: list[str], settings: Settings) -> "AbstractContextManager[Prepared]":
+    """Read the manifests, several as one, with lines of progress on stderr."""
     from cfetch.app.download import prepare
     from cfetch.dashboard.open import reading_lines
     from cfetch.secret import SecretUrl
 
+    manifest, *more = manifests
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
     progress = reading_lines(shown, quiet=settings.quiet)
-    with prepare(manifest, settings, more=more, env=os.environ, progress=progress) as prepared:
-        bring(prepared, resolved)
+    return prepare(manifest, settings, more=more, env=os.environ, progress=progress)
 
 
 def bring(prepared: "Prepared", resolved: Resolved) -> None:
     """Run or preview the prepared plan, print its document for ``--json``, exit with the summary's code."""
-    from cfetch.report.plan_view import held_document
-
     settings = resolved.settings
     if settings.dry_run:
         preview(prepared, settings)
         return
-    try:
+    with document_if_held(json=settings.json):
         summary = run(prepared, resolved)
-    except Held as held:
-        if settings.json:
-            print_document(held_document(held))
-        raise
     assert summary is not None
-    if settings.json:
-        print_document(summary)
-    if summary.exit_code:
-        raise typer.Exit(summary.exit_code)
+    end_with(summary, json=settings.json)
 
 
 def preview(prepared: "Prepared", settings: Settings) -> None:
@@ -136,10 +122,3 @@ def serving(settings: Settings) -> "AbstractContextManager[Listener]":
     from cfetch.dashboard.serving import open_serving
 
     return open_serving(settings.serve, settings.metrics_textfile, token_env=settings.serve_token_env)
-
-
-def print_document(document: "msgspec.Struct") -> None:
-    """Print one JSON document on stdout."""
-    from cfetch.secret import encode_json
-
-    sys.stdout.write(encode_json(document) + "\n")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import JsonOption, seconds, with_network
+from cfetch.cli.output import print_document, print_message, print_result
 from cfetch.config.kinds import count_or_share, duration
 
 if TYPE_CHECKING:
@@ -115,14 +116,10 @@ def serve(
     """
     from cfetch.clock import SystemClock
     from cfetch.feed.server.process import serve as run
-    from cfetch.secret import encode_json
 
     def ready(url: str) -> None:
-        sys.stdout.write(encode_json({"url": url}) + "\n")
+        print_document({"url": url})
         sys.stdout.flush()
-
-    def emit_line(line: str) -> None:
-        print(f"cfetch: {line}", file=sys.stderr, flush=True)
 
     run(
         source,
@@ -136,27 +133,25 @@ def serve(
         max_delete=seconds("max-delete", max_delete, MAX_DELETE),
         clock=SystemClock(),
         ready=ready,
-        emit_line=emit_line,
+        emit_line=print_message,
     )
+
+
+FeedUrl = Annotated[str, typer.Argument(help="The URL of the feed.", metavar="URL", show_default=False)]
+SplitRange = Annotated[
+    str | None,
+    typer.Option(
+        "--range",
+        help="Split this range (default: the one with the most entries).",
+        metavar="RANGE",
+        show_default=False,
+    ),
+]
 
 
 @app.command(no_args_is_help=True)
 @with_network
-def split(
-    *,
-    url: Annotated[str, typer.Argument(help="The URL of the feed.", metavar="URL", show_default=False)],
-    of: Annotated[
-        str | None,
-        typer.Option(
-            "--range",
-            help="Split this range (default: the one with the most entries).",
-            metavar="RANGE",
-            show_default=False,
-        ),
-    ] = None,
-    json: JsonOption = False,
-    network: "Network",
-) -> None:
+def split(*, url: FeedUrl, of: SplitRange = None, json: JsonOption = False, network: "Network") -> None:
     """Split a range of a feed that `cfetch feed serve` publishes on this machine.
 
     The followers of the feed find the two new ranges by themselves; nothing has to be restarted.
@@ -168,24 +163,15 @@ def split(
       cfetch feed split http://127.0.0.1:8080/ --range 3
     """
     from cfetch.feed.backends.http import split_range
-    from cfetch.secret import encode_json
 
     parent, children = split_range(url, of, network=network)
-    if json:
-        document = {"schema": "cfetch.feed-split/1", "range": parent, "children": children}
-        sys.stdout.write(encode_json(document) + "\n")
-        return
-    typer.echo(f"range {parent} was split into {' and '.join(children)}")
+    document = {"schema": "cfetch.feed-split/1", "range": parent, "children": children}
+    print_result(document, [f"range {parent} was split into {' and '.join(children)}"], json=json)
 
 
 @app.command(no_args_is_help=True)
 @with_network
-def check(
-    *,
-    url: Annotated[str, typer.Argument(help="The URL of the feed.", metavar="URL", show_default=False)],
-    json: JsonOption = False,
-    network: "Network",
-) -> None:
+def check(*, url: FeedUrl, json: JsonOption = False, network: "Network") -> None:
     """Check whether a feed server keeps the rules of docs/feed-protocol.md. It only reads.
 
     Each rule is right, wrong (with the reason), or not checked, as the feed has no change, no closed range or
@@ -199,7 +185,7 @@ def check(
 
     from cfetch.clock import SystemClock
     from cfetch.feed.conformance import Finding, check_feed
-    from cfetch.secret import encode_json, printable
+    from cfetch.secret import printable
 
     findings: list[Finding] = []
 
@@ -211,7 +197,7 @@ def check(
 
     wrong = asyncio.run(check_feed(url, report, network=network, clock=SystemClock()))
     if json:
-        sys.stdout.write(encode_json({"schema": "cfetch.feed-check/1", "findings": findings}) + "\n")
+        print_document({"schema": "cfetch.feed-check/1", "findings": findings})
     else:
         right = sum(finding.result == "right" for finding in findings)
         typer.echo(f"{right} rules are kept" + (f", {wrong} broken" if wrong else ""))
@@ -219,16 +205,14 @@ def check(
         raise typer.Exit(1)
 
 
+FollowedFeed = Annotated[
+    str, typer.Argument(help="The feed, as `cfetch follow` takes it.", metavar="FEED", show_default=False)
+]
+
+
 @app.command(no_args_is_help=True)
 @with_network
-def status(
-    *,
-    feed: Annotated[
-        str, typer.Argument(help="The feed, as `cfetch follow` takes it.", metavar="FEED", show_default=False)
-    ],
-    json: JsonOption = False,
-    network: "Network",
-) -> None:
+def status(*, feed: FollowedFeed, json: JsonOption = False, network: "Network") -> None:
     """List the live ranges of a feed: the share of the keys, the first LSN, and how many ranges came before.
 
     How far a follower is behind the feed says `cfetch follow FEED --to DIR --status`.
@@ -238,11 +222,10 @@ def status(
       cfetch feed status http://127.0.0.1:8080/
     """
     from cfetch.feed.explain import describe_feed
-    from cfetch.secret import encode_json
 
     described = describe_feed(_ask_lineage(feed, network))
     if json:
-        sys.stdout.write(encode_json(described) + "\n")
+        print_document(described)
         return
     typer.echo(f"{described.feed}: {len(described.live)} live, {described.closed} closed")
     for live in described.live:
@@ -267,26 +250,30 @@ def _ask_lineage(feed: str, network: "Network") -> "Lineage":
     return asyncio.run(ask())
 
 
+Lsn = Annotated[int, typer.Option(min=0, help="The LSN that the reader wants next.", metavar="N")]
+ReadRange = Annotated[str, typer.Option("--range", help="The range that the reader reads.", metavar="RANGE")]
+FollowerTo = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Read the checkpoint of a follower that writes here, and do not ask the feed.",
+        metavar="DIR",
+        show_default=False,
+    ),
+]
+FollowerState = Annotated[
+    Path | None, typer.Option(help="The --state of that follower.", metavar="DIR", show_default=False)
+]
+
+
 @app.command(no_args_is_help=True)
 @with_network
 def explain(
     *,
-    feed: Annotated[
-        str, typer.Argument(help="The feed, as `cfetch follow` takes it.", metavar="FEED", show_default=False)
-    ],
-    lsn: Annotated[int, typer.Option(min=0, help="The LSN that the reader wants next.", metavar="N")],
-    of: Annotated[str, typer.Option("--range", help="The range that the reader reads.", metavar="RANGE")],
-    to: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Read the checkpoint of a follower that writes here, and do not ask the feed.",
-            metavar="DIR",
-            show_default=False,
-        ),
-    ] = None,
-    state: Annotated[
-        Path | None, typer.Option(help="The --state of that follower.", metavar="DIR", show_default=False)
-    ] = None,
+    feed: FollowedFeed,
+    lsn: Lsn,
+    of: ReadRange,
+    to: FollowerTo = None,
+    state: FollowerState = None,
     json: JsonOption = False,
     network: "Network",
 ) -> None:
@@ -304,7 +291,6 @@ def explain(
     from cfetch.feed import explain as use_case
     from cfetch.feed.checkpoint import read_checkpoint
     from cfetch.feed.journal import locate_checkpoint
-    from cfetch.secret import encode_json
     from cfetch.storage.files import STATE_NAME
 
     if to or state is not None:
@@ -317,4 +303,4 @@ def explain(
     else:
         lineage = _ask_lineage(feed, network)
     explained = use_case.explain(lineage, of, lsn)
-    typer.echo(encode_json(explained) if json else "\n".join(explained.why))
+    print_result(explained, explained.why, json=json)

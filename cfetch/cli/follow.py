@@ -1,7 +1,6 @@
 """``cfetch follow``: keep a directory in step with a feed."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.download import print_document, serving
+from cfetch.cli.download import serving
 from cfetch.cli.options import seconds, with_follow
+from cfetch.cli.output import document_if_held, print_document, print_message, print_result, progress_printer
 from cfetch.config.kinds import count_or_share, duration
 from cfetch.config.layers import Resolved
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, Held, Interrupted
+from cfetch.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
     from cfetch.app.follow import FollowOptions
@@ -156,7 +156,6 @@ def follow(
     from cfetch.feed.path_filter import PathFilter
 
     settings = resolved.settings
-    paths = PathFilter(tuple(include or ()), tuple(exclude or ()))
     options = FollowOptions(
         versions=versions.value,
         delete=delete,
@@ -166,13 +165,13 @@ def follow(
         route_cache=route_cache,
         allow_hosts=tuple(allow_host or ()),
         resync=resync,
-        paths=paths,
+        paths=PathFilter(tuple(include or ()), tuple(exclude or ())),
         consistent=consistent,
     )
     if resync + verify + status > 1:
         raise ConfigError("--resync, --verify and --status are three commands; give one of them")
     if verify:
-        _verify(feed, settings, paths)
+        _verify(feed, settings, options.paths)
     elif status:
         _show_status(feed, settings)
     else:
@@ -181,21 +180,17 @@ def follow(
 
 def _keep_in_step(feed: str, resolved: Resolved, options: "FollowOptions") -> None:
     from cfetch.app.follow import follow as use_case
-    from cfetch.report.plan_view import held_document
     from cfetch.report.telemetry import send_telemetry
 
     settings = resolved.settings
-    say = _printer(settings)
+    print_line = progress_printer(quiet=settings.quiet)
     for note in resolved.notes:
-        say(f"note: {note}")
-    try:
-        with send_telemetry(os.environ), serving(settings) as served:
-            dashboard = _dashboard(settings, served)
-            followed = use_case(feed, settings, options, env=os.environ, dashboard=dashboard, emit_line=say)
-    except Held as held:
-        if settings.json:
-            print_document(held_document(held))
-        raise
+        print_line(f"note: {note}")
+    with document_if_held(json=settings.json), send_telemetry(os.environ), serving(settings) as served:
+        dashboard = _dashboard(settings, served)
+        followed = use_case(
+            feed, settings, options, env=os.environ, dashboard=dashboard, emit_line=print_line
+        )
     if settings.json:
         print_document(followed.summary)
     if followed.error is not None and not isinstance(followed.error, Interrupted):
@@ -211,7 +206,7 @@ def _verify(feed: str, settings: Settings, paths: "PathFilter") -> None:
     with open_feed_verification(feed, settings, paths, env=os.environ) as comparison:
         print_verification(comparison, json=settings.json)
     if comparison.found:
-        print("cfetch: the same command with --resync instead of --verify repairs this", file=sys.stderr)
+        print_message("the same command with --resync instead of --verify repairs this")
         raise typer.Exit(1)
 
 
@@ -220,10 +215,7 @@ def _show_status(feed: str, settings: Settings) -> None:
     from cfetch.report.follow_text import status_lines
 
     status = find_status(feed, settings, env=os.environ)
-    if settings.json:
-        print_document(status)
-    else:
-        print("\n".join(status_lines(status)))
+    print_result(status, status_lines(status), json=settings.json)
 
 
 def _dashboard(settings: Settings, served: "Listener") -> "Callable[[], AbstractContextManager[Listener]]":
@@ -239,11 +231,3 @@ def _dashboard(settings: Settings, served: "Listener") -> "Callable[[], Abstract
             yield fan_out(shown, served)
 
     return open_both
-
-
-def _printer(settings: Settings) -> Callable[[str], None]:
-    def say(line: str) -> None:
-        if not settings.quiet:
-            print(line, file=sys.stderr, flush=True)
-
-    return say

@@ -1,13 +1,13 @@
 """``cfetch manifest build|check|convert``: make manifests, look into them, turn them into other formats."""
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cfetch.cli.options import JsonOption, ManifestsArgument, with_reading
+from cfetch.cli.output import print_document, print_message
 
 if TYPE_CHECKING:
     from cfetch.config.settings import Settings
@@ -40,6 +40,24 @@ Output = Annotated[
         "--output", "-o", help="Write to this file instead of stdout.", metavar="FILE", show_default=False
     ),
 ]
+ToFormat = Annotated[
+    str,
+    typer.Option(
+        help="One of aria2, csv, curl, json, jsonl, sha256sum and urls.",
+        metavar="FORMAT",
+        show_default=False,
+    ),
+]
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="A directory, a list of URLs (a path, an http(s) URL, or - for standard input), or a prefix "
+        "like hf://datasets/owner/name/.",
+        metavar="SOURCE",
+        show_default=False,
+    ),
+]
+Probe = Annotated[bool, typer.Option(help="Ask the servers for the sizes that a list does not state.")]
 
 
 @app.command(no_args_is_help=True)
@@ -63,7 +81,6 @@ def check(
     from cfetch.dashboard.open import reading_lines
     from cfetch.errors import ManifestError
     from cfetch.run.header_hosts import make_list_network
-    from cfetch.secret import encode_json
 
     try:
         progress = reading_lines(manifests[0].partition("?")[0])
@@ -78,11 +95,10 @@ def check(
     except ManifestError as error:
         if json:
             faults = [{"line": line, "message": message} for line, message, _ in error.problems]
-            document = {"schema": "cfetch.manifest/1", "faults": error.total, "first_faults": faults}
-            sys.stdout.write(encode_json(document) + "\n")
+            print_document({"schema": "cfetch.manifest/1", "faults": error.total, "first_faults": faults})
         raise
     if json:
-        sys.stdout.write(encode_json(overview) + "\n")
+        print_document(overview)
         return
     hosts = ", ".join(f"{host} ({files})" for host, files in list(overview.hosts.items())[:SHOWN_HOSTS])
     more = f" and {len(overview.hosts) - SHOWN_HOSTS} more" if len(overview.hosts) > SHOWN_HOSTS else ""
@@ -98,14 +114,7 @@ def check(
 def convert(
     *,
     manifest: Manifest,
-    to_format: Annotated[
-        str,
-        typer.Option(
-            help="One of aria2, csv, curl, json, jsonl, sha256sum and urls.",
-            metavar="FORMAT",
-            show_default=False,
-        ),
-    ],
+    to_format: ToFormat,
     base_url: BaseUrl = None,
     output: Output = None,
     settings: "Settings",
@@ -135,30 +144,20 @@ def convert(
         options=settings.reading,
         allow_empty=settings.allow_empty,
         progress=progress,
-        emit_line=_emit_line,
+        emit_line=print_message,
         network=make_list_network(settings, [manifest], os.environ),
     )
     if lost:
-        _emit_line(f"{to_format} has no place for some of it; left out: {'; '.join(lost)}")
+        print_message(f"{to_format} has no place for some of it; left out: {'; '.join(lost)}")
 
 
 @app.command(no_args_is_help=True)
 @with_reading
 def build(
     *,
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A directory, a list of URLs (a path, an http(s) URL, or - for standard input), or a prefix "
-            "like hf://datasets/owner/name/.",
-            metavar="SOURCE",
-            show_default=False,
-        ),
-    ],
+    source: Source,
     base_url: BaseUrl = None,
-    probe: Annotated[
-        bool, typer.Option(help="Ask the servers for the sizes that a list does not state.")
-    ] = True,
+    probe: Probe = True,
     output: Output = None,
     settings: "Settings",
 ) -> None:
@@ -180,7 +179,7 @@ def build(
 
     if source != "-" and os.path.isdir(source):
         with progress_bar("hashing") as advance:
-            build_from_tree(Path(source), output, base_url=base_url, advance=advance, emit_line=_emit_line)
+            build_from_tree(Path(source), output, base_url=base_url, advance=advance, emit_line=print_message)
         return
     with progress_bar("asking for sizes") as advance:
         failed = build_from_list(
@@ -193,11 +192,7 @@ def build(
             network=make_network(aim_repository_token(settings, [source], os.environ).network, os.environ),
             file_network=lambda plan: make_file_network(settings, plan, os.environ),
             advance=advance,
-            emit_line=_emit_line,
+            emit_line=print_message,
         )
     if failed:
         raise typer.Exit(1)
-
-
-def _emit_line(line: str) -> None:
-    print(f"cfetch: {line}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import JsonOption
+from cfetch.cli.output import print_document, progress_printer
 
 if TYPE_CHECKING:
     from cfetch.spark.tables.load import Loaded
@@ -15,30 +16,35 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Put the metrics of many runs into tables.", no_args_is_help=True)
 
+Metrics = Annotated[
+    list[str],
+    typer.Argument(
+        help="Metrics files, also with gzip or zstd; directories of them; patterns.",
+        metavar="METRICS...",
+        show_default=False,
+    ),
+]
+Tables = Annotated[
+    str, typer.Option("--to", help="The directory of the tables.", metavar="DIR", show_default=False)
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        help="Where Spark runs: spark://host:port, sc://host (default: local[*]).",
+        metavar="URL",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
 
 @app.command(no_args_is_help=True)
 def load(
     *,
-    metrics: Annotated[
-        list[str],
-        typer.Argument(
-            help="Metrics files, also with gzip or zstd; directories of them; patterns.",
-            metavar="METRICS...",
-            show_default=False,
-        ),
-    ],
-    to: Annotated[
-        str, typer.Option("--to", help="The directory of the tables.", metavar="DIR", show_default=False)
-    ],
-    spark_master: Annotated[
-        str | None,
-        typer.Option(
-            help="Where Spark runs: spark://host:port, sc://host (default: local[*]).",
-            metavar="URL",
-            show_default=False,
-        ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    metrics: Metrics,
+    to: Tables,
+    spark_master: Master = None,
+    quiet: Quiet = False,
     json: JsonOption = False,
 ) -> None:
     """Load metrics into Parquet tables: files, attempts, runs, by day. Spark does it, on one machine or many.
@@ -54,23 +60,21 @@ def load(
       cfetch metrics load 'archive/**/*.jsonl.gz' --to tables/ --spark-master spark://head:7077
     """
     from cfetch.dashboard.bar import progress_bar
-    from cfetch.secret import encode_json
     from cfetch.spark.session import mask_master, spark_session
     from cfetch.spark.tables.load import find_sources
     from cfetch.spark.tables.load import load as loaded_by
 
     sources = find_sources(metrics)
     size_bytes = sum(path.stat().st_size for path in sources if os.path.exists(path))
-    if not quiet:
-        where = f" at {mask_master(spark_master)}" if spark_master is not None else ""
-        print(f"starting Spark{where}", file=sys.stderr, flush=True)
+    where = f" at {mask_master(spark_master)}" if spark_master is not None else ""
+    progress_printer(quiet=quiet)(f"starting Spark{where}")
     with (
         spark_session(spark_master) as spark,
         progress_bar("loading", files=len(sources), size_bytes=size_bytes, quiet=quiet) as advance,
     ):
         loaded = loaded_by(sources, Path(to), spark, advance=advance)
     if json:
-        sys.stdout.write(encode_json(loaded) + "\n")
+        print_document(loaded)
     else:
         _print(loaded, to)
     if loaded.rejected:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from cfetch.config.kinds import Kind
-from cfetch.config.layers import Resolved, resolve
+from cfetch.config.layers import Resolved, resolve, show
 from cfetch.config.settings import FORMULA, KINDS, Settings
 from cfetch.errors import CfetchError, ConfigError
 
@@ -158,11 +158,15 @@ _ONE_WAY = {
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Append flags for all settings, --config and --show-config to ``command(…, resolved, show_config)``."""
+    """Append flags for all settings, and --config, to ``command(…, resolved)``; answer --show-config here."""
 
     def call(given: dict[str, Any]) -> None:
         show_config: bool = given.pop("show_config")
-        command(resolved=_resolve_given(given, KINDS), show_config=show_config, **given)
+        resolved = _resolve_given(given, KINDS)
+        if show_config:
+            typer.echo(_config_document(resolved) if resolved.settings.json else show(resolved))
+        else:
+            command(resolved=resolved, **given)
 
     return _extend(command, call, [*map(_parameter, KINDS), *_config_parameters()])
 
@@ -257,7 +261,7 @@ def _extend(
     command: Callable[..., None], call: Callable[[dict[str, Any]], None], more: list[inspect.Parameter]
 ) -> Callable[..., None]:
     """Give Typer ``command`` with the flags ``more``; ``call`` makes the command's parameters of them."""
-    made = ("resolved", "show_config", "network", "settings")
+    made = ("resolved", "network", "settings")
     own = [p for p in inspect.signature(command).parameters.values() if p.name not in made]
 
     @functools.wraps(command)
@@ -278,7 +282,7 @@ def _resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     return resolve(flags=flags, env=os.environ, file=file)
 
 
-def config_document(resolved: Resolved) -> bytes:
+def _config_document(resolved: Resolved) -> bytes:
     """``--show-config --json``: every value and its origin (``cfetch.config/1``), secrets redacted."""
     import msgspec
 
@@ -344,7 +348,7 @@ def _config_parameters() -> list[inspect.Parameter]:
         rich_help_panel="Configuration",
         show_default=False,
     )
-    show = typer.Option(
+    show_config = typer.Option(
         "--show-config",
         help="Print every value and where it came from, then exit.",
         rich_help_panel="Configuration",
@@ -352,5 +356,5 @@ def _config_parameters() -> list[inspect.Parameter]:
     kind = inspect.Parameter.KEYWORD_ONLY
     return [
         inspect.Parameter("config", kind, default=None, annotation=Annotated[Path | None, config]),
-        inspect.Parameter("show_config", kind, default=False, annotation=Annotated[bool, show]),
+        inspect.Parameter("show_config", kind, default=False, annotation=Annotated[bool, show_config]),
     ]

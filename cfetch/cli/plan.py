@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,20 +13,18 @@ from cfetch.cli.options import (
     JsonOption,
     ManifestsArgument,
     complete_instant,
-    config_document,
     seconds,
     with_manifest,
     with_settings,
     with_timeline,
 )
+from cfetch.cli.output import print_document, print_message, print_result
 from cfetch.config.kinds import duration
-from cfetch.config.layers import Resolved, show
+from cfetch.config.layers import Resolved
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, ConfigError, Held, UsageError
 
 if TYPE_CHECKING:
-    import msgspec
-
     from cfetch.records import Summary
 
 
@@ -77,45 +74,38 @@ def schedule(
 
       cfetch plan run --all --to data/
     """
-    from cfetch.app.download import prepare
-    from cfetch.dashboard.open import reading_lines
-    from cfetch.secret import SecretUrl
-
-    manifest, *more = manifests
-    shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
-    progress = reading_lines(shown, quiet=settings.quiet)
-    with prepare(manifest, settings, more=more, env=os.environ, progress=progress) as prepared:
+    with main_job.open_prepared(manifests, settings) as prepared:
         if settings.dry_run:
             main_job.preview(prepared, settings)
             return
         for note in () if settings.quiet else prepared.notes:
-            print(f"cfetch: {note}", file=sys.stderr)
+            print_message(note)
         scheduled = prepared.schedule(removable=removable)
-    _print(scheduled, [scheduled.instant], json=settings.json)
+    print_result(scheduled, [scheduled.instant], json=settings.json)
+
+
+PendingInstant = Annotated[
+    str | None,
+    typer.Argument(
+        help="The instant of a plan; not needed if only one is pending.",
+        metavar="INSTANT",
+        show_default=False,
+        autocompletion=complete_instant,
+    ),
+]
+Every = Annotated[bool, typer.Option("--all", help="Run all pending plans, the oldest first.")]
+Together = Annotated[
+    bool,
+    typer.Option(
+        "--together", help="Share each plan with other machines that give the same command, at any time."
+    ),
+]
 
 
 @app.command()
 @with_settings
 def run(
-    *,
-    instant: Annotated[
-        str | None,
-        typer.Argument(
-            help="The instant of a plan; not needed if only one is pending.",
-            metavar="INSTANT",
-            show_default=False,
-            autocompletion=complete_instant,
-        ),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run all pending plans, the oldest first.")] = False,
-    together: Annotated[
-        bool,
-        typer.Option(
-            "--together", help="Share each plan with other machines that give the same command, at any time."
-        ),
-    ] = False,
-    resolved: Resolved,
-    show_config: bool,
+    *, instant: PendingInstant = None, every: Every = False, together: Together = False, resolved: Resolved
 ) -> None:
     """Run a plan that was scheduled, or continue one that another run has left unfinished.
 
@@ -133,36 +123,43 @@ def run(
 
       srun -N 4 cfetch plan run 20261121T160430123Z-1a2b --together --to /lustre/data
     """
-    if show_config:
-        typer.echo(config_document(resolved) if resolved.settings.json else show(resolved))
-        return
-    if instant is not None and every:
-        raise UsageError("give an INSTANT or --all, not both")
+    instants = _choose_instants(instant, resolved, every=every)
+    if resolved.settings.dry_run:
+        _preview(instants, resolved.settings, alone=not every)
+    else:
+        _run_all(instants, resolved, alone=not every, together=together)
+
+
+def _choose_instants(instant: str | None, resolved: Resolved, *, every: bool) -> list[str]:
+    """The instants of the plans to run. Raises UsageError, or ConfigError: an option is not for this."""
     from cfetch.app.download import pending
 
-    settings = resolved.settings
+    if instant is not None and every:
+        raise UsageError("give an INSTANT or --all, not both")
     for name in ("base_url", "failed_from", *READING):
         if resolved.origins[name].startswith("--"):
             raise ConfigError(f"{name} is for reading a manifest; a plan is run as it was scheduled")
-    if every and settings.metrics is not None:
+    if every and resolved.settings.metrics is not None:
         raise ConfigError("metrics names one file, and each plan writes its own; leave it out with --all")
-    instants = [instant] if instant is not None else pending(settings)
+    instants = [instant] if instant is not None else pending(resolved.settings)
     if len(instants) > 1 and not every:
         raise UsageError(f"{len(instants)} plans are pending; name one of them, or give --all")
-    if settings.dry_run:
-        _preview(instants, settings, alone=not every)
-        return
+    return instants
+
+
+def _run_all(instants: list[str], resolved: Resolved, *, alone: bool, together: bool) -> None:
+    """Run the plans one after the other; exit with the highest of their codes."""
     code, summaries = 0, []
     for planned in instants:
-        summary, ended = _run_one(planned, resolved, alone=not every, together=together)
+        summary, ended = _run_one(planned, resolved, alone=alone, together=together)
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
         if summary is not None and summary.status == "interrupted":
             break
-    if settings.json:
+    if resolved.settings.json:
         from cfetch.report.plan_view import Summaries
 
-        main_job.print_document(Summaries(summaries=summaries))
+        print_document(Summaries(summaries=summaries))
     elif not instants:
         typer.echo("there is no pending plan on this timeline")
     if code:
@@ -188,8 +185,8 @@ def _preview(instants: list[str], settings: Settings, *, alone: bool) -> None:
         except UsageError as error:
             if alone or isinstance(error, ConfigError):
                 raise
-            print(f"cfetch: {error}", file=sys.stderr)
-    _print(Previews(previews=previews), lines, json=settings.json)
+            print_message(str(error))
+    print_result(Previews(previews=previews), lines, json=settings.json)
 
 
 def _run_one(
@@ -207,7 +204,7 @@ def _run_one(
     except CfetchError as error:
         if alone or isinstance(error, ConfigError):
             raise
-        print(f"cfetch: {error}", file=sys.stderr)
+        print_message(str(error))
         return None, 0 if isinstance(error, Held | UsageError) else error.exit_code
     if summary is None:
         print(f"plan {instant} is completed already", file=sys.stderr)
@@ -242,7 +239,7 @@ def list_(
     from cfetch.report.plan_view import plan_lines
 
     plans = list_plans(settings, also_archived=archived)
-    _print(plans, plan_lines(plans.plans), json=json)
+    print_result(plans, plan_lines(plans.plans), json=json)
 
 
 @app.command("show", no_args_is_help=True)
@@ -258,7 +255,7 @@ def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> 
     from cfetch.report.plan_view import detail_lines
 
     plans = show_plan(settings, instant)
-    _print(plans, detail_lines(plans.plans), json=json)
+    print_result(plans, detail_lines(plans.plans), json=json)
 
 
 @app.command(no_args_is_help=True)
@@ -288,7 +285,7 @@ def rollback(
 
     roll_back_plan(settings, instant, remove=remove)
     plans = Plans(plans=[p for p in list_plans(settings).plans if instant in (p.instant, p.target)])
-    _print(plans, plan_lines(plans.plans), json=json)
+    print_result(plans, plan_lines(plans.plans), json=json)
 
 
 @app.command()
@@ -328,12 +325,4 @@ def clean(
         keep_s=seconds("keep", keep, KEEP),
         dry_run=dry_run,
     )
-    _print(cleaned, clean_lines(cleaned), json=json)
-
-
-def _print(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:
-    if json:
-        main_job.print_document(document)
-        return
-    for line in lines:
-        typer.echo(line)
+    print_result(cleaned, clean_lines(cleaned), json=json)

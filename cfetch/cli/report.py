@@ -1,12 +1,12 @@
 """``cfetch report``: analyse the metrics of past runs."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cfetch.cli.options import HtmlOption, JsonOption
+from cfetch.cli.output import print_document
 
 
 def report(
@@ -39,11 +39,10 @@ def report(
         return
     from cfetch.report.analysis import analyse
     from cfetch.report.metrics import expand_metrics, read_metrics
-    from cfetch.secret import encode_json
 
     document = analyse(read_metrics(expand_metrics(metrics)))
     if json:
-        sys.stdout.write(encode_json(document) + "\n")
+        print_document(document)
         return
     from cfetch.report.tables import ReportTables, show
 

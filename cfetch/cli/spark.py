@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cfetch.cli.options import JsonOption
+from cfetch.cli.output import print_document
 
 app = typer.Typer(
     help="Bring cfetch to the workers of a Spark cluster; make local Spark start faster.",
@@ -41,12 +42,11 @@ def pack(
       cfetch spark pack --slim -o /shared/cfetch.tar.gz
     """
     from cfetch.report.format import size
-    from cfetch.secret import encode_json
     from cfetch.spark.pack import write_pack
 
     packed = write_pack(out, slim=slim)
     if json:
-        typer.echo(encode_json(packed._asdict() | {"path": str(out), "submit": packed.submit_options()}))
+        print_document(packed._asdict() | {"path": str(out), "submit": packed.submit_options()})
         return
     typer.echo(
         f"{out}: {size(packed.size_bytes)}, {packed.files} files, for Python {packed.python} on "
@@ -67,7 +67,6 @@ def cache_classes(*, json: JsonOption = False) -> None:
       cfetch spark cache-classes
     """
     from cfetch.report.format import size
-    from cfetch.secret import encode_json
     from cfetch.spark.class_archive import make_archive
     from cfetch.spark.session import find_class_archive
 
@@ -75,6 +74,6 @@ def cache_classes(*, json: JsonOption = False) -> None:
     typer.echo("making an archive of Spark's classes; this takes about half a minute", err=True)
     size_bytes = make_archive(archive)
     if json:
-        typer.echo(encode_json({"path": str(archive), "size_bytes": size_bytes}))
+        print_document({"path": str(archive), "size_bytes": size_bytes})
         return
     typer.echo(f"{archive}: {size(size_bytes)}; local sessions use it from now on")

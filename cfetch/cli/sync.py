@@ -1,16 +1,16 @@
 """``cfetch sync``: keep a directory like a source that has a list but no feed."""
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.download import print_document, run
+from cfetch.cli.download import run
 from cfetch.cli.options import seconds, with_sync
+from cfetch.cli.output import document_if_held, end_with, print_document, progress_printer
 from cfetch.config.kinds import count_or_share
 from cfetch.config.layers import Resolved
-from cfetch.errors import Held, UsageError
+from cfetch.errors import UsageError
 
 if TYPE_CHECKING:
     from cfetch.report.plan_view import SyncPreview
@@ -57,42 +57,32 @@ def sync(
       cfetch sync hf://datasets/owner/name/ --to mirror/ --delete --max-delete 100 --json
     """
     from cfetch.app.sync import SyncOptions, prepare_sync
-    from cfetch.report.plan_view import held_document
 
     settings = resolved.settings
     options = SyncOptions(delete=delete, max_delete=seconds("max-delete", max_delete, MAX_DELETE))
-
-    def say(line: str) -> None:
-        if not settings.quiet:
-            print(line, file=sys.stderr, flush=True)
-
-    try:
-        with prepare_sync(source, settings, options, env=os.environ, emit_line=say) as prepared:
-            if settings.dry_run:
-                look = prepared.preview()
-                _preview(look, as_json=settings.json)
-                if look.refusal is not None:
-                    raise typer.Exit(UsageError.exit_code)
-                return
-            ended = run(prepared, resolved)
-            assert ended is not None
-            summary = prepared.settle(ended)
-    except Held as held:
-        if settings.json:
-            print_document(held_document(held))
-        raise
-    if settings.json:
-        print_document(summary)
-    if summary.exit_code:
-        raise typer.Exit(summary.exit_code)
+    emit_line = progress_printer(quiet=settings.quiet)
+    with (
+        document_if_held(json=settings.json),
+        prepare_sync(source, settings, options, env=os.environ, emit_line=emit_line) as prepared,
+    ):
+        if settings.dry_run:
+            _preview(prepared.preview(), as_json=settings.json)
+            return
+        ended = run(prepared, resolved)
+        assert ended is not None
+        summary = prepared.settle(ended)
+    end_with(summary, json=settings.json)
 
 
 def _preview(document: "SyncPreview", *, as_json: bool) -> None:
+    """Print what a run would do; exit with 2 if it would refuse to delete so much."""
     from cfetch.dashboard.preview import preview_lines, sync_lines
 
     if as_json:
         print_document(document)
-        return
-    lines = preview_lines(document.preview)
-    changes = sync_lines(document)
-    typer.echo("\n".join([*lines[:-1], *changes, *lines[-1:]]))
+    else:
+        lines = preview_lines(document.preview)
+        changes = sync_lines(document)
+        typer.echo("\n".join([*lines[:-1], *changes, *lines[-1:]]))
+    if document.refusal is not None:
+        raise typer.Exit(UsageError.exit_code)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import HtmlOption, JsonOption
+from cfetch.cli.output import print_document, print_progress
 
 if TYPE_CHECKING:
     from cfetch.report.tuning_document import Tuning
@@ -87,7 +88,6 @@ def tune(
     from cfetch.app.tune import tune as run_tune
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
-    from cfetch.secret import encode_json
 
     if spark_master is not None and engine is Engine.local:
         raise UsageError("--spark-master is for --engine spark")
@@ -99,7 +99,7 @@ def tune(
         spark_master=spark_master,
     )
     clock = SystemClock()
-    tuning = run_tune(options, clock, lambda line: print(line, file=sys.stderr, flush=True))
+    tuning = run_tune(options, clock, print_progress)
     if out is not None:
         _write_values(tuning, out, clock.wall())
     if html is not None:
@@ -108,7 +108,7 @@ def tune(
 
         write_html(make_tuning_page(tuning), html)
     if json:
-        sys.stdout.write(encode_json(tuning) + "\n")
+        print_document(tuning)
         return
     from cfetch.report.tables import show
     from cfetch.report.tune_view import view

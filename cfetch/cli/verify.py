@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import JsonOption, ManifestsArgument, with_reading
+from cfetch.cli.output import print_message
 from cfetch.errors import ConfigError
 from cfetch.secret import encode_json, printable
 
@@ -16,21 +17,24 @@ if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification
     from cfetch.config.settings import Settings
 
+Roots = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to",
+        help="The directory or store to verify; repeat it if the files were shared out (default: .).",
+        metavar="DIR|URL",
+        show_default=False,
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Compare sizes only; do not hash.")]
+
 
 @with_reading
 def verify(
     *,
     manifests: ManifestsArgument,
-    to: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--to",
-            help="The directory or store to verify; repeat it if the files were shared out (default: .).",
-            metavar="DIR|URL",
-            show_default=False,
-        ),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; do not hash.")] = False,
+    to: Roots = None,
+    quick: Quick = False,
     json: JsonOption = False,
     settings: "Settings",
 ) -> None:
@@ -70,7 +74,7 @@ def verify(
         options=settings.reading,
         allow_empty=settings.allow_empty,
         progress=progress,
-        emit_line=lambda line: print(f"cfetch: {line}", file=sys.stderr),
+        emit_line=print_message,
         network=make_list_network(settings, manifests, os.environ),
     ) as comparison:
         print_verification(comparison, json=json)

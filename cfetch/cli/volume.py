@@ -1,18 +1,15 @@
 """``cfetch volume``: what stands on which volume, and batches that move between volumes."""
 
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli import download as main_job
 from cfetch.cli.options import JsonOption, with_moves, with_volumes
+from cfetch.cli.output import print_message, print_result
 from cfetch.config.settings import Settings
 
 if TYPE_CHECKING:
-    import msgspec
-
     from cfetch.app.volume_moves import PreparedMoves
 
 app = typer.Typer(
@@ -41,7 +38,7 @@ def list_(*, json: JsonOption = False, settings: Settings) -> None:
 
     with progress_bar("looking at files") as advance:
         volumes = list_volumes(settings, advance)
-    _print(volumes, volume_lines(volumes), json=json)
+    print_result(volumes, volume_lines(volumes), json=json)
 
 
 @app.command(no_args_is_help=True)
@@ -74,9 +71,9 @@ def where(
     from cfetch.secret import printable
 
     whereabouts = find_files(settings, paths)
-    _print(whereabouts, where_lines(whereabouts), json=json)
+    print_result(whereabouts, where_lines(whereabouts), json=json)
     for path in whereabouts.nowhere:
-        typer.echo(f"cfetch: {printable(path, 5000)} is on no volume", err=True)
+        print_message(f"{printable(path, 5000)} is on no volume")
     if whereabouts.nowhere:
         raise typer.Exit(1)
 
@@ -112,7 +109,7 @@ def drain(
     """
     from cfetch.app.volume_moves import prepare_drain
 
-    with prepare_drain(settings, leaving, pause=time.sleep, note=_note) as prepared:
+    with prepare_drain(settings, leaving, pause=time.sleep, note=print_message) as prepared:
         _move(prepared, dry_run=dry_run, json=json)
 
 
@@ -147,7 +144,7 @@ def rebalance(
     """
     from cfetch.app.volume_moves import prepare_rebalance
 
-    with prepare_rebalance(settings, within, pause=time.sleep, note=_note) as prepared:
+    with prepare_rebalance(settings, within, pause=time.sleep, note=print_message) as prepared:
         _move(prepared, dry_run=dry_run, json=json)
 
 
@@ -160,18 +157,6 @@ def _move(prepared: "PreparedMoves", *, dry_run: bool, json: bool) -> None:
     else:
         with progress_bar("moving", files=prepared.files, size_bytes=prepared.bytes) as advance:
             moves = prepared.carry_out(advance)
-    _print(moves, move_lines(moves), json=json)
+    print_result(moves, move_lines(moves), json=json)
     if moves.stayed:
         raise typer.Exit(1)
-
-
-def _note(line: str) -> None:
-    typer.echo(f"cfetch: {line}", err=True)
-
-
-def _print(document: "msgspec.Struct", lines: Iterable[str], *, json: bool) -> None:
-    if json:
-        main_job.print_document(document)
-        return
-    for line in lines:
-        typer.echo(line)

@@ -19,7 +19,7 @@ emits events.
     links.py            a fresh link before a try, if the old one has expired
     fetching.py         one try: ask, judge, stream; ``attempt.py``: its state for the monitor, its record
     flights.py          the attempts under way: which started, which ended, what they have brought
-    segments.py         idle workers help entries under way
+    segments.py         idle workers help entries under way; ``entry_helpers.py``: the helpers of one entry
     segment_split.py    which entries idle workers help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress
     rate_floor.py       what --min-rate asks for

@@ -82,22 +82,22 @@ class Commitment(Protocol):
         """Let the entry wait for its next try."""
 
     def skip(self, transfer: Transfer) -> None:
-        """Take note that the entry is in place already."""
+        """Note that the entry is in place already."""
 
     async def publish(self, transfer: Transfer) -> None:
         """Take a whole and verified part; wait while too much waits to be published. Raises LocalFault."""
 
     def fail(self, transfer: Transfer, error: CfetchError) -> None:
-        """Take note that the entry cannot be had."""
+        """Note that the entry cannot be had."""
 
     def fail_locally(self, transfer: Transfer, fault: LocalFault) -> None:
-        """Take note that the volume or the machine failed. Raises ``fault`` if the run cannot go on."""
+        """Note that the volume or the machine failed. Raises ``fault`` if the run cannot go on."""
 
     def interrupt(self, transfer: Transfer) -> bool:
-        """Take note that the entry's task was cancelled; true if the task itself is to go on."""
+        """Note that the entry's task was cancelled; true if the task itself is to go on."""
 
     def note_straggler(self, volume_index: int) -> None:
-        """A file on this volume was far slower than the rest."""
+        """Note that a file on this volume was far slower than the rest."""
 
     def views(self) -> list[VolumeView]:
         """The volumes at this moment, where there is more to show than the run's own figures."""

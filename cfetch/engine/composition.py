@@ -1,4 +1,4 @@
-"""Makes the parts of a pool and ties them to each other; nothing is decided here."""
+"""Makes the parts of a pool and connects them; no other module knows how they depend on each other."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -42,7 +42,11 @@ class Parts(NamedTuple):
 
 
 class Reactions(NamedTuple):
-    """The pool's callbacks: the run is stopped; a host begins to bring bytes; the monitor has looked."""
+    """The pool's callbacks.
+
+    ``on_stop``: the run is stopping. ``on_life``: a host has begun to bring bytes. ``on_check``: the monitor
+    has looked at all attempts.
+    """
 
     on_stop: Callable[[], None]
     on_life: Callable[[str], None]
@@ -62,7 +66,10 @@ def compose(
     backwards: bool,
     known: Knowledge,
 ) -> Parts:
-    """Make the parts of a pool. ``backwards``: the plan's other end comes first. ``known``: about hosts."""
+    """Make the parts of a pool.
+
+    ``backwards``: the other end of the plan comes first. ``known``: what earlier runs know of hosts.
+    """
     clock, emit = outside.clock, outside.emit
     limits = Limits(settings.max_attempts, settings.retry_budget)
     hosts = hosts_of(settings.widths, limits, known, splits=settings.most_segments > 1)

@@ -100,7 +100,7 @@ class Courier:
             transfer.verified = standing.verified
             return True
         transfer.adopted_bytes = part.position
-        if part.position and not transfer.attempts:  # else this run has fetched it, for another volume
+        if part.position and not transfer.attempts:  # otherwise this run fetched the bytes for another volume
             self._counts.adopted_bytes += part.position
         if part.position and part.position == entry.size_bytes:
             with suppress(Corrupt):  # verifying has emptied the part, so it is fetched anew

@@ -20,7 +20,7 @@ SHORTEST_WAIT_S = 0.001  # the loop may wake slightly before the time that was a
 
 
 class Dispatch:
-    """Hands out transfers and helpers, and takes note when a worker leaves them."""
+    """Hands out transfers and helpers to workers, and takes them back."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Dispatch:
         self._idle = idle
         self._clock = clock
         self._helpers: deque[Helper] = deque()  # helpers that wait for a worker
-        self._in_hand = 0  # entries
+        self._in_hand = 0  # entries that workers have in hand
         self._has_mirrors = has_mirrors
 
     @property
@@ -86,6 +86,7 @@ class Dispatch:
         self._reopen(shut=True)
 
     def _reopen(self, *, shut: bool) -> None:
+        """Look at queues again, as a place became free; ``shut``: entries of any queue may take it."""
         if self._hosts.opens_early:
             self._hosts.opens_early = False
             self._schedule.reopen_all()  # queues of that host wait for the stated time

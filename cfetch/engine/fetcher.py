@@ -306,47 +306,52 @@ class Fetcher:
 
     def _end_broken_off(self, transfer: Transfer, attempt: Attempt) -> SourceError | None:
         """End an attempt that was broken off. Returns the error; None if its bytes are here or not needed."""
-        entry, part = transfer.entry, transfer.part
         if attempt.reason in (BreakOff.OVERTAKEN, BreakOff.DISMISSED):
             return None
-        straggler = attempt.reason is not BreakOff.STALLED
+        is_straggler = attempt.reason is not BreakOff.STALLED
         cause: SourceError = Straggling("far slower than the other files")
         if attempt.reason is BreakOff.STALLED:
             cause = Transient(f"no byte for {self._settings.stall_timeout:g} s")
         elif attempt.reason is BreakOff.BELOW_MIN_RATE:
             cause = Straggling(f"below min_rate, {self._settings.min_rate:,} bytes per second")
         error = self._excuse_if_whole(transfer, attempt, cause)
-        host, silent = attempt.assignment.host, straggler and not attempt.received
-        tries = transfer.tries
-        tries.silences = tries.silences + 1 if silent else 0
+        host, tries = attempt.assignment.host, transfer.tries
+        was_silent = is_straggler and not attempt.received
+        tries.silences = tries.silences + 1 if was_silent else 0
         hangs = tries.silences > 1
-        transfer.access.is_fresh = not (hangs or (silent and self._hosts.is_capped(host)))
-        word: Outcome = "straggler" if straggler else "stalled"
+        transfer.access.is_fresh = not (hangs or (was_silent and self._hosts.is_capped(host)))
+        outcome: Outcome = "straggler" if is_straggler else "stalled"
         now_s = self._clock.now()
-        self._flights.end(attempt, word if error else "done", error, now_s)
+        self._flights.end(attempt, outcome if error else "done", error, now_s)
         if hangs:
             under_way = self._flights.attempts()
             served = sum(other.received > 0 and other.assignment.host == host for other in under_way)
             self._hosts.note_hanging(host, now_s, served)
-        if straggler:
+        if is_straggler:
             if attempt.reason is BreakOff.BELOW_MIN_RATE:
                 tries.below_min_rate += 1
             else:
                 tries.mitigations += not attempt.is_helper
-            self._emit(
-                StragglerCancelled(
-                    t_s=now_s,
-                    id=entry.id,
-                    offset=entry.position,
-                    path=entry.path,
-                    size_bytes=entry.size_bytes,
-                    elapsed_s=now_s - attempt.start_s,
-                    attempt=attempt.assignment.n,
-                    kept_bytes=part.position if transfer.may_resume() else 0,
-                    completed=error is None,
-                )
-            )
+            self._announce_straggler(transfer, attempt, now_s, completed=error is None)
         return error
+
+    def _announce_straggler(
+        self, transfer: Transfer, attempt: Attempt, now_s: float, *, completed: bool
+    ) -> None:
+        entry = transfer.entry
+        self._emit(
+            StragglerCancelled(
+                t_s=now_s,
+                id=entry.id,
+                offset=entry.position,
+                path=entry.path,
+                size_bytes=entry.size_bytes,
+                elapsed_s=now_s - attempt.start_s,
+                attempt=attempt.assignment.n,
+                kept_bytes=transfer.part.position if transfer.may_resume() else 0,
+                completed=completed,
+            )
+        )
 
     def _announce_retry(self, transfer: Transfer, error: SourceError, delay_s: float, now_s: float) -> None:
         self._emit(

@@ -40,9 +40,8 @@ class Flights:
         self._attempts: dict[int, Attempt] = {}
         self._transfers: dict[int, Transfer] = {}  # the same keys
         self._shared: dict[int, HeldRanges] = {}  # by entry id
-        self._resting: dict[
-            int, int
-        ] = {}  # bytes held by entry id: between two attempts, or not yet published
+        # by entry id: the bytes held while the entry waits for its next attempt, or to be published
+        self._resting: dict[int, int] = {}
         self._landed: Counter[int] = Counter()  # bytes by volume, of attempts that have ended
         self._held_s: dict[int, float] = {}  # seconds by volume, of attempts that have ended
 

@@ -30,9 +30,9 @@ from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
-LEAST_CROWD = 8  # a host with so many places keeps one free at first, for help with a file under way:
-SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one: messages are a second apart
-KEPT_S = 1.5  # help shows whether a later request is faster. Once an attempt has ended, no place is kept
+LEAST_CROWD = 8  # a new host with so many places keeps one of them free, for help with a file under way
+KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a later request is faster
+SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 NONE: Mapping[str, int] = {}
 LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
@@ -114,10 +114,10 @@ class _Host:
 
 
 class Hosts:
-    """``most``: attempts at one host at once, at most. ``new_width`` makes the width of a new host.
+    """All hosts of a run. No host gets more than ``most`` attempts at once.
 
     ``served``: for hosts that let connections hang, how many they served; at first from earlier runs.
-    ``new_width`` gets that number, or 0.
+    ``new_width`` makes the width of a new host; it gets the number in ``served``, or 0.
 
     ``keeps_one``: one place of a new host is kept for help with a file under way. ``pace``: how often each
     host may be asked; None: as often as it bears.
@@ -139,10 +139,10 @@ class Hosts:
         self.served = dict(served)
         self._keeps_one = keeps_one
         self._kept_until_s: dict[str, float] = {}
-        self.opens_early = False  # more may start than ``opens_s`` has stated; who reopens queues clears it
+        self.opens_early = False  # a place became free before the time that ``opens_s`` stated
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
         self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears the list
-        self.closed_breakers: list[str] = []  # hosts in use again; the caller clears this list too
+        self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
@@ -315,13 +315,8 @@ class Hosts:
         if isinstance(error, Throttled):
             host.answered = True
             self._close_breaker(name, host)  # a host that refuses is alive
-            matter = Matter.HOST
-            if file is not None and error.http_status == UNAVAILABLE:
-                matter = host.refusals.judge(file, now_s, being_served)
-            if matter is Matter.FILE:
+            if not self._concerns_host(host, error, now_s, file, being_served):
                 return None
-            window = host.refusals.unclear_window or host.window
-            host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
         is_answer = broke_again or isinstance(error, RangeRefused)
         if isinstance(error, Transient) and received < FAIR_BYTES and not is_answer:
@@ -347,7 +342,7 @@ class Hosts:
     def join_pause(self, name: str, pause_s: float, now_s: float, *, spread_s: float = 0.0) -> None:
         """Start nothing at ``name`` for ``pause_s``: the host has asked another process of the run for it.
 
-        ``spread_s``: begin so much later. A pause that is told again is not made longer by it.
+        ``spread_s`` prolongs the pause. A pause that is reported again is not prolonged again.
         """
         host = self._hosts.get(name)
         if host is None:
@@ -392,7 +387,7 @@ class Hosts:
         """Call ``Width.look`` for all hosts. Returns whether one of them may have more places than before.
 
         ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
-        ``silent``: by host, how many of these have long waited for a first byte. ``left_bytes``: of the run.
+        ``silent``: by host, how many of these have long waited for a first byte. ``left_bytes``: in the run.
         """
         rose = False
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
@@ -436,6 +431,22 @@ class Hosts:
             host.limit.set(being_served, now_s)
         reason = f"failed {host.breaker.failures} times in a row"
         return Pause(name, host.breaker.until_s - now_s, reason, is_failing=True)
+
+    def _concerns_host(
+        self, host: _Host, error: Throttled, now_s: float, file: int | None, being_served: int
+    ) -> bool:
+        """Whether a refusal concerns the host and not just the file; if that is unclear, the host.
+
+        In the unclear case the window is kept, so that ``clear_refusal`` can restore it.
+        """
+        matter = Matter.HOST
+        if file is not None and error.http_status == UNAVAILABLE:
+            matter = host.refusals.judge(file, now_s, being_served)
+        if matter is Matter.FILE:
+            return False
+        window = host.refusals.unclear_window or host.window
+        host.refusals.unclear_window = window if matter is Matter.UNCLEAR else None
+        return True
 
     def _note_throttling(
         self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float

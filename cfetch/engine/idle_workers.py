@@ -25,7 +25,7 @@ class IdleWorkers:
         try:
             await waiter
         except asyncio.CancelledError:
-            if not waiter.cancelled():  # it had been woken, for work that another one has to do
+            if not waiter.cancelled():  # it had been woken for work, which another worker has to do now
                 self.wake_one()
             raise
         finally:
@@ -36,7 +36,7 @@ class IdleWorkers:
                     self._waiters.remove(waiter)
 
     def wake_one(self) -> None:
-        """Wake the one that has waited longest, if any does."""
+        """Wake the worker that has waited longest, if any worker waits."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():  # a worker that is being cancelled

@@ -1,4 +1,4 @@
-"""The last station of an entry: its record is made and emitted."""
+"""Makes and emits the record of each entry that has ended."""
 
 from msgspec import UNSET
 
@@ -40,7 +40,7 @@ def make_skipped_record(
 
 
 class Ledger:
-    """Closes the account of each entry, once; the listeners count it."""
+    """Records the end of each entry, once; the listeners count the records."""
 
     def __init__(
         self, policy: Policy, flights: Flights, outside: Surroundings, *, stall_timeout_s: float

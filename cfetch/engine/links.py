@@ -13,9 +13,7 @@ from cfetch.wire.refresh import Link, UrlRefresher
 
 EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request must not outlive it on the way
 MARGIN_SHARE = 0.25  # of a fresh link's life, if that is less
-REFUSED = (
-    3  # links of so many tries that are refused and replaced show that all links end: fewer may be chance
-)
+REFUSED = 3  # so many refused links that could be replaced show that all links end; fewer may be chance
 LEAST_LIFE_S = 2.0  # a link that is refused sooner was never valid
 
 

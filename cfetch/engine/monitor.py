@@ -67,7 +67,7 @@ class Monitor:
         self._settings = settings
         self._clock = clock
         self._emit = emit
-        self._speeds: dict[int, tuple[int, float, int, float]] = {}  # key -> (n, t, bytes, rate)
+        self._speeds: dict[int, tuple[int, float, int, float]] = {}  # by key: number, look, bytes, rate
         self._on_life = on_life
         self._on_check = on_check
         self._checked_s = 0.0

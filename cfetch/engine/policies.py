@@ -9,7 +9,9 @@ from cfetch.straggler.policy import Policy, policy_of
 
 
 def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: float = 0.0) -> Policy:
-    """``knowledge``: of earlier runs; ``wall_s``: the time now. A package is found by ``config.plugins``.
+    """Make a policy that begins with the knowledge of earlier runs; ``wall_s`` is the time now.
+
+    ``config.plugins`` finds the policies of packages.
 
     Raises:
         ImportError: the package is broken or gone.

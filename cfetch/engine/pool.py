@@ -3,8 +3,8 @@
 A worker holds one entry at a time: ``dispatch`` hands it out, ``courier`` brings it, the ``commitment``
 publishes it or ends it, the ``ledger`` writes its record; then the worker takes the next. An entry
 whose next try has to wait goes back to the schedule, its file closed. So memory and descriptors are bounded
-by ``--concurrency``. All workers, the monitor and the ticker live in one task group: when ``run`` returns
-nothing of it is left, whatever happened.
+by ``--concurrency``. All workers, the monitor and the ticker live in one task group, so none of them is left
+when ``run`` returns.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from cfetch.wire.rate import Use
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.transport import Transport
 
-PAUSE_SPREAD = 0.25  # of a pause that many pools have: they do not all ask again at the same moment
+PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so that pools do not ask all at once
 
 
 class Pool:
@@ -58,7 +58,7 @@ class Pool:
         backwards: bool = False,
     ) -> None:
         self._hosts_named = entries.hosts
-        self._total_bytes = sum(entries.sizes)  # an unknown size counts as -1, which is as good as 0
+        self._total_bytes = sum(entries.sizes)  # an unknown size is -1, which hardly changes the sum
         self._counts = counts
         self._clock = clock
         self._emit = emit
@@ -91,10 +91,10 @@ class Pool:
         commitment, monitor = self._parts.commitment, self._parts.monitor
         async with asyncio.TaskGroup() as group:
             await commitment.open(group)
-            watching = [group.create_task(self._parts.monitor.tick())]
+            watching = [group.create_task(monitor.tick())]
             await commitment.end_standing()
             self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(self._count)]
-            watching.append(group.create_task(self._parts.monitor.watch()))
+            watching.append(group.create_task(monitor.watch()))
             if self._workers:
                 await asyncio.wait(self._workers)
             await commitment.close()
@@ -136,7 +136,7 @@ class Pool:
         return {} if limiter is None else limiter.measure()
 
     def pause_host(self, host: str, pause_s: float) -> None:
-        """Call ``Hosts.join_pause``, as another pool of the run was asked for this pause."""
+        """Pause a host that has asked another pool of the run for this pause."""
         if host in self._hosts_named:
             spread_s = pause_s * PAUSE_SPREAD * self._jitter()
             self._parts.hosts.join_pause(host, pause_s, self._clock.now(), spread_s=spread_s)
@@ -187,7 +187,7 @@ class Pool:
             self._parts.dispatch.wake()
 
     def _break_off(self) -> None:
-        """The run is stopping: begin nothing new, and cancel what is under way."""
+        """Begin nothing new and cancel what is under way, as the run is stopping."""
         self._parts.commitment.stop()
         for worker in self._workers:
             worker.cancel()

@@ -34,8 +34,7 @@ class RateFloor:
             projected_s = round(now_s + (left_bytes or 0) / slow.rate_bps, 4) if is_known else None
             attempt.break_off(BreakOff.BELOW_MIN_RATE, Grounds(round(expected_s, 4), projected_s, None))
         for waived in ruling.waived:
-            attempt_key = waived.key
-            path = None if attempt_key is None else self._flights.attempt(attempt_key).assignment.entry.path
+            path = None if waived.key is None else self._flights.attempt(waived.key).assignment.entry.path
             self._emit(
                 MinRateWaived(
                     t_s=now_s,

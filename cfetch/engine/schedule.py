@@ -4,7 +4,7 @@ Starting the large files first keeps one big file from being alone at the end (G
 time rule, makespan <= 4/3 of the best). Unknown sizes come first of all: they may be the largest.
 
 A host that is full, paused or broken must not hold up the others, so each host has its own queue, and
-only queues that may start something stand in the heap. An entry that waits for its next attempt waits in
+only queues that may start an entry are in the heap. An entry that waits for its next attempt waits in
 its queue too, and not in a worker's hands; when its time has come it goes before the queue's new entries.
 """
 
@@ -50,8 +50,9 @@ class Schedule(Generic[Waiting]):
         self._back: _PutBack[Waiting] = _PutBack()
         self._most_put_back = most_put_back
         self._released = bytearray([released]) * queues
-        self._stands = bytearray(queues)  # 1: the queue is in the heap of those that may start
-        self._ready: list[tuple[int, int, int]] = []  # rank, turn, queue: hosts with equal sizes take turns
+        self._in_ready = bytearray(queues)  # 1: the queue is in ``_ready``
+        # a heap of the queues that may start an entry: rank, turn, queue; hosts with equal sizes take turns
+        self._ready: list[tuple[int, int, int]] = []
         self._turn = 0
         self._later: list[tuple[float, int]] = []  # when to look at a queue again; extra looks do no harm
         self._shut: set[int] = set()  # queues whose next entry may not start until an attempt ends
@@ -104,7 +105,7 @@ class Schedule(Generic[Waiting]):
         return None
 
     def may_start(self, now_s: float, opens_s: Callable[[int, int | Waiting, float], float]) -> bool:
-        """Whether ``take`` may find an entry now. If False, ``take`` would have nothing to do either."""
+        """Whether ``take`` may find an entry now. If it is False, ``take`` would return None."""
         while self._ready:
             queue = self._ready[0][2]
             if not self._released[queue]:
@@ -134,8 +135,8 @@ class Schedule(Generic[Waiting]):
         self._crowded_out.discard(queue)
         if self._back.unpark(queue):
             heapq.heappush(self._later, (0.0, queue))
-        if not self._stands[queue] and (self._new.count_left(queue) or self._back.waits(queue)):
-            self._stands[queue] = 1
+        if not self._in_ready[queue] and (self._new.count_left(queue) or self._back.waits(queue)):
+            self._in_ready[queue] = 1
             heapq.heappush(self._ready, self._place(queue))
 
     def release(self, queue: int) -> None:
@@ -156,8 +157,8 @@ class Schedule(Generic[Waiting]):
         """Drop the entries for which ``ended`` is true, before anything was handed out."""
         self._new.leave_out(ended)
         self._ready.clear()
-        self._stands = bytearray(len(self._stands))
-        for queue in range(len(self._stands)):
+        self._in_ready = bytearray(len(self._in_ready))
+        for queue in range(len(self._in_ready)):
             self.reopen(queue)
 
     def close(self, queue: int) -> None:
@@ -216,7 +217,7 @@ class Schedule(Generic[Waiting]):
 
     def _leave_ready(self, queue: int) -> None:
         heapq.heappop(self._ready)
-        self._stands[queue] = 0
+        self._in_ready[queue] = 0
 
     def _place(self, queue: int) -> tuple[int, int, int]:
         self._turn += 1

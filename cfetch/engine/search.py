@@ -1,7 +1,7 @@
 """Ends the entries whose files stand in place already, block after block, before a run begins any other.
 
-A worker could find that out for each entry by itself, as it does for the entries that this search leaves to
-it. But then each such entry would cost as much as one that is downloaded.
+A worker could also find such an entry in place, and it does so for the entries that this search leaves to it.
+But then each of these entries would cost as much as an entry that is downloaded.
 """
 
 from cfetch.clock import RunClock

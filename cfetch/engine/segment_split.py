@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 
 MIN_SEGMENT_BYTES = 64 << 10  # the least that shows a rate; the gain in seconds decides about the request
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are not known better than that
-HARDLY_ANY = 1 / 4  # of a rest below the least segment: an attempt that keeps less need not keep any
-CRUMBS = 2  # times the least segment: for pieces so small it hardly matters which attempt brings them
-SMALL_BYTES, SMALL_GAIN_S = 1 << 20, 0.5  # a small rest must gain more, or its end is many requests
+LEAST_KEPT = 1 / 4  # share of a rest below the least segment; an attempt that would keep less keeps one byte
+SMALL_PIECES = 2  # times the least segment: it hardly matters which attempt brings pieces as small as this
+SMALL_BYTES, SMALL_GAIN_S = 1 << 20, 0.5  # a small rest must gain more: else many requests bring its end
 
 
 class Candidate(NamedTuple):
@@ -102,15 +102,16 @@ def _split(candidate: Candidate, fresh_s: Callable[[str, int], float | None], mo
         new_bps, latency_s = rate_bps, 0.0
     else:
         new_bps = left / max(whole_s - latency_s, 1e-6)
-    if not (0 < new_bps < math.inf and 0 < rate_bps < math.inf):  # the policy handles one that stands still
+    # an attempt that stands still is the policy's matter
+    if not (0 < new_bps < math.inf and 0 < rate_bps < math.inf):
         return None
     together_s = (left + n * new_bps * latency_s) / (rate_bps + n * new_bps)
     gain_s = MIN_GAIN_S if left >= SMALL_BYTES else SMALL_GAIN_S
     if candidate.remaining_s - together_s < gain_s + latency_s:
         return None
-    if whole_s is None and left <= CRUMBS * (n + 1) * MIN_SEGMENT_BYTES:
+    if whole_s is None and left <= SMALL_PIECES * (n + 1) * MIN_SEGMENT_BYTES:
         return Split(candidate.key, max(candidate.sure_bytes, 1), n)  # fresh ones may be far faster
     keeps_bytes = min(max(int(rate_bps * together_s), 1), left - n * min(MIN_SEGMENT_BYTES, left // (n + 1)))
-    if left < MIN_SEGMENT_BYTES and keeps_bytes < HARDLY_ANY * left:
+    if left < MIN_SEGMENT_BYTES and keeps_bytes < LEAST_KEPT * left:
         keeps_bytes = 1  # one request brings the rest; a slow end would need another request later
     return Split(candidate.key, keeps_bytes, n)

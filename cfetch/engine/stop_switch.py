@@ -23,7 +23,7 @@ class StopSwitch:
         self.stop(str(fault))
 
     def blame(self, fault: LocalFault) -> None:
-        """Note a fault with which the run will end, and let it bring what it still can."""
+        """Note a fault with which the run will end; until then, the run goes on with the other entries."""
         self.fault = self.fault or fault
 
     def stop(self, reason: str, *, again: bool = False) -> None:

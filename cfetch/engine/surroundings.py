@@ -1,4 +1,4 @@
-"""The values that a run is given from outside, as one object: its parts are made with it."""
+"""The values that the parts of a pool get from outside, as one object."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The state of one entry in a worker's hands: its part, its sources, its tries, in the end its record.
+"""The state of one entry in a worker's hands: its part, its sources, its tries, and in the end its record.
 
 It is mutable, and owned by one task at a time. The next source is the one that failed this entry least often;
 then the one from which the file would come first (the placement's rule: the bytes under way there and this
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from cfetch.engine.entry_helpers import Helpers
 from cfetch.engine.hosts import Hosts
-from cfetch.errors import CfetchError, Corrupt, Expired, LocalFault, SourceError, Straggling, Throttled
+from cfetch.errors import CfetchError, Corrupt, Expired, SourceError, Straggling, Throttled
 from cfetch.manifest.entry import Entry
 from cfetch.records import AttemptRecord, FileRecord, Status, round_s
 from cfetch.secret import SecretText, SecretUrl
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
-NOT_NEEDED = 1  # is never a helper's key: those are below 0
 LEFT = 1 << 30  # failures of a source that is never asked again
 TOO_MANY = 429
 
@@ -53,7 +53,9 @@ class Sources:
         self._own_host = self.host = own_host
         self._mirrors = mirrors
         self._failures = [0] * (1 + len(mirrors))
-        self._is_owed = False  # True: wrong bytes may be another source's, so this one gets a whole try
+        self._is_owed = (
+            False  # True: wrong bytes may be another source's, so this one gets a try from the first byte
+        )
         self.number = 0
         self.corrupt = 0
         self.place: SecretUrl | None = None
@@ -103,8 +105,11 @@ class Sources:
         """
 
         def cost(number: int) -> tuple[float, float, int]:
-            at_home = number == self.number and (stays or self._is_owed)
-            failures = self._failures[number] - (LEFT if self._is_owed else 0.5) * at_home
+            failures: float = self._failures[number]
+            if number == self.number and self._is_owed:
+                failures -= LEFT  # before all others
+            elif number == self.number and stays:
+                failures -= 0.5  # before others that have failed as often
             return (failures, hosts.finish_s(self.host_of(number), size_bytes), number)
 
         eligible = self.eligible(hosts, now_s, tries_left)
@@ -256,69 +261,10 @@ class Waits:
         self.queued_s = 0.0
 
 
-class Helpers:
-    """The helpers of one entry, by their keys; ``failures`` of them have brought nothing.
-
-    ``opens_s``: when one more may be tried though too many have failed, ``pause_s`` after the last.
-    ``has_refusal``: the server has refused one of them the range that it asked for.
-
-    ``fault``: a volume's fault that one of them has met. ``second``: the key of the second request for the
-    whole file, 0 before there is one, ``NOT_NEEDED`` once the file is there; ``has_won``: that request has
-    brought the file.
-    """
-
-    __slots__ = (
-        "_changed",
-        "failures",
-        "fault",
-        "has_refusal",
-        "has_won",
-        "keys",
-        "opens_s",
-        "pause_s",
-        "second",
-    )
-
-    def __init__(self) -> None:
-        self.keys: frozenset[int] = frozenset()
-        self.failures = 0
-        self.opens_s = 0.0
-        self.pause_s = 0.0
-        self.second = 0
-        self.has_refusal = False
-        self.has_won = False
-        self.fault: LocalFault | None = None
-        self._changed: asyncio.Future[None] | None = None
-
-    @property
-    def has_second(self) -> bool:
-        """Whether a second request for the whole file is under way: no helper brings ranges meanwhile."""
-        return self.second in self.keys
-
-    def add(self, key: int) -> None:
-        """Add one more helper."""
-        self.keys |= {key}
-
-    def remove(
-        self, key: int, fault: LocalFault | None, *, has_failed: bool, is_refusal: bool = False
-    ) -> None:
-        """Remove a helper that has ended, and wake the entry's owner."""
-        self.keys -= {key}
-        self.fault = self.fault or fault
-        self.failures += has_failed
-        self.has_refusal = self.has_refusal or is_refusal
-        if self._changed is not None and not self._changed.done():
-            self._changed.set_result(None)
-
-    async def wait_for_change(self) -> None:
-        """Wait until one of the helpers has ended."""
-        self._changed = asyncio.get_running_loop().create_future()
-        await self._changed
-
-
 class Transfer:
-    """One entry being brought. ``adopted_bytes``: taken over from a dead run; None: not looked for yet.
+    """An entry that is being brought to its end.
 
+    ``adopted_bytes``: the bytes taken over from a dead run; None until they have been looked for.
     ``staging`` is its batch on a volume, and ``task`` the worker that has it in hand; ``moved``: the batch
     goes to another volume, so this transfer ends without a record.
     """

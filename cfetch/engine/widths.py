@@ -16,7 +16,7 @@ SILENT_S = 0.5  # an attempt that waits longer for its first byte says nothing a
 def hosts_of(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool) -> Hosts:
     """The run's hosts. Each begins with ``concurrency`` places, or with ``per_host``, which is its maximum.
 
-    ``known``: from earlier runs. ``splits``: idle workers help with files under way.
+    ``known``: what earlier runs have learned. ``splits``: idle workers help with files under way.
     """
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
     pace = None if widths.requests_per_s is None else RequestPace(widths.requests_per_s)
@@ -38,7 +38,7 @@ def look_at_widths(
 ) -> bool:
     """Look at the width of all hosts, a few times a second, and emit changes and breakers that closed.
 
-    It runs in the thread that does the downloads. ``left_bytes``: of the run, as far as sizes are known.
+    It runs in the thread that does the downloads. ``left_bytes``: in the run, as far as sizes are known.
     Returns whether more may start.
     """
     now_s = clock.now()

@@ -1,4 +1,4 @@
-"""Batches on several volumes: where they are staged, when they are committed, what follows a failed volume.
+"""Batches on several volumes: where they are staged, when they are committed, and what a failed volume means.
 
 ``placement/`` decides, and this room carries its decisions out. A batch is published on one volume as a
 whole, or goes to another one, which begins with copies of its parts.
@@ -26,6 +26,6 @@ given up, and its entries fail. If an entry of a named batch fails, the batch is
 kept for a later run. A volume that hangs does not delay the others, and a file that is published there too
 late is removed again.
 
-Where to change: the order of arrival is ``arrivals.py``; when a batch is begun ``rounds.py``; patience with
-volumes ``health.py``; which volume, ``placement/``.
+Where to change: the order of arrival is in ``arrivals.py``; when a batch is begun, in ``rounds.py``; patience
+with volumes, in ``health.py``; the choice of the volume, in ``placement/``.
 """

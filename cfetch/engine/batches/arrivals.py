@@ -53,11 +53,10 @@ class Arrivals:
         self._volumes = volumes
         self._cut = cut(entries.sizes, entries.batch_of, share=share)
         self._next = 0
-        self._ahead: deque[Batch] = deque()  # the next ones, which have been looked for
+        self._ahead: deque[Batch] = deque()  # the next batches, whose files have been looked for
         self._looks = 1  # batches in the next look
-        self._unanswered: dict[
-            int, asyncio.Task[list[Holding]]
-        ] = {}  # by volume: a question that took too long
+        # by volume: a question that took too long
+        self._unanswered: dict[int, asyncio.Task[list[Holding]]] = {}
         self.queues = BatchQueues(len(self._cut.order), self._cut.entries, entries.host_of)
 
     @property
@@ -73,10 +72,10 @@ class Arrivals:
         return self._ahead.popleft()
 
     async def _look_ahead(self, failed: Callable[[int, LocalFault], None]) -> None:
-        """Look for the files of the next batches at once, as a look of its own would hold up each of them.
+        """Look for the files of several batches at once, as one look for each batch would take longer.
 
-        While a volume is slow, or does not answer, batches are looked for one by one: what it holds of
-        further ones may be seen later.
+        While a volume is slow or does not answer, batches are looked for one by one: what the volume holds of
+        further batches may be seen later.
         """
         batches: list[Batch] = []
         looks: list[tuple[str, list[Entry]]] = []
@@ -115,7 +114,7 @@ class Arrivals:
     async def _inspect(
         self, looks: Sequence[tuple[str, Sequence[Entry]]], failed: Callable[[int, LocalFault], None]
     ) -> list[list[Holding] | None]:
-        """Ask all volumes that answer; a hanging one is not waited for anew each time. None: no answer."""
+        """Ask all volumes that answer; it does not wait again for a volume that hangs. None: no answer."""
         tasks = {
             volume_index: asyncio.create_task(volume.inspect_batches(looks))
             for volume_index, volume in enumerate(self._volumes)
@@ -163,9 +162,8 @@ class Arrivals:
         if batch.home is None and batch.name is not None and count(most):
             batch.home = most
         for volume_index, holding in sorted(enumerate(holdings), key=lambda pair: pair[0] != batch.home):
-            if (
-                batch.name is None or volume_index == batch.home
-            ):  # all files of a named batch have to be on one volume
+            # all files of a named batch have to be on one volume
+            if batch.name is None or volume_index == batch.home:
                 for position in holding.same_size:
                     batch.standing.setdefault(indexes[position], volume_index)
         for volume_index, holding in enumerate(holdings):

@@ -101,7 +101,7 @@ class Batched:
 
     @property
     def is_over(self) -> bool:
-        """True if no batch is left, or the run is stopping."""
+        """Whether no batch is left, or the run is stopping."""
         return self._rounds.is_over
 
     async def open(self, group: asyncio.TaskGroup) -> None:
@@ -203,7 +203,7 @@ class Batched:
             self.schedule.put(transfer.queue, transfer, due_s)
 
     def skip(self, transfer: Transfer) -> None:
-        """Take note that the entry is in place. In a named batch that counts only if the batch stays here."""
+        """Note that the entry is in place. In a named batch that counts only if the batch stays here."""
         staging = _staging(transfer)
         for volume in self._volumes:
             volume.remove_leftovers(transfer.entry)
@@ -258,7 +258,7 @@ class Batched:
         return False
 
     def note_straggler(self, volume_index: int) -> None:
-        """A file on this volume was far slower than the rest, which speaks against it."""
+        """Note that a file on this volume was far slower than the rest: the volume may be slow."""
         self._watch.note_straggler(volume_index)
 
     def views(self) -> list[VolumeView]:

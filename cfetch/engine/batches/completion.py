@@ -122,7 +122,7 @@ class Completion:
     def _end_commit(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
         """End a batch whose files have been published and recorded, or cannot be."""
         volume = self._volumes[staging.volume_index]
-        if staging.is_over:  # it has been given to another volume meanwhile
+        if staging.is_over:  # meanwhile the batch has gone to another volume
             if error is None:
                 volume.withdraw_batch(staging.batch.id, parts)
             else:
@@ -137,7 +137,7 @@ class Completion:
             if error is None:
                 self._stagings.finish(transfer, "done", kept_bytes=transfer.part.position)
             else:
-                if not staging.batch.joined_bytes:  # else they could only not be joined: a later run has them
+                if not staging.batch.joined_bytes:  # else joining has failed: a later run uses the pieces
                     transfer.part.discard()
                 self._stagings.finish(transfer, "failed", error=error)
         if error is None:

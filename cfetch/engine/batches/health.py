@@ -14,10 +14,10 @@ from cfetch.storage.volume import Volume
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not return
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
-LATE_S = 2.0  # a tick so late says that the event loop hung, and not that volumes do
-FIRST_S = 1.0  # of writing; the first speed is measured over all of it
-HURRY_S = 5.0
-ROOM_S = 2.0  # between looks at free space
+LATE_S = 2.0  # a tick that comes so late shows that the event loop hung, and not a volume
+FIRST_S = 1.0  # seconds of writing over which the first speed is measured
+HURRY_S = 5.0  # patience with a volume that hangs while the run is ending
+ROOM_S = 2.0  # between questions for the free space
 
 
 class _First(NamedTuple):
@@ -65,7 +65,7 @@ class Health:
         self.free_bytes: list[int | None] = [None] * len(volumes)
 
     def note_start(self, index: int) -> None:
-        """An entry is under way to volume ``index``."""
+        """Note that an entry is under way to volume ``index``."""
         if not self.running[index]:
             self._busy_since_s[index] = self._clock.now()
             if self._first[index].since_s is None:
@@ -73,7 +73,7 @@ class Health:
         self.running[index] += 1
 
     def note_end(self, index: int) -> None:
-        """An entry to volume ``index`` is no longer under way."""
+        """Note that an entry to volume ``index`` is no longer under way."""
         self.running[index] -= 1
         if not self.running[index]:
             self._busy_s[index] += self._clock.now() - self._busy_since_s[index]

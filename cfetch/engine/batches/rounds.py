@@ -72,7 +72,7 @@ class Rounds:
 
     @property
     def is_over(self) -> bool:
-        """True if all batches are over, or the run is stopping."""
+        """Whether all batches are over, or the run is stopping."""
         return self._switch.is_stopping or (self._arrivals.is_over and not self._stagings.batches)
 
     async def run(self, schedule: Schedule[Transfer], idle: IdleWorkers) -> None:
@@ -82,7 +82,7 @@ class Rounds:
             self._work.clear()
             await self._round()
             schedule.reopen_shut()
-            idle.wake_one()  # who wakes another one if more may start
+            idle.wake_one()  # this worker wakes another one if more may start
             now_s = self._clock.now()
             wait_s = min(TICK_S, self._placer.next_s(now_s) - now_s)
             if not self.is_over:
@@ -104,7 +104,7 @@ class Rounds:
             for placed in self._placer.assign(now_s):
                 self._emit_placed(placed)
                 short_of_room.discard(placed.batch)
-            for number in short_of_room:  # its room may be all there is for it
+            for number in short_of_room:  # the parts kept for it may take the room that it needs
                 self._stagings.give_up_kept(self._stagings.batches[number])
             self._share_places()
             began = self._begin_batches(now_s)

@@ -127,7 +127,7 @@ class Staging:
     def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
         """Volume and path of files under its names on other volumes: older versions, or duplicates.
 
-        A file that was in place here may be on another volume too; it is none of ours without the record.
+        Another volume may also have a file that was in place here; without the record it is not the batch's.
         """
         recorded = self.recorded_elsewhere
         for transfer in self.staged:

@@ -33,6 +33,7 @@ UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
 LEAST_CROWD = 8  # a host with so many places keeps one free at first, for help with a file under way:
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one: messages are a second apart
 KEPT_S = 1.5  # help shows whether a later request is faster. Once an attempt has ended, no place is kept
+RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
 NONE: Mapping[str, int] = {}
 LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
@@ -327,7 +328,9 @@ class Hosts:
         if isinstance(error, Transient) and received < FAIR_BYTES and not is_answer:
             if not received and error.http_status is None:
                 host.limit.note_refusal(now_s, host.running - 1, being_served)
-            return self._note_failure(name, host, now_s, being_served)
+            pause = self._note_failure(name, host, now_s, being_served)
+            self._note_limit(name, host)
+            return pause
         if error is None:
             self.opens_early |= host.held_until_s > now_s
             host.clear_refusal()
@@ -338,7 +341,8 @@ class Hosts:
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
             host.limit.note_file(now_s, started_s)
-            host.limit.look(now_s)
+            host.limit.look(now_s, is_leased=name in self._leases)
+            self._note_limit(name, host)
             host.refusals.note_end()
             if host.width is not None:
                 host.width.note_end()
@@ -401,7 +405,7 @@ class Hosts:
             if host.width is None or not host.running:
                 continue
             had = host.places
-            host.limit.look(now_s)
+            host.limit.look(now_s, is_leased=name in self._leases)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before
@@ -420,6 +424,17 @@ class Hosts:
         host = _Host(float(self._most), None if self._new_width is None else self._new_width(served))
         host.is_capped = served > 0
         return host
+
+    def _note_limit(self, name: str, host: _Host) -> None:
+        """Note a connection limit that has just changed."""
+        if host.limit.change is not None:
+            before, places = (int(min(self._most, each)) for each in host.limit.change)
+            host.limit.change = None
+            if places != before:
+                is_refused = places < before
+                self.changes.append(
+                    (name, Change(before, places, RESETS if is_refused else BEARS, is_refused))
+                )
 
     def _close_breaker(self, name: str, host: _Host) -> None:
         if host.breaker.opened:

@@ -63,6 +63,7 @@ class Pool:
         self._clock = clock
         self._emit = emit
         self._jitter = jitter
+        self._transport = transport
         self._known = age_knowledge(knowledge, clock.wall())
         self._policy = policy or make_policy(settings, knowledge, clock.wall())
         self._parts = compose(
@@ -117,6 +118,7 @@ class Pool:
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """Call ``Hosts.lease``, for a pool that is one of several on the same hosts."""
         self._parts.hosts.lease(leases, others)
+        self._transport.keep_at_most(leases)
         self._parts.dispatch.wake()
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:

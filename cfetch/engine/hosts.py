@@ -15,7 +15,7 @@ Memory: some 300 bytes a host (1.5 KiB with a width), for hosts with attempts un
 few thousand more.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -148,6 +148,7 @@ class Hosts:
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
         self._unleased: int | None = None
+        self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
 
     @property
@@ -247,7 +248,7 @@ class Hosts:
             )
         if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
             return None  # wait for the result of the probe
-        if not host.answered and host.breaker.opened > self._limits.max_attempts:
+        if name not in self.trusted and not host.answered and host.breaker.opened > self._limits.max_attempts:
             return f"{name} has not given one good answer in {host.breaker.failures} tries"
         if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
             return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s"

@@ -143,6 +143,10 @@ class Pool:
             spread_s = pause_s * PAUSE_SPREAD * self._jitter()
             self._parts.hosts.join_pause(host, pause_s, self._clock.now(), spread_s=spread_s)
 
+    def trust_hosts(self, hosts: Collection[str]) -> None:
+        """Do not give up these hosts, as they serve other pools of the run."""
+        self._parts.hosts.trusted = hosts
+
     def use_median(self, median_bps: float | None) -> None:
         """Call ``Policy.use_median``."""
         self._policy.use_median(median_bps)

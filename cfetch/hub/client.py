@@ -156,6 +156,7 @@ class LeasedPool:
             self._pool.lease_rates(orders.rates)
             for host, pause_s in orders.pauses.items():
                 self._pool.pause_host(host, pause_s)
+            self._pool.trust_hosts(orders.alive)
             self.set_leases({host: lease for host, lease in orders.leases.items() if host in self._hosts})
 
     def set_leases(self, leases: dict[str, int]) -> None:

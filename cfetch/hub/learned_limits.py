@@ -10,8 +10,8 @@ much. From there it doubles every few seconds up to half of what was too much, a
 next refusal. A host that refuses all requests for a while says nothing about their number, and is asked as
 before once it has recovered.
 
-A host that resets further connections keeps those that it has: so many it bears. If it resets more under the
-limit, that falls by a tenth.
+A host that resets further connections keeps those that it has: so many it bears, and perhaps twice as many,
+as some may be idle. If it resets more under the limit, the limit is less.
 """
 
 from math import log2
@@ -22,7 +22,6 @@ ROUND_S = 2.0  # tasks may have asked until they heard of a pause: refusals unti
 DOUBLED_S = 3.0
 SLOWLY = 0.02  # of the ceiling a second: another refusal comes only every few seconds
 HARDLY_ANY = 32  # of the connections that were too many, one
-TOO_HIGH = 10  # the inverse: by this share a limit falls under which further connections are reset
 FORGOTTEN = 4  # times the ceiling: a limit that large has met no refusal for minutes
 
 
@@ -65,10 +64,12 @@ class LearnedLimits:
         before = self._limits.get(host)
         if before is not None and now_s < before.since_s + ROUND_S:
             return
-        too_many = self.find_limit(host, connections, now_s)
-        bears = connections if too_many is None else too_many - max(1, too_many // TOO_HIGH)
-        self.resetting[host] = bears = max(1, bears)
-        self._limits[host] = _Limit(bears, bears, now_s, now_s)
+        served, ceiling = max(1, connections), 2 * max(1, connections)
+        if (too_many := self.find_limit(host, connections, now_s)) is not None:
+            served = max(1, min(too_many - 1, max(served, too_many // 2)))
+            ceiling = max(served, min(too_many - 1, (served + too_many) // 2))
+        self.resetting[host] = served
+        self._limits[host] = _Limit(served, ceiling, now_s, now_s)
 
     def find_limit(self, host: str, connections: int, now_s: float) -> int | None:
         """The connections that all tasks together may have to the host now; None: no limit is known.

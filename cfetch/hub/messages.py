@@ -70,7 +70,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
     ``median_bps``: normal speed over all tasks; None: the task judges by its own files. ``slow``: it does so
     because its machine as a whole is slower than the others. ``rates``: the task's parts of the rates.
-    ``pauses``: hosts that have asked any task for a pause, with the seconds that are left of it.
+    ``pauses``: hosts that have asked any task for a pause, with the seconds that are left of it. ``alive``:
+    hosts of the task that serve other tasks, though they reset further connections.
     """
 
     answers: bool = True
@@ -78,6 +79,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     leases: dict[str, int] = {}
     rates: dict[str, int] = {}
     pauses: dict[str, float] = {}
+    alive: list[str] = []
     median_bps: float | None = None
     slow: bool = False
 

@@ -106,6 +106,7 @@ class TaskRegistry:
             leases=leases,
             rates=self._rates.take_demands(beat.task, beat.rates, now_s),
             pauses=pauses,
+            alive=sorted(self._learned.resetting.keys() & beat.demands.keys()),
             median_bps=None if slow else self._merged.in_force_bps(self._under_way),
             slow=slow,
         )

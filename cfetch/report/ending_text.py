@@ -95,7 +95,7 @@ def _of_host_limit(tail: Tail, setup: Setup) -> _Words:
     when = f" in the last {duration(tail.seconds)}" if tail.seconds else ""
     learned = LEARNED if tail.host is not None and setup.widths.get(tail.host) == tail.limit else None
     if reason := tail.reason or learned:  # older versions have recorded none
-        return _Words(f"{where} got {tail.limit} at a time{when}", reason)
+        return _Words(f"{where} got {tail.limit} at a time{when}", printable(reason, 200))
     return _Words(
         f"all {tail.limit} places at {where} were busy{when}",
         "files waited for one of them",

@@ -44,16 +44,8 @@ class LiveView:
             before = self._limits.get(host, self._places)
             if places != before:
                 self._limits[host] = places
-                self._emit(
-                    WidthChanged(
-                        t_s=self._now_s(),
-                        host=host,
-                        places=places,
-                        before=before,
-                        reason=RESETS,
-                        is_refused=True,
-                    )
-                )
+                now_s = self._now_s()
+                self._emit(WidthChanged(t_s=now_s, host=host, places=places, before=before, reason=RESETS))
         self._emit(self._progress(seen))
 
     def _progress(self, seen: ClusterView) -> Progress:

@@ -4,6 +4,7 @@ A refusal is a failure without a byte and without a status, while the host serve
 it. One alone says nothing: networks lose connections. So refusals are weighed against files that came, as
 ``wire/retry.py`` weighs 503s; once they prevail, the limit is what was under way beside the refused. Later
 one more is tried now and then, and if that is refused, the limit is as before, and the next try is later.
+Where a hub leases the host to several processes, the lease says how many more are tried, and when.
 """
 
 from math import inf
@@ -26,11 +27,13 @@ class ConnectionLimit:
         "_score",
         "_step",
         "_tries_s",
+        "change",
         "places",
     )
 
     def __init__(self) -> None:
         self.places = inf
+        self.change: tuple[float, int] | None = None  # the last one that is no trial; who uses it clears it
         self._proven = inf
         self._score = 0.0
         self._low = inf
@@ -61,15 +64,26 @@ class ConnectionLimit:
 
     def set(self, places: int, now_s: float) -> None:
         """Set the limit to what the host has just served while all others failed."""
-        self.places = self._proven = max(1, min(self.places, places))
+        before, self.places = self.places, max(1, min(self.places, places))
+        self._proven = self.places
+        if self.places < before:
+            self.change = before, int(self.places)
         self._tries_s, self._step = now_s + self._pause_s, 1
         self._score, self._low = 0.0, inf
         self._forget_pending()
 
-    def look(self, now_s: float) -> None:
-        """Try more when it is time: one, then two, four more while none is refused."""
+    def look(self, now_s: float, *, is_leased: bool = False) -> None:
+        """Try more when it is time: one, then two, four more while none is refused.
+
+        ``is_leased``: the host's places for all processes are counted elsewhere, and the lease is the limit.
+        """
         if now_s >= self._tries_s:
+            if self.places > self._proven:
+                self.change = self._proven, int(self.places)
             self._proven = self.places
+            if is_leased:
+                self.places = self._proven = self._tries_s = inf
+                return
             self.places += self._step
             self._step *= 2
             self._tries_s = now_s + self._pause_s

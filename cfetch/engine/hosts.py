@@ -15,7 +15,7 @@ Memory: some 300 bytes a host (1.5 KiB with a width), for hosts with attempts un
 few thousand more.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
 LEAST_CROWD = 8  # a new host with so many places keeps one of them free, for help with a file under way
 KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a later request is faster
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
+RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
 NONE: Mapping[str, int] = {}
 LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
@@ -147,6 +148,7 @@ class Hosts:
         self._hosts: dict[str, _Host] = {}
         self._leases: Mapping[str, int] = {}
         self._unleased: int | None = None
+        self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
 
     @property
@@ -246,7 +248,7 @@ class Hosts:
             )
         if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
             return None  # wait for the result of the probe
-        if not host.answered and host.breaker.opened > self._limits.max_attempts:
+        if name not in self.trusted and not host.answered and host.breaker.opened > self._limits.max_attempts:
             return f"{name} has not given one good answer in {host.breaker.failures} tries"
         if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
             return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s"
@@ -322,7 +324,9 @@ class Hosts:
         if isinstance(error, Transient) and received < FAIR_BYTES and not is_answer:
             if not received and error.http_status is None:
                 host.limit.note_refusal(now_s, host.running - 1, being_served)
-            return self._note_failure(name, host, now_s, being_served)
+            pause = self._note_failure(name, host, now_s, being_served)
+            self._note_limit(name, host)
+            return pause
         if error is None:
             self.opens_early |= host.held_until_s > now_s
             host.clear_refusal()
@@ -333,7 +337,8 @@ class Hosts:
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
             host.limit.note_file(now_s, started_s)
-            host.limit.look(now_s)
+            host.limit.look(now_s, is_leased=name in self._leases)
+            self._note_limit(name, host)
             host.refusals.note_end()
             if host.width is not None:
                 host.width.note_end()
@@ -396,7 +401,7 @@ class Hosts:
             if host.width is None or not host.running:
                 continue
             had = host.places
-            host.limit.look(now_s)
+            host.limit.look(now_s, is_leased=name in self._leases)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before
@@ -415,6 +420,17 @@ class Hosts:
         host = _Host(float(self._most), None if self._new_width is None else self._new_width(served))
         host.is_capped = served > 0
         return host
+
+    def _note_limit(self, name: str, host: _Host) -> None:
+        """Note a connection limit that has just changed."""
+        if host.limit.change is not None:
+            before, places = (int(min(self._most, each)) for each in host.limit.change)
+            host.limit.change = None
+            if places != before:
+                is_refused = places < before
+                self.changes.append(
+                    (name, Change(before, places, RESETS if is_refused else BEARS, is_refused))
+                )
 
     def _close_breaker(self, name: str, host: _Host) -> None:
         if host.breaker.opened:

@@ -63,6 +63,7 @@ class Pool:
         self._clock = clock
         self._emit = emit
         self._jitter = jitter
+        self._transport = transport
         self._known = age_knowledge(knowledge, clock.wall())
         self._policy = policy or make_policy(settings, knowledge, clock.wall())
         self._parts = compose(
@@ -117,6 +118,7 @@ class Pool:
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """Call ``Hosts.lease``, for a pool that is one of several on the same hosts."""
         self._parts.hosts.lease(leases, others)
+        self._transport.keep_at_most(leases)
         self._parts.dispatch.wake()
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
@@ -140,6 +142,10 @@ class Pool:
         if host in self._hosts_named:
             spread_s = pause_s * PAUSE_SPREAD * self._jitter()
             self._parts.hosts.join_pause(host, pause_s, self._clock.now(), spread_s=spread_s)
+
+    def trust_hosts(self, hosts: Collection[str]) -> None:
+        """Do not give up these hosts, as they serve other pools of the run."""
+        self._parts.hosts.trusted = hosts
 
     def use_median(self, median_bps: float | None) -> None:
         """Call ``Policy.use_median``."""

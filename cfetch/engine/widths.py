@@ -45,9 +45,7 @@ def look_at_widths(
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
     hosts.closed_breakers.clear()
-    if not hosts.has_widths:
-        return False
-    rose = hosts.look(
+    rose = hosts.has_widths and hosts.look(
         now_s,
         clock.cpu_s(),
         flights.received_by_host(),
@@ -56,10 +54,6 @@ def look_at_widths(
         left_bytes=left_bytes,
     )
     for host, change in hosts.changes:
-        emit(
-            WidthChanged(
-                t_s=now_s, host=host, places=change.places, before=change.before, reason=change.reason
-            )
-        )
+        emit(WidthChanged(t_s=now_s, host=host, **change._asdict()))
     hosts.changes.clear()
     return rose

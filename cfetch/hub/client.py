@@ -16,7 +16,7 @@ import msgspec
 from cfetch.config.wire import ALL_HOSTS, NO_LIMITS, RateLimits
 from cfetch.dashboard.view import by_risk
 from cfetch.engine.pool import Pool
-from cfetch.events import EntryFinished, Event, HostPaused, Progress
+from cfetch.events import EntryFinished, Event, HostPaused, Progress, WidthChanged
 from cfetch.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.hub.leases import Demand
 from cfetch.hub.messages import (
@@ -65,6 +65,8 @@ class BeatMaker:
         self._finished = 0  # files since the last beat that could be sampled
         self._samples: list[Sample] = []
         self._pauses: dict[str, float] = {}  # when they end, by host
+        self._resetting: set[str] = set()
+        self._failing: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         """A listener of the pool."""
@@ -74,8 +76,12 @@ class BeatMaker:
             self._counts.add(event.record)
             if event.record.status == "done":
                 self._add_sample(event)
+        elif isinstance(event, HostPaused) and event.is_failing and len(self._failing) < MOST_DEMANDS:
+            self._failing.add(event.host)
         elif isinstance(event, HostPaused) and event.is_certain and len(self._pauses) < MOST_DEMANDS:
             self._pauses[event.host] = event.t_s + event.pause_s
+        elif isinstance(event, WidthChanged) and event.is_refused and len(self._resetting) < MOST_DEMANDS:
+            self._resetting.add(event.host)
 
     def make_beat(
         self, demands: Mapping[str, Demand], rates: Mapping[str, Demand] = NO_DEMANDS, *, over: bool = False
@@ -93,11 +99,14 @@ class BeatMaker:
             demands={host: demand for host, demand in demands.items() if any(demand)},
             rates=dict(rates),
             pauses={host: max(0.0, until_s - now_s) for host, until_s in self._pauses.items()},
+            resetting=sorted(self._resetting),
+            failing=sorted(self._failing),
             samples=self._samples,
             finished=self._finished,
             over=over,
         )
         self._samples, self._finished, self._pauses = [], 0, {}
+        self._resetting, self._failing = set(), set()
         return beat
 
     def _add_sample(self, event: EntryFinished) -> None:
@@ -147,6 +156,7 @@ class LeasedPool:
             self._pool.lease_rates(orders.rates)
             for host, pause_s in orders.pauses.items():
                 self._pool.pause_host(host, pause_s)
+            self._pool.trust_hosts(orders.alive)
             self.set_leases({host: lease for host, lease in orders.leases.items() if host in self._hosts})
 
     def set_leases(self, leases: dict[str, int]) -> None:

@@ -9,6 +9,9 @@ hardly any is left, the host counts requests and not connections, and the limit 
 much. From there it doubles every few seconds up to half of what was too much, and then grows slowly until the
 next refusal. A host that refuses all requests for a while says nothing about their number, and is asked as
 before once it has recovered.
+
+A host that resets further connections keeps those that it has: so many it bears, and perhaps twice as many,
+as some may be idle. If it resets more under the limit, the limit is less.
 """
 
 from math import log2
@@ -36,10 +39,14 @@ class _Limit(NamedTuple):
 
 
 class LearnedLimits:
-    """The limits of hosts that have asked for a pause. Times are seconds on one monotonic clock."""
+    """The limits of hosts that have refused something. Times are seconds on one monotonic clock.
+
+    ``resetting``: the connections that hosts bore when they last reset further ones.
+    """
 
     def __init__(self) -> None:
         self._limits: dict[str, _Limit] = {}
+        self.resetting: dict[str, int] = {}
 
     def note_pause(self, host: str, connections: int, pause_s: float, now_s: float) -> None:
         """Note that a task was asked for a pause; ``connections``: of all tasks to that host now."""
@@ -51,6 +58,18 @@ class LearnedLimits:
         if before is not None and too_many <= 1:  # a host that refuses a lone connection refuses every one
             ceiling = before.ceiling
         self._limits[host] = _Limit(None, ceiling, now_s, now_s + pause_s)
+
+    def note_reset(self, host: str, connections: int, now_s: float) -> None:
+        """Note that a host has reset further connections than those that all tasks have to it now."""
+        before = self._limits.get(host)
+        if before is not None and now_s < before.since_s + ROUND_S:
+            return
+        served, ceiling = max(1, connections), 2 * max(1, connections)
+        if (too_many := self.find_limit(host, connections, now_s)) is not None:
+            served = max(1, min(too_many - 1, max(served, too_many // 2)))
+            ceiling = max(served, min(too_many - 1, (served + too_many) // 2))
+        self.resetting[host] = served
+        self._limits[host] = _Limit(served, ceiling, now_s, now_s)
 
     def find_limit(self, host: str, connections: int, now_s: float) -> int | None:
         """The connections that all tasks together may have to the host now; None: no limit is known.
@@ -75,5 +94,6 @@ class LearnedLimits:
         places = int(limit.ceiling * (1 + SLOWLY * late_s))
         if places > FORGOTTEN * limit.ceiling:
             del self._limits[host]
+            self.resetting.pop(host, None)
             return None
         return places

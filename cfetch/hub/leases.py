@@ -94,10 +94,13 @@ class Leases:
         for name in self._hosts_of.pop(task, frozenset()):
             self._put(name, task, None)
 
-    def count_used(self, name: str) -> int:
-        """How many connections tasks had to a host at their last beats."""
+    def count_used(self, name: str, *, without: int | None = None) -> int:
+        """How many connections tasks had to a host at their last beats; ``without``: all but this task."""
         host = self._hosts.get(name)
-        return host.has if host is not None else 0
+        if host is None:
+            return 0
+        left_out = None if without is None else host.claims.get(without)
+        return host.has - (left_out.has if left_out is not None else 0)
 
     def _put(self, name: str, task: int, claim: _Claim | None) -> None:
         host = self._hosts.setdefault(name, _Host())

@@ -43,7 +43,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     ``active``: the attempts that are worth showing, out of ``under_way``. ``files`` and ``size_bytes`` count
     all that has ended since the task began; ``samples``: of the files that ``finished`` since the last beat.
     ``rates``: of the rates in bytes a second, by host or ``ALL_HOSTS``. ``pauses``: hosts that have asked for
-    a pause since the last beat, with the seconds that are left of it. ``over``: this is the last beat.
+    a pause since the last beat, with the seconds that are left of it. ``resetting``: hosts that reset further
+    connections; ``failing``: hosts that do not answer at all. ``over``: this is the last beat.
     """
 
     task: int
@@ -57,6 +58,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     demands: dict[str, Demand] = {}
     rates: dict[str, Demand] = {}
     pauses: dict[str, float] = {}
+    resetting: list[str] = []
+    failing: list[str] = []
     samples: list[Sample] = []
     finished: int = 0
     over: bool = False
@@ -67,7 +70,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
     ``median_bps``: normal speed over all tasks; None: the task judges by its own files. ``slow``: it does so
     because its machine as a whole is slower than the others. ``rates``: the task's parts of the rates.
-    ``pauses``: hosts that have asked any task for a pause, with the seconds that are left of it.
+    ``pauses``: hosts that have asked any task for a pause, with the seconds that are left of it. ``alive``:
+    hosts of the task that serve other tasks, though they reset further connections.
     """
 
     answers: bool = True
@@ -75,6 +79,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     leases: dict[str, int] = {}
     rates: dict[str, int] = {}
     pauses: dict[str, float] = {}
+    alive: list[str] = []
     median_bps: float | None = None
     slow: bool = False
 

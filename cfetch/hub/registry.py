@@ -4,7 +4,8 @@ Beats go in and orders come out. A task's last beat states all about it, so noth
 beat; a task that has been silent for ``SILENT_S`` seconds no longer counts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -18,12 +19,16 @@ from cfetch.hub.messages import MOST_DEMANDS, SILENT_S, Beat, Orders
 from cfetch.straggler.merged import Merged, Sample
 
 COMPARED_S = 2.0  # how often executors are compared with each other
+SURE_S = 2.0  # a beat has the bytes of a second; by then they have come after the failure
 YOUNG_S = 2.0  # the speed of a younger attempt shows little
 SPEED_WEIGHT = 0.3  # of the newest beat
 
 
 class ClusterView(NamedTuple):
-    """All that tasks do now, by their last beats; ``unshown`` attempts are under way besides."""
+    """All that tasks do now, by their last beats; ``unshown`` attempts are under way besides.
+
+    ``resetting``: the connections of all tasks that hosts bore when they last reset further ones.
+    """
 
     tasks: frozenset[int]
     executors: list[ExecutorView]
@@ -31,6 +36,7 @@ class ClusterView(NamedTuple):
     unshown: int
     unshown_bytes: int
     baseline: BaselineView
+    resetting: Mapping[str, int] = MappingProxyType({})
 
 
 EMPTY_VIEW = ClusterView(frozenset(), [], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
@@ -71,6 +77,7 @@ class TaskRegistry:
         self._leases = Leases(self._limit_of)
         self._rates = Leases(lambda name, _: rates.total_bps if name == ALL_HOSTS else rates.per_host_bps)
         self._pauses: dict[str, float] = {}  # when they end, by host
+        self._failing: dict[str, tuple[int, float]] = {}  # which task cannot reach a host, and since when
         self._merged = Merged(config)
         self._tasks: dict[int, _Task] = {}
         self._executors: dict[str, _Executor] = {}
@@ -82,11 +89,16 @@ class TaskRegistry:
     def answer(self, beat: Beat, now_s: float) -> Orders:
         """Take in the beat of a task. Returns the orders for it."""
         self._compare(now_s)
+        resetting = [*beat.resetting, *self._find_resetting(beat, now_s)]
         self._record(beat, now_s)
         if beat.over:
             self.forget(beat.task)
             return Orders(stop=self.stopping)
         pauses = self._share_pauses(beat.pauses, now_s)  # first: this beat has no longer what was refused
+        for host in resetting:
+            has = beat.demands[host].has if host in beat.demands else 0
+            others = self._leases.count_used(host, without=beat.task)
+            self._learned.note_reset(host, others + has, now_s)
         leases = self._leases.take_demands(beat.task, beat.demands, now_s)
         slow = beat.executor in self._slow
         return Orders(
@@ -94,6 +106,7 @@ class TaskRegistry:
             leases=leases,
             rates=self._rates.take_demands(beat.task, beat.rates, now_s),
             pauses=pauses,
+            alive=sorted(self._learned.resetting.keys() & beat.demands.keys()),
             median_bps=None if slow else self._merged.in_force_bps(self._under_way),
             slow=slow,
         )
@@ -122,6 +135,7 @@ class TaskRegistry:
                 finished=self._merged.finished,
                 required=self._merged.count_required(self._under_way),
             ),
+            resetting=dict(self._learned.resetting),
         )
 
     def _record(self, beat: Beat, now_s: float) -> None:
@@ -164,11 +178,36 @@ class TaskRegistry:
         self._pauses = {host: now_s + left_s for host, left_s in lasting[-MOST_DEMANDS:]}
         return dict(lasting)
 
+    def _find_resetting(self, beat: Beat, now_s: float) -> set[str]:
+        """Find the hosts that bring this task bytes while another task gets no answer from them.
+
+        Such a host is not dead: others of the run have all the connections that it allows. Bytes count only
+        if they came after the failure.
+        """
+        resetting: set[str] = set()
+        if self._failing:
+            task = self._tasks.get(beat.task)
+            known = {} if task is None else {attempt.id: attempt.bytes for attempt in task.beat.active}
+            served = {sample.host for sample in beat.samples}
+            served |= {attempt.host for attempt in beat.active if attempt.bytes > known.get(attempt.id, 0)}
+            for host in served & self._failing.keys():
+                failing, since_s = self._failing[host]
+                if failing != beat.task and now_s - since_s >= SURE_S:
+                    resetting.add(host)
+                    del self._failing[host]
+        for host in beat.failing:
+            if self._learned.find_limit(host, 0, now_s) is None:
+                self._failing.setdefault(host, (beat.task, now_s))
+        return resetting
+
     def _compare(self, now_s: float) -> None:
         """At most every ``COMPARED_S``: forget silent tasks, and find out which executors are slow."""
         if self._compared_s is not None and now_s - self._compared_s < COMPARED_S:
             return
         self._compared_s = now_s
+        self._failing = {
+            host: failing for host, failing in self._failing.items() if now_s - failing[1] < SILENT_S
+        }
         silent = [number for number, task in self._tasks.items() if now_s - task.heard_s > SILENT_S]
         for number in silent:
             self.forget(number)

@@ -41,6 +41,7 @@ LEAST_SHARE = 0.1
 SLOW = 0.5  # a slow file has less than this share of the usual rate of its host
 NO_FASTER = 1.5  # up to this multiple of the first attempt's rate, a fresh attempt was no faster
 OLD_S = 0.3  # a younger attempt may still be connecting
+LEARNED = "more were not faster, or it could not bear more"
 FULL = 0.8  # a limit of which this share was used on average was reached nearly all the time
 WAITED = 3  # entries: if this many begin in the tail, they had waited for a place
 AT_ONCE = 0.1  # share of the tail: entries that begin earlier may have begun together
@@ -94,6 +95,7 @@ class Ending:
         self.widths: dict[str, int] = {}
         self._latest: list[tuple[float, int, FileRecord]] = []  # a heap; the number breaks ties
         self._entries = 0
+        self._is_sparse = False  # the latest entries of many tasks are not the latest of the run
         self.busy_s: defaultdict[str, float] = defaultdict(float)  # by host, as are the next two
         self.bytes: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
@@ -121,6 +123,7 @@ class Ending:
         self.requests.update(digest.requests)
         self.held_s += digest.held_s
         self.last_byte_s = max(self.last_byte_s, digest.last_byte_s)
+        self._is_sparse = self._is_sparse or len(digest.latest) < digest.sums.done
         for record in digest.latest:
             self._keep(record)
 
@@ -161,10 +164,12 @@ class Ending:
             return limited
         began_s = find_tail(latest, limits.places)
         if self.last_byte_s - began_s >= least_s:
-            return self._explain_tail(latest, began_s, limits)
+            return self._explain_tail(latest, began_s, limits, elapsed_s)
         return self._explain_run(limits, elapsed_s)
 
-    def _explain_tail(self, latest: Sequence[FileRecord], began_s: float, limits: Limits) -> Tail:
+    def _explain_tail(
+        self, latest: Sequence[FileRecord], began_s: float, limits: Limits, elapsed_s: float
+    ) -> Tail:
         end_s = self.last_byte_s
         seconds = end_s - began_s
         last = max(latest, key=lambda record: max(attempt.end_s for attempt in record.attempts))
@@ -181,9 +186,17 @@ class Ending:
             size_bytes=last.size_bytes,
         )
         late = sum(record.start_s > began_s + AT_ONCE * seconds for record in latest)
+        if late >= WAITED and self._is_sparse:
+            return self._explain_run(limits, elapsed_s)
         if late >= WAITED:
-            places = max(1, round(busy_s / seconds))
-            return msgspec.structs.replace(common, bound="host limit", limit=places, id=None, path=None)
+            return msgspec.structs.replace(
+                common,
+                bound="host limit",
+                limit=max(1, round(busy_s / seconds)),
+                id=None,
+                path=None,
+                reason=self._find_reason(common.host or "", limits),
+            )
         waited_s = seconds - sum(_overlap_s(attempt, began_s, end_s) for attempt in last.attempts)
         if waited_s > seconds / 2:
             is_paused = self._paused_s.get(common.host or "", 0.0) > 0
@@ -192,6 +205,11 @@ class Ending:
                 common, bound="pause" if is_paused else "retry", reason=failed[-1] if failed else None
             )
         return self._explain_file(common, last, latest, began_s)
+
+    def _find_reason(self, host: str, limits: Limits) -> str | None:
+        """Why a host got no more places; None: it got as many as ``--per-host`` states."""
+        is_stated = limits.per_host is not None and self.widths.get(host, limits.per_host) >= limits.per_host
+        return None if is_stated else LEARNED
 
     def _explain_file(
         self, common: Tail, last: FileRecord, latest: Sequence[FileRecord], began_s: float
@@ -247,7 +265,8 @@ class Ending:
         if paused_s >= max(LEAST_S, LEAST_SHARE * elapsed_s):
             return Tail(bound="pause", seconds=round(paused_s, 3), host=paused_host)
         if host_places < limits.places and host_busy_s >= FULL * host_places * span_s:
-            return Tail(bound="host limit", limit=host_places, host=host)
+            reason = self._find_reason(host, limits)
+            return Tail(bound="host limit", limit=host_places, host=host, reason=reason)
         if busy_s >= FULL * limits.places * span_s and elapsed_s >= LEAST_S:
             return Tail(bound="places", limit=limits.places)
         return Tail()

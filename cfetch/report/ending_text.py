@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from cfetch.records import Tail
+from cfetch.report.ending import LEARNED
 from cfetch.report.format import duration, plural, rate, shorten, size
 from cfetch.secret import printable
 
@@ -91,11 +92,10 @@ def _of_large_file(tail: Tail, setup: Setup) -> _Words:
 
 def _of_host_limit(tail: Tail, setup: Setup) -> _Words:
     where = _name(tail.host)
-    if tail.host is not None and setup.widths.get(tail.host) == tail.limit:
-        return _Words(
-            f"{where} got {tail.limit} at a time", "more were not faster, or it could not bear more"
-        )
     when = f" in the last {duration(tail.seconds)}" if tail.seconds else ""
+    learned = LEARNED if tail.host is not None and setup.widths.get(tail.host) == tail.limit else None
+    if reason := tail.reason or learned:  # older versions have recorded none
+        return _Words(f"{where} got {tail.limit} at a time{when}", printable(reason, 200))
     return _Words(
         f"all {tail.limit} places at {where} were busy{when}",
         "files waited for one of them",

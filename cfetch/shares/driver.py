@@ -197,7 +197,14 @@ class Driver:
         self._lost_by: CfetchError | None = None
         self._place = setup.place(run.guard.instant, self._epoch)
         self._orphans = Orphans(Path(self._place.fence), self._now)
-        self._view = LiveView(len(setup.plan), run.counts.ended, self._account, self._now, run.emit)
+        self._view = LiveView(
+            len(setup.plan),
+            run.counts.ended,
+            self._account,
+            self._now,
+            run.emit,
+            places=setup.settings.per_host or setup.settings.concurrency,
+        )
 
     def bring(self) -> CfetchError | None:
         """Run the tasks and emit their events, as ``Engine.bring`` says."""

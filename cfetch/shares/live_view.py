@@ -2,24 +2,37 @@
 
 from collections.abc import Callable
 
-from cfetch.events import ExecutorSlow, Listener, Progress
+from cfetch.engine.hosts import RESETS
+from cfetch.events import ExecutorSlow, Listener, Progress, WidthChanged
 from cfetch.hub.account import Account
 from cfetch.hub.registry import ClusterView
 from cfetch.report.counts import Counts
 
 
 class LiveView:
-    """``files`` are the plan's, ``counts`` the run's, and ``account`` knows the entries that have ended."""
+    """``files`` are the plan's, ``counts`` the run's, and ``account`` knows the entries that have ended.
+
+    ``places``: downloads at a time at one host.
+    """
 
     def __init__(
-        self, files: int, counts: Counts, account: Account, now_s: Callable[[], float], emit: Listener
+        self,
+        files: int,
+        counts: Counts,
+        account: Account,
+        now_s: Callable[[], float],
+        emit: Listener,
+        *,
+        places: int,
     ) -> None:
         self._files = files
         self._counts = counts
         self._account = account
         self._now_s = now_s
         self._emit = emit
+        self._places = places
         self._slow: set[str] = set()
+        self._limits: dict[str, int] = {}
 
     def show(self, seen: ClusterView) -> None:
         """Emit the run's numbers, from the hub's view of its tasks."""
@@ -27,6 +40,12 @@ class LiveView:
             if executor.share is not None and executor.name not in self._slow:
                 self._slow.add(executor.name)
                 self._emit(ExecutorSlow(t_s=self._now_s(), executor=executor.name, share=executor.share))
+        for host, places in seen.resetting.items():
+            before = self._limits.get(host, self._places)
+            if places != before:
+                self._limits[host] = places
+                now_s = self._now_s()
+                self._emit(WidthChanged(t_s=now_s, host=host, places=places, before=before, reason=RESETS))
         self._emit(self._progress(seen))
 
     def _progress(self, seen: ClusterView) -> Progress:

@@ -45,11 +45,15 @@ PROBE_S = 0.24  # about the loss of one trial: a quarter of the places for the t
 
 
 class Change(NamedTuple):
-    """A new number of ``places`` in place of ``before``; ``reason`` is a clause for a person."""
+    """A new number of ``places`` in place of ``before``; ``reason`` is a clause for a person.
+
+    ``is_refused``: the host has refused further connections.
+    """
 
     before: int
     places: int
     reason: str
+    is_refused: bool = False
 
 
 class Reading(NamedTuple):

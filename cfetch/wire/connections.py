@@ -8,8 +8,8 @@ waited too long is closed.
 
 import asyncio
 import socket
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, cast
@@ -48,6 +48,8 @@ class Pool:
         self._loop = asyncio.get_running_loop()
         self._idle_s = idle_s
         self._idle: dict[str, deque[tuple[PooledConnection, float]]] = {}
+        self._busy: Counter[str] = Counter()  # by origin, as are the idle ones
+        self._most: Mapping[str, int] = {}
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._resolver = _Resolver(resolver)
@@ -69,6 +71,7 @@ class Pool:
         idle = self._idle.get(origin)
         while idle:
             connection, since_s = idle.popleft()
+            self._busy[origin] += 1
             if connection.is_connected() and self._loop.time() - since_s <= self._idle_s:
                 return connection
             connection.let_go()
@@ -93,7 +96,9 @@ class Pool:
                     raise
             else:
                 connection = cast("PooledConnection", made.protocol)
-                connection.keep, connection.let_go = partial(self._keep, origin), made.close
+                connection.keep = partial(self._keep, origin)
+                connection.let_go = partial(self._let_go, origin, made.close)
+                self._busy[origin] += 1
                 return connection
             await asyncio.sleep(UNKNOWN_NAME_S)
         raise AssertionError
@@ -102,11 +107,43 @@ class Pool:
         """Whether connections to ``origin`` wait for their next requests; they may be closed by now."""
         return bool(self._idle.get(origin))
 
+    def keep_at_most(self, most: Mapping[str, int]) -> None:
+        """Keep no idle connection to a host beyond so many connections, with those in use.
+
+        Other processes need them where the host allows only a number of connections.
+        """
+        self._most = most
+        for origin, idle in self._idle.items() if most else ():
+            allowed = self._find_most(origin)
+            while idle and allowed is not None and len(idle) + self._busy[origin] > allowed:
+                self._discard(origin, idle)
+
+    def _find_most(self, origin: str) -> int | None:
+        return self._most.get(origin.partition("://")[2].rpartition("@")[2].lower())
+
+    def _discard(self, origin: str, idle: deque[tuple[PooledConnection, float]]) -> None:
+        self._busy[origin] += 1  # let_go takes it off again
+        idle.popleft()[0].let_go()
+
+    def _let_go(self, origin: str, close: Callable[[], None]) -> None:
+        self._free(origin)
+        close()
+
+    def _free(self, origin: str) -> None:
+        self._busy[origin] -= 1
+        if not self._busy[origin]:
+            del self._busy[origin]
+
     def _keep(self, origin: str, connection: PooledConnection) -> None:
         """Keep a connection for its next request."""
         if self._is_closed or not self._idle_s:
             connection.let_go()
             return
+        allowed = self._find_most(origin) if self._most else None
+        if allowed is not None and len(self._idle.get(origin, ())) + self._busy[origin] > allowed:
+            connection.let_go()
+            return
+        self._free(origin)
         idle = self._idle.get(origin)
         if idle is None:
             idle = self._idle[origin] = deque()
@@ -119,7 +156,7 @@ class Pool:
         oldest_s = self._loop.time() - self._idle_s
         for origin, idle in list(self._idle.items()):
             while idle and (idle[0][1] <= oldest_s or not idle[0][0].is_connected()):
-                idle.popleft()[0].let_go()
+                self._discard(origin, idle)
             if not idle:
                 del self._idle[origin]
         self._sweeping = self._loop.call_later(self._idle_s, self._sweep) if self._idle else None
@@ -130,9 +167,9 @@ class Pool:
         if self._sweeping is not None:
             self._sweeping.cancel()
         await self._connector.close()
-        for idle in self._idle.values():
-            for connection, _ in idle:
-                connection.let_go()  # it is closed already; this tells aiohttp that nobody holds it
+        for origin, idle in self._idle.items():
+            while idle:
+                self._discard(origin, idle)  # it is closed already; this tells aiohttp that nobody holds it
         self._idle.clear()
         await self._resolver.close()
 

@@ -200,6 +200,10 @@ class HttpTransport:
             return secrets
         return {**secrets, "Authorization": login}
 
+    def keep_at_most(self, most: Mapping[str, int]) -> None:
+        """Keep so many connections to hosts, as ``Transport`` says."""
+        self._pool.keep_at_most(most)
+
     async def close(self) -> None:
         """Close connections and files, as ``Transport`` says."""
         await self._pool.close()

@@ -67,6 +67,9 @@ class Transport(Protocol):
     ) -> Response:
         """Request ``url``. ``secrets`` are headers only for its own origin. Raises SourceError."""
 
+    def keep_at_most(self, most: Mapping[str, int]) -> None:
+        """Keep no idle connections to these hosts beyond so many, with those in use; others as before."""
+
     async def close(self) -> None:
         """Close all connections."""
 
@@ -80,6 +83,7 @@ class RunTransport:
         self._keep_alive = keep_alive
         self._network = network
         self._connected: Transport | None = None
+        self._most: Mapping[str, int] = {}
 
     async def open(
         self,
@@ -97,7 +101,14 @@ class RunTransport:
             self._connected = HttpTransport(
                 connect_timeout_s=self._connect_timeout_s, keep_alive=self._keep_alive, network=self._network
             )
+            self._connected.keep_at_most(self._most)
         return await self._connected.open(url, headers, secrets, fresh=fresh, method=method)
+
+    def keep_at_most(self, most: Mapping[str, int]) -> None:
+        """Keep so many connections to hosts, as ``Transport`` says."""
+        self._most = most
+        if self._connected is not None:
+            self._connected.keep_at_most(most)
 
     async def close(self) -> None:
         """Close all connections, if there are any."""

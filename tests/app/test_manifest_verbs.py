@@ -391,6 +391,9 @@ class Scripted:
         self.asked = []
         self.under_way = self.most = 0
 
+    def keep_at_most(self, most):
+        """None are kept."""
+
     async def close(self):
         """Nothing to give back."""
 

@@ -106,6 +106,9 @@ class FakeTransport:
         """The paths whose responses were neither read to their end nor closed."""
         return [a.path for a in self.opens if a.response is not None and not a.response.over]
 
+    def keep_at_most(self, most):
+        """None are kept."""
+
     async def close(self):
         """Nothing to give back."""
 

@@ -62,3 +62,18 @@ def test_more_is_tried_more_and_more_until_it_is_refused():
     assert limit.places == 11
     limit.look(17.2 + 2 * FIRST_S)
     assert limit.places == 12
+
+
+def test_the_lease_of_a_host_takes_the_place_of_the_own_limit():
+    """Once the hub has heard of it: it counts for all processes."""
+    limit = ConnectionLimit()
+    refuse(limit, 0.0)
+    assert limit.change == (inf, 8)
+    limit.look(FIRST_S - 1, is_leased=True)
+    assert limit.places == 8
+    limit.look(FIRST_S + 1, is_leased=True)
+    assert limit.places == inf
+    refuse(limit, FIRST_S + 2, others=3, times=1)
+    assert limit.places == inf  # one reset is no limit
+    refuse(limit, FIRST_S + 2, others=3)
+    assert limit.places == 3

@@ -4,9 +4,9 @@ import pytest
 
 from cfetch.breaker import THRESHOLD
 from cfetch.engine.connection_limit import PREVAILS
-from cfetch.engine.hosts import KEPT_S, Hosts, Pause
+from cfetch.engine.hosts import BEARS, KEPT_S, RESETS, Hosts, Pause
 from cfetch.errors import Corrupt, RangeRefused, Refused, Straggling, Throttled, Transient
-from cfetch.straggler.width import Width
+from cfetch.straggler.width import Change, Width
 from cfetch.wire.retry import Limits, RetryBudget
 
 NEVER = float("inf")
@@ -519,3 +519,23 @@ def test_a_pause_that_was_about_one_file_opens_the_host_before_its_end():
     hosts.take_place("h")
     assert hosts.note_life("h")
     assert not hosts.note_life("h")
+
+
+def test_a_limit_of_connections_is_a_change_of_the_width():
+    """When it is learned, and when more were borne for a while."""
+    hosts = hosts_of(16)
+    for _ in range(PREVAILS):
+        tell(hosts, Transient("reset"), 1.0, being_served=3)
+    assert hosts.changes == [("h", Change(16, 3, RESETS, is_refused=True))]
+    for now_s in (10.0, 20.0):
+        tell(hosts, None, now_s)
+    assert hosts.changes[1:] == [("h", Change(3, 4, BEARS))]
+
+
+def test_a_host_that_serves_other_processes_is_not_given_up():
+    """It has no connection left for this one yet."""
+    hosts = hosts_of()
+    now_s = fail_for_long(hosts, 0.0, 20.0)
+    assert hosts.given_up("h", now_s)
+    hosts.trusted = ["h"]
+    assert hosts.given_up("h", now_s) is None

@@ -84,6 +84,9 @@ class Network:
         self._log(f"{reply.status} {text} {len(reply.data)} bytes {reply.framing} {reply.ending}")
         return body
 
+    def keep_at_most(self, most):
+        """None are kept."""
+
     async def close(self):
         """Nothing to give back."""
 

@@ -13,7 +13,7 @@ import pytest
 from cfetch.bench.faults import Fault
 from cfetch.clock import SystemClock
 from cfetch.config.settings import Settings
-from cfetch.events import HostPaused, StragglerCancelled
+from cfetch.events import HostPaused, StragglerCancelled, WidthChanged
 from cfetch.hub import client as hub_client
 from cfetch.hub import registry as hub_registry
 from cfetch.hub.client import BeatMaker
@@ -120,6 +120,17 @@ def test_a_pause_is_told_with_the_seconds_that_are_left_of_it():
     beats(pause)
     assert beats.make_beat({}).pauses == {"h": 0.0}
     assert beats.make_beat({}).pauses == {}
+
+
+def test_hosts_that_reset_connections_or_do_not_answer_are_told_once():
+    """A width that the policy has chosen is no refusal."""
+    beats = BeatMaker(beat(1), shown=1, now_s=lambda: 1.0)
+    for host, is_refused in (("h", True), ("other", False)):
+        beats(WidthChanged(t_s=1.0, host=host, places=4, before=8, reason="r", is_refused=is_refused))
+    beats(HostPaused(t_s=1.0, host="dead", pause_s=1.0, reason="r", is_failing=True))
+    first, second = beats.make_beat({}), beats.make_beat({})
+    assert (first.resetting, first.failing, first.pauses) == (["h"], ["dead"], {})
+    assert (second.resetting, second.failing) == ([], [])
 
 
 def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_connections(tmp_path):

@@ -78,3 +78,37 @@ def test_the_limit_finds_the_number_that_the_host_bears(bears):
     late = used[len(used) // 4 :]
     assert sum(late) / len(late) > 0.8 * bears
     assert pauses < 120  # one for each 2.5 s: the limit has to grow by 2 % in between
+
+
+def test_a_host_that_resets_connections_bears_those_that_it_has():
+    """And perhaps more, as some may be idle; under a limit that is too high it is soon found."""
+    limits = LearnedLimits()
+    limits.note_reset("h", 4, 0.0)
+    assert (limits.resetting, limits.find_limit("h", 4, 0.0)) == ({"h": 4}, 4)
+    limits.note_reset("h", 1, ROUND_S - 0.1)  # of the same moment
+    assert [limits.find_limit("h", 4, t) for t in (DOUBLED_S, DOUBLED_S + 1 / SLOWLY)] == [8, 16]
+    limits.note_reset("h", 8, DOUBLED_S + 1 / SLOWLY)
+    assert limits.find_limit("h", 8, DOUBLED_S + 1 / SLOWLY) == 8
+    assert limits.find_limit("h", 8, 2 * DOUBLED_S + 1 / SLOWLY) == 12
+
+
+@pytest.mark.parametrize("bears", [1, 3, 40])
+def test_resets_do_not_take_more_from_a_host_than_it_refuses(bears):
+    """A thousand tasks want a connection each, for five minutes."""
+    used, limits, resets = [bears], LearnedLimits(), 0
+    for t in range(300):
+        asking = limits.find_limit("h", used[-1], float(t)) or 1000
+        used.append(min(bears, asking))
+        if asking > bears:
+            limits.note_reset("h", used[-1], float(t))
+            resets += 1
+    assert sum(used[75:]) > 0.9 * bears * len(used[75:])
+    assert resets < 150
+
+
+def test_a_long_calm_ends_the_limit_of_a_host_that_reset_connections():
+    """Nothing of it is left."""
+    limits = LearnedLimits()
+    limits.note_reset("h", 4, 0.0)
+    assert limits.find_limit("h", 4, 1000.0) is None
+    assert limits.resetting == {}

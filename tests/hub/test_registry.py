@@ -193,3 +193,47 @@ def test_an_executor_that_is_gone_is_compared_with_no_other():
     later_s = 2 * SILENT_S
     hub.answer(beat(2, executor="b", **samples(1, 20)), later_s)
     assert not hub.answer(beat(2, executor="b"), later_s + COMPARED_S).slow
+
+
+def test_a_host_that_resets_further_connections_is_leased_to_all_tasks():
+    """The connections that they have, divided; each task hears that the host is alive."""
+    hub = registry_of()
+    for task in (1, 2):
+        hub.answer(beat(task, demands={"h": Demand(8, 0, 8)}), 0.0)
+    first = hub.answer(beat(1, demands={"h": Demand(4, 0, 8)}, resetting=["h"]), 1.0)
+    assert first.alive == ["h"]
+    assert hub.view(1.0).resetting == {"h": 12}  # its own of now, the other's of the last beat
+    assert hub.answer(beat(2, demands={"h": Demand(8, 0, 8)}), 1.1).leases == {"h": 6}
+
+
+@pytest.mark.parametrize("sign", ["a file", "bytes of a file"])
+def test_a_host_that_serves_one_task_and_resets_another_is_leased_to_both(sign):
+    """The second had no connection, and would give the host up."""
+    hub, demands = registry_of(), {"h": Demand(8, 0, 8)}
+    brings = {"active": [attempt(1)]} if sign == "bytes of a file" else samples(1, 1)
+    hub.answer(beat(1, demands=demands), 0.0)
+    hub.answer(beat(2, demands={"h": Demand(0, 0, 8)}, failing=["h"]), 0.1)
+    assert hub.answer(beat(1, demands=demands, **brings), 1.0).leases == {}  # perhaps from before the failure
+    hub.answer(beat(1, demands=demands), 2.0)
+    assert hub.answer(beat(1, demands=demands, **brings), 3.0).leases == {"h": 4}
+    orders = hub.answer(beat(2, demands={"h": Demand(0, 0, 8)}), 3.1)
+    assert (orders.leases, orders.alive) == ({"h": 0}, ["h"])
+    hub.answer(beat(1, demands={"h": Demand(4, 4, 8)}), 4.0)
+    assert hub.answer(beat(2, demands={"h": Demand(0, 0, 8)}), 4.1).leases == {"h": 4}
+
+
+def test_an_outage_of_a_host_is_no_limit():
+    """No task gets anything from it; and what stands still is no sign of life."""
+    hub, still = registry_of(), [attempt(1)]
+    for t in range(8):
+        for task in (1, 2):
+            hub.answer(beat(task, demands={"h": Demand(1, 0, 8)}, failing=["h"], active=still), float(t))
+    assert hub.view(9.0).resetting == {}
+
+
+def test_the_own_bytes_of_a_task_that_failed_say_nothing_of_others():
+    """The host has recovered."""
+    hub = registry_of()
+    hub.answer(beat(1, demands={"h": Demand(1, 0, 8)}, failing=["h"]), 0.0)
+    hub.answer(beat(1, demands={"h": Demand(1, 0, 8)}, **samples(1, 1)), 4.0)
+    assert hub.view(5.0).resetting == {}

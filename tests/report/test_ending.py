@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from cfetch.records import EventRecord, Tail
-from cfetch.report.ending import BOUNDS, Ending, Limits, find_tail
+from cfetch.report.digest import make_digest
+from cfetch.report.ending import BOUNDS, LEARNED, Ending, Limits, find_tail
 from cfetch.report.ending_text import Setup, explain_tail
 from tests.report.records import MIB, attempt, record
 
@@ -147,6 +148,27 @@ def test_a_host_that_was_narrowed():
     tail = tail_of(*wave(10, places=3), events=[event])
     assert (tail.bound, tail.limit) == ("host limit", 3)
     assert explain_tail(tail, Setup("adaptive", {"h": 3}))[0] == "h got 3 at a time"
+
+
+@pytest.mark.parametrize(
+    ("per_host", "narrow", "advises"), [(None, None, False), (2, None, True), (16, 2, False)]
+)
+def test_a_higher_per_host_is_advised_only_where_it_was_the_limit(per_host, narrow, advises):
+    """Not where the run has learned how few a host bears."""
+    events = [EventRecord(kind="width", t_s=1.0, host="h", places=narrow, before=16)] if narrow else []
+    limits = LIMITS._replace(places=16, per_host=per_host)
+    tail = tail_of(*wave(10, places=2), limits=limits, events=events)
+    words = explain_tail(tail, Setup("adaptive", {}))
+    assert (tail.limit, "--per-host" in words[-1]) == (2, advises)
+
+
+def test_the_latest_files_of_many_tasks_do_not_say_how_many_were_busy():
+    """Each task reports only few of them."""
+    ending, files = Ending(), wave(20, places=4)
+    ending.include(make_digest(files, places=1))
+    ending.note(EventRecord(kind="width", t_s=1.0, host="h", places=4, before=16))
+    tail = ending.tail(LIMITS._replace(places=16), 20.0)
+    assert (tail.bound, tail.limit, tail.reason) == ("host limit", 4, LEARNED)
 
 
 @pytest.mark.parametrize(("total", "host"), [(4 * MIB, None), (None, 4 * MIB)])

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cfetch.straggler.width import FIRST_HOLD_S, Reading, Width
+from cfetch.straggler.width import FIRST_HOLD_S, Change, Reading, Width
 
 MIB = 1 << 20
 
@@ -259,7 +259,7 @@ def test_places_are_given_up_while_new_connections_hang():
     """One for each, but not below the number that is served; where hardly one is, nobody knows."""
     width = Width(16, 16)
     change = width.yield_place(10.0, 8)
-    assert change == (16, 15, "new connections hang while others are served")
+    assert change == Change(16, 15, "new connections hang while others are served")
     for _ in range(20):
         width.yield_place(10.0, 8)
     assert width.places == 8

@@ -499,6 +499,25 @@ async def test_plans_of_many_hosts_keep_no_idle_connections(keep_alive, connecti
         await made.close()
 
 
+async def test_no_more_connections_are_kept_than_a_host_has_for_this_process(transport):
+    """Idle ones are closed at once, and others when their replies end; another host's are kept."""
+    async with RawServer(reply(b"x")) as server, RawServer(reply(b"x")) as other:
+        await asyncio.gather(
+            *(get(transport, each.url, fresh=True) for each in (server, server, server, other))
+        )
+        pool, origins = transport._pool, [each.url.rstrip("/") for each in (server, other)]
+        assert [len(pool._idle[origin]) for origin in origins] == [3, 1]
+        transport.keep_at_most({f"127.0.0.1:{server.port}": 2})
+        assert [len(pool._idle[origin]) for origin in origins] == [2, 1]
+        await asyncio.gather(*(get(transport, server.url, fresh=True) for _ in range(2)))
+        assert [len(pool._idle[origin]) for origin in origins] == [2, 1]
+        transport.keep_at_most({})
+        await get(transport, server.url, fresh=True)
+        assert [len(pool._idle[origin]) for origin in origins] == [3, 1]
+        assert not pool._busy
+        assert len(pool._connector._acquired) == 4
+
+
 async def test_a_connection_that_has_waited_too_long_is_closed_and_not_asked(monkeypatch):
     """A server may be about to close it; the one that has waited for less is asked."""
     made = HttpTransport(connect_timeout_s=5.0, idle_s=60.0)

@@ -56,6 +56,9 @@ class Names(AbstractResolver):
             for one in answer
         ]  # fmt: skip
 
+    def keep_at_most(self, most):
+        """None are kept."""
+
     async def close(self):
         """Nothing to give back."""
 

@@ -87,6 +87,9 @@ class SimTransport:
             raise
         return exchange
 
+    def keep_at_most(self, most: Mapping[str, int]) -> None:
+        """Do nothing: idle connections do not count here."""
+
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
 

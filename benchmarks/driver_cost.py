@@ -28,7 +28,8 @@ from cfetch.report.metrics import MetricsFile
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.driver import Setup, ShareEngine
-from cfetch.shares.task import Reporter, RunSpec, TaskCopy
+from cfetch.shares.task import Reporter
+from cfetch.shares.work import RunSpec, TaskCopy
 from cfetch.straggler.knowledge import NOTHING
 
 INSTANT = "20260301T233000.123456Z-0a1b2c3d"

@@ -12,7 +12,6 @@ from cfetch.processes.choice import Work, choose_processes
 from cfetch.processes.cores import count_cores
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import Renewal
-from cfetch.run.local_run import LocalEngine
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.timeline.table import Table
@@ -48,6 +47,8 @@ def choose_engine(plan: EnginePlan, outside: Surroundings, knowledge: Knowledge)
     processes, note = _count_processes(plan.here, outside)
     if processes > 1:
         return _processes_engine(plan.here, outside, knowledge, processes), note
+    from cfetch.run.local_run import LocalEngine
+
     settings, renewal, clock = outside.settings, outside.renewal, outside.clock
     engine = LocalEngine(
         plan.here,

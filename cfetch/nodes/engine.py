@@ -23,7 +23,7 @@ from cfetch.processes.engine import LocalTasks
 from cfetch.run.frame import Run
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.driver import Setup, ShareEngine
-from cfetch.shares.task import RunSpec
+from cfetch.shares.work import RunSpec
 from cfetch.storage.files import make_private, on_disk
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.execution import Course, look_at

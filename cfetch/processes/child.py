@@ -17,7 +17,8 @@ import msgspec
 from cfetch.errors import CfetchError, LocalFault, describe_bug
 from cfetch.processes.messages import Answer, Order, read_message, write_message
 from cfetch.run.signals import HANDLED_SIGNALS
-from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
+from cfetch.shares.task import bring_share
+from cfetch.shares.work import RunSpec, Share, TaskCopy
 from cfetch.straggler.knowledge import merge_knowledge
 
 

@@ -19,7 +19,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.processes.messages import Order
 from cfetch.processes.worker import Worker
 from cfetch.run.signals import HANDLED_SIGNALS
-from cfetch.shares.task import RunSpec
+from cfetch.shares.work import RunSpec
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes

@@ -18,7 +18,7 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.cut import Pace
 from cfetch.shares.driver import POLL_S, Setup, ShareEngine
 from cfetch.shares.plan_cut import cut_plan
-from cfetch.shares.task import RunSpec
+from cfetch.shares.work import RunSpec
 from cfetch.storage.files import STATE_NAME, on_disk
 from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge

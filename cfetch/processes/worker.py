@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from cfetch.errors import LocalFault
 from cfetch.processes.messages import Answer, Order, read_message, write_message
-from cfetch.shares.task import RunSpec
+from cfetch.shares.work import RunSpec
 
 LEAVE_S = 5.0  # a child ends at once; if it still runs after this, it hangs and is killed
 # The child imports from its parent's path, and nothing from the current directory. If the parent is killed at

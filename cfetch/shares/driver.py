@@ -34,7 +34,7 @@ from cfetch.secret import printable
 from cfetch.shares.live_view import LiveView
 from cfetch.shares.orphans import Orphans
 from cfetch.shares.place import Place, place_at, place_in_store
-from cfetch.shares.task import RunSpec
+from cfetch.shares.work import RunSpec
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk
 from cfetch.straggler.knowledge import NOTHING, Knowledge

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out
 from cfetch.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
-from cfetch.hub.messages import Beat, HubAddress
+from cfetch.hub.messages import Beat
 from cfetch.hub.receipts import (
     REPORTED,
     STOP_NAME,
@@ -41,8 +41,9 @@ from cfetch.records import FileRecord
 from cfetch.report.counts import LiveCounts
 from cfetch.report.digest import make_digest
 from cfetch.run.collector import collect_seldom
-from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
-from cfetch.shares.place import Place, open_place
+from cfetch.run.fresh_links import Renewal, StatementApi
+from cfetch.shares.place import open_place
+from cfetch.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.loop import make_loop
@@ -55,61 +56,6 @@ MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
 UNKNOWN = -1
 SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
-
-
-class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that all tasks of a run need. It holds secrets, so it travels in the job and nowhere else.
-
-    ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
-    ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
-    ``searches``: a task may try more places at a host; with very many tasks, each would measure the others.
-    """
-
-    settings: Settings
-    headers: Headers
-    env: dict[str, str]
-    origin: ManifestRef
-    instant: str
-    epoch: int
-    place: Place
-    receipts: str
-    wall_start_s: float
-    part_s: float
-    at_a_time: int
-    searches: bool = False
-    knowledge: Knowledge = NOTHING
-    hub: HubAddress | None = None
-
-
-class TaskCopy(NamedTuple):
-    """One of the copies of a task. No other copy has its ``task`` number; ``attempt`` counts from 0.
-
-    ``executor`` is a name for people.
-    """
-
-    share: int
-    task: int
-    attempt: int
-    executor: str = ""
-
-
-class Share(NamedTuple):
-    """The entries of one task; ``sharers``: how many tasks at a time ask the same host, itself included."""
-
-    entries: list[Entry]
-    sharers: int
-
-
-class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a task: how many entries it brought to their end, and how many of them failed.
-
-    ``learned``: knowledge about hosts.
-    """
-
-    share: int
-    files: int
-    failed: int
-    learned: Knowledge = NOTHING
 
 
 class EntryList:

@@ -22,7 +22,7 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.signals import keep_handlers
 from cfetch.shares.cut import Pace
 from cfetch.shares.driver import Setup, ShareEngine
-from cfetch.shares.task import RunSpec
+from cfetch.shares.work import RunSpec
 from cfetch.spark.job import (
     SETTINGS,
     cancel_jobs,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cfetch.errors import UsageError
 from cfetch.hub.server import HubPlace
 from cfetch.secret import printable
-from cfetch.shares.task import RunSpec, TaskCopy, bring_share
+from cfetch.shares.task import bring_share
+from cfetch.shares.work import RunSpec, TaskCopy
 from cfetch.spark.session import count_local_slots
 from cfetch.spark.share_files import ShareFiles
 from cfetch.spark.work import current_task, make_frame

@@ -16,7 +16,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
-from cfetch.shares.task import Share
+from cfetch.shares.work import Share
 from cfetch.spark.schemas import arrow_schema
 from cfetch.spark.table_writer import TABLES, TableWriter
 from cfetch.storage.files import make_private, on_disk

@@ -23,7 +23,8 @@ from cfetch.hub.messages import HubAddress
 from cfetch.hub.registry import TaskRegistry
 from cfetch.hub.server import HubPlace, open_hub
 from cfetch.secret import SecretText
-from cfetch.shares.task import TaskCopy, bring_share
+from cfetch.shares.task import bring_share
+from cfetch.shares.work import TaskCopy
 from cfetch.straggler.merged import Sample
 from tests.engine.drive import tree
 from tests.hub.beats import FakeTask, beat

@@ -18,7 +18,7 @@ from cfetch.manifest.freezing import freeze
 from cfetch.records import FileRecord
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.place import place_at
-from cfetch.shares.task import RunSpec, Share
+from cfetch.shares.work import RunSpec, Share
 
 __all__ = [
     "asked",

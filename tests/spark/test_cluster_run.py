@@ -22,7 +22,7 @@ from cfetch.hub.server import HubPlace
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares import cut, driver
 from cfetch.shares.place import place_at
-from cfetch.shares.task import RunSpec
+from cfetch.shares.work import RunSpec
 from cfetch.spark import cluster_run
 from cfetch.spark.job import count_slots, list_missing_settings, start_job
 from cfetch.spark.share_files import ShareFiles

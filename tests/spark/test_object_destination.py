@@ -13,7 +13,8 @@ from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.shares.place import place_in_store
-from cfetch.shares.task import TaskCopy, bring_share
+from cfetch.shares.task import bring_share
+from cfetch.shares.work import TaskCopy
 from cfetch.spark.preflight import Look, StoreLook, look_around
 from cfetch.storage.object_store import pick_login
 from tests.spark.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest

@@ -19,7 +19,8 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares import task
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
 from cfetch.shares.place import place_at
-from cfetch.shares.task import ShareOutcome, TaskCopy, bring_share, divide_limits
+from cfetch.shares.task import bring_share, divide_limits
+from cfetch.shares.work import ShareOutcome, TaskCopy
 from cfetch.spark import share_files
 from cfetch.spark.share_files import ShareFiles, write_shares
 from cfetch.wire.loop import make_loop

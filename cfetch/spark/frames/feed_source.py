@@ -20,7 +20,7 @@ from cfetch.errors import ConfigError
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
-from cfetch.shares.task import RunSpec, Share
+from cfetch.shares.work import RunSpec, Share
 from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
 from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once

@@ -28,7 +28,7 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
 from cfetch.shares.place import place_at
-from cfetch.shares.task import RunSpec, Share
+from cfetch.shares.work import RunSpec, Share
 from cfetch.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.spark.frames.options import Options
 from cfetch.spark.share_files import ShareFiles, write_shares

@@ -23,7 +23,8 @@ from cfetch.hub.receipts import (
     share_receipt_name,
 )
 from cfetch.records import FileRecord
-from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
+from cfetch.shares.task import bring_share
+from cfetch.shares.work import RunSpec, Share, TaskCopy
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
 

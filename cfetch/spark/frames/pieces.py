@@ -20,7 +20,8 @@ from cfetch.manifest.entry import Digest, Entry
 from cfetch.records import FileRecord
 from cfetch.secret import printable
 from cfetch.shares.place import Place, place_at, place_in_store
-from cfetch.shares.task import RunSpec, Share, TaskCopy, bring_share
+from cfetch.shares.task import bring_share
+from cfetch.shares.work import RunSpec, Share, TaskCopy
 from cfetch.spark.frames.frame import FRAMES, open_frame_directory
 from cfetch.spark.frames.once import EPOCH, find_or_bring
 from cfetch.spark.frames.options import Options

@@ -13,7 +13,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
-from cfetch.shares.task import Share
+from cfetch.shares.work import Share
 from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.share_files import ShareFiles
 from cfetch.storage.files import on_disk, replace_file

@@ -5,7 +5,6 @@ same changes in two ways. A feed should be at rest meanwhile: what it drops betw
 fault.
 """
 
-import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -15,7 +14,8 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.errors import HostileFeed, SourceError
-from cfetch.feed.backends.http import CONNECT_TIMEOUT_S, MAX_REPLY_BYTES, parse_feed_url
+from cfetch.feed.backends.http import MAX_REPLY_BYTES, parse_feed_url
+from cfetch.feed.backends.web import Web, open_web
 from cfetch.feed.lineage import Lineage, check_ranges, grow_lineage, list_closed_ids
 from cfetch.feed.protocol import (
     SCHEMA,
@@ -28,14 +28,11 @@ from cfetch.feed.protocol import (
     parse_lsn,
 )
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range, Span
-from cfetch.feed.source import Change, FeedId, Ranges, Why
+from cfetch.feed.source import Change, FeedId, Page, Ranges, Why
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.secret import SecretUrl
-from cfetch.wire.document import ask
-from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
-from cfetch.wire.transport import Transport
 
 SOME_RANGES = 6  # live and closed ones that are read, each in several ways
 MAX_PAGES = 50  # of a range: enough for every rule, and a check of a large feed ends soon
@@ -86,28 +83,12 @@ class _Reply(NamedTuple):
     document: dict[str, Any]
 
 
-class _Page(NamedTuple):
-    changes: tuple[Change, ...]
-    next_lsn: int
-    mark: str
-
-
-class _Content(NamedTuple):
-    """What a range has, from its oldest kept change to ``next_lsn``."""
-
-    changes: tuple[Change, ...]
-    next_lsn: int
-    mark: str
-
-
 class Conformance:
     """One check of the server at ``url``."""
 
-    def __init__(
-        self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
-    ) -> None:
+    def __init__(self, url: SecretUrl, web: Web) -> None:
         self._base = url.reveal().rstrip("/") + "/"
-        self._transport, self._clock, self._jitter = transport, clock, jitter
+        self._web = web
         self._feed = self._etag = ""
         self._live: tuple[Range, ...] = ()
         self._lineage: Lineage | None = None
@@ -316,7 +297,7 @@ class Conformance:
             *((name, self._lineage.heirs(name)[0].id) for name in closed),
         ]
 
-    async def _choose_contents(self) -> list[tuple[str, str, _Content]]:
+    async def _choose_contents(self) -> list[tuple[str, str, Page]]:
         contents = [(name, via, await self._read_all(name, via)) for name, via in self._choose_ranges()]
         with_changes = [some for some in contents if some[2].changes]
         if not with_changes:
@@ -331,8 +312,8 @@ class Conformance:
 
     async def _read_all(
         self, of: str, via: str, *, next_lsn: int = 0, keys: KeyRange = ALL_KEYS, limit: int = LARGE_PAGE
-    ) -> _Content:
-        """Read a range to its end, or as far as ``MAX_PAGES`` lead. A page's changes are checked."""
+    ) -> Page:
+        """Read a range to its end, or as far as ``MAX_PAGES`` lead, as one page. All changes are checked."""
         assert self._lineage is not None
         closed = self._lineage.closed.get(of)
         changes: list[Change] = []
@@ -347,9 +328,9 @@ class Conformance:
                 raise _Wrong(f"range {of} ended at LSN {closed.last}, and does not go on from {next_lsn}")
             if is_end or (closed and next_lsn > closed.last):
                 break
-        return _Content(tuple(changes), next_lsn, mark)
+        return Page(tuple(changes), next_lsn, mark)
 
-    def _parse_page(self, reply: _Reply, of: str, asked_lsn: int, limit: int, keys: KeyRange) -> _Page:
+    def _parse_page(self, reply: _Reply, of: str, asked_lsn: int, limit: int, keys: KeyRange) -> Page:
         what = f"the page from LSN {asked_lsn} of range {of}"
         document = self._expect_document(reply, ("range", "next_lsn", "changes"), what, ("mark",))
         links = Document(base_url=self._base)
@@ -370,7 +351,7 @@ class Conformance:
             last_lsn = change.lsn
         if next_lsn <= last_lsn and not (next_lsn == asked_lsn and not changes):
             raise _Wrong(f"{what} has next_lsn {next_lsn}, which is not beyond its last change")
-        return _Page(changes, next_lsn, check_id(document["mark"]) if "mark" in document else "")
+        return Page(changes, next_lsn, check_id(document["mark"]) if "mark" in document else "")
 
     def _expect_document(
         self, reply: _Reply, keys: tuple[str, ...], what: str, optional: tuple[str, ...] = ()
@@ -384,16 +365,9 @@ class Conformance:
 
     async def _ask(self, what: str, headers: Mapping[str, str] | None = None) -> _Reply:
         """Send a request. Raises SourceError: there is no answer; _Wrong: it is no document of a feed."""
-        url = SecretUrl(self._base + what)
         try:
-            answer = await ask(
-                url,
-                transport=self._transport,
-                clock=self._clock,
-                jitter=self._jitter,
-                expected=_STATUSES,
-                max_bytes=MAX_REPLY_BYTES,
-                headers=headers,
+            answer = await self._web.ask(
+                self._base + what, expected=_STATUSES, max_bytes=MAX_REPLY_BYTES, headers=headers
             )
         except SourceError as error:
             if error.http_status is None:
@@ -408,7 +382,7 @@ class Conformance:
         return _Reply(answer.status, etag, document)
 
 
-def _compare(expected: _Content, other: _Content, what: str) -> None:
+def _compare(expected: Page, other: Page, what: str) -> None:
     """Compare two readings as far as both went."""
     end = min(expected.next_lsn, other.next_lsn)
     wanted, read = (
@@ -435,8 +409,8 @@ async def check_feed(url: str, report: Callable[[Finding], None], *, network: Ne
         SourceError: the server does not answer.
     """
     whole = parse_feed_url(url)
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    web = open_web(network, clock)
     try:
-        return await Conformance(whole, transport=transport, clock=clock, jitter=random.random).run(report)
+        return await Conformance(whole, web).run(report)
     finally:
-        await transport.close()
+        await web.close()

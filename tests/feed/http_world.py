@@ -5,6 +5,7 @@ import threading
 
 from cfetch.clock import SystemClock
 from cfetch.feed.backends.http import HttpSource
+from cfetch.feed.backends.web import Web
 from cfetch.feed.server.handler import feed_app
 from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.source_root import STATE_DIRECTORY
@@ -18,8 +19,7 @@ __all__ = ["HttpWorld", "source_of"]
 
 def source_of(url):
     """An HTTP source with a transport of its own, which asks again without waiting."""
-    transport = HttpTransport(connect_timeout_s=10)
-    return HttpSource(SecretUrl(url), transport=transport, clock=SystemClock(), jitter=lambda: 0.0)
+    return HttpSource(SecretUrl(url), Web(HttpTransport(connect_timeout_s=10), SystemClock(), lambda: 0.0))
 
 
 class HttpWorld:

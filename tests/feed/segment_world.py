@@ -6,6 +6,7 @@ import time
 from cfetch.clock import SystemClock
 from cfetch.feed.backends.segment_files import DirectoryFiles, SegmentFiles, UrlFiles
 from cfetch.feed.backends.segments import SegmentSource
+from cfetch.feed.backends.web import Web
 from cfetch.feed.server.segment_writer import SegmentWriter
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
@@ -29,8 +30,8 @@ class SegmentWorld:
     def _files(self) -> SegmentFiles:
         if self.url is None:
             return DirectoryFiles(self.root)
-        transport = HttpTransport(connect_timeout_s=5.0)
-        return UrlFiles(SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=lambda: 0.0)
+        web = Web(HttpTransport(connect_timeout_s=5.0), SystemClock(), lambda: 0.0)
+        return UrlFiles(SecretUrl(self.url), web)
 
     async def append(self, path):
         self.writer.append([{"path": path, "url": "x.bin", "size": 3}])

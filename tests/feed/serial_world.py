@@ -6,6 +6,7 @@ from aiohttp import web
 
 from cfetch.clock import SystemClock
 from cfetch.feed.backends.serial import SerialSource
+from cfetch.feed.backends.web import Web
 from cfetch.feed.server.listener import start_listening
 from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl
@@ -47,10 +48,8 @@ class SerialWorld:
         return web.json_response(document)
 
     def reopened(self):
-        transport = HttpTransport(connect_timeout_s=10)
-        source = SerialSource(
-            SecretUrl(self.url), transport=transport, clock=SystemClock(), jitter=random.random
-        )
+        web = Web(HttpTransport(connect_timeout_s=10), SystemClock(), random.random)
+        source = SerialSource(SecretUrl(self.url), web)
         self.sources.append(source)
         return source
 

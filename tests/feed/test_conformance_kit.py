@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 
 from cfetch.clock import SystemClock
+from cfetch.feed.backends.web import Web
 from cfetch.feed.conformance import Conformance, Finding
 from cfetch.feed.server.handler import feed_app
 from cfetch.feed.server.listener import start_listening
@@ -56,11 +57,11 @@ async def check(store, fault=None):
         app.middlewares.insert(0, break_rule)
     urls: list[str] = []
     runner = await start_listening(app, "127.0.0.1", 0, urls.append)
-    transport = HttpTransport(connect_timeout_s=10)
+    asker = Web(HttpTransport(connect_timeout_s=10), SystemClock(), lambda: 0.0)
     findings: list[Finding] = []
-    kit = Conformance(SecretUrl(urls[0]), transport=transport, clock=SystemClock(), jitter=lambda: 0.0)
+    kit = Conformance(SecretUrl(urls[0]), asker)
     wrong = await kit.run(findings.append)
-    await transport.close()
+    await asker.close()
     await runner.cleanup()
     assert wrong == sum(finding.result == "wrong" for finding in findings)
     assert [finding for finding in findings if finding.result == "not checked"] == []

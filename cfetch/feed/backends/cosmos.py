@@ -158,7 +158,7 @@ class CosmosUpstream:
 
     async def _get(self, kind: str, headers: Mapping[str, str]) -> tuple[int, bytes, dict[str, str]]:
         date = formatdate(self._web.clock.wall(), usegmt=True)
-        answer = await self._web.get(
+        answer = await self._web.ask(
             f"{self._url}/{kind}",
             headers={**headers, "x-ms-date": date, "x-ms-version": VERSION},
             secrets={"Authorization": sign(self._key, kind, self._link, date)},

@@ -88,7 +88,7 @@ class CouchdbUpstream:
         query = {"since": cursor or "0", "limit": str(CHANGES)}
         if self._includes:
             query |= {"include_docs": "true"}
-        answer = await self._web.get(
+        answer = await self._web.ask(
             f"{self._url}/_changes?{urlencode(query)}", max_bytes=MAX_CHANGES_BYTES, expected=GONE
         )
         if answer.status == HTTPStatus.NOT_FOUND:
@@ -129,7 +129,7 @@ class CouchdbUpstream:
         url = f"{self._documents}/{quote(change.id, safe='@')}"
         body = bytes(change.doc)
         if body in (b"", b"null"):
-            answer = await self._web.get(url, max_bytes=MAX_DOCUMENT_BYTES, expected=GONE)
+            answer = await self._web.ask(url, max_bytes=MAX_DOCUMENT_BYTES, expected=GONE)
             if answer.status in GONE:
                 return None
             body = answer.body

@@ -1,14 +1,13 @@
 """A feed over HTTP, by the protocol of docs/feed-protocol.md. All that the server sends is checked."""
 
 import asyncio
-import random
 import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from cfetch.clock import Clock, SystemClock
+from cfetch.clock import SystemClock
 from cfetch.errors import (
     CheckpointExpired,
     FeedError,
@@ -19,6 +18,7 @@ from cfetch.errors import (
     Transient,
     UsageError,
 )
+from cfetch.feed.backends.web import Web, open_web
 from cfetch.feed.protocol import (
     SCHEMA,
     check_id,
@@ -35,14 +35,10 @@ from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl, printable
-from cfetch.wire.document import ask
-from cfetch.wire.http import HttpTransport
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.transport import Transport
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
-CONNECT_TIMEOUT_S = 10.0
 MAX_LIMIT = 10_000  # changes in one request
 MAX_LEFT_OUT = 20  # files that the publisher leaves out, and that are told
 _ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
@@ -63,16 +59,8 @@ class HttpSource:
 
     reads_at_once = 16  # 64 ranges take four round trips; a page may have 16 MiB
 
-    def __init__(
-        self,
-        url: SecretUrl,
-        *,
-        transport: Transport,
-        clock: Clock,
-        jitter: Callable[[], float],
-        tell_left_out: Callable[[str], None] | None = None,
-    ) -> None:
-        """``transport`` is closed with this. ``tell_left_out`` gets, once, what the publisher leaves out.
+    def __init__(self, url: SecretUrl, web: Web, tell_left_out: Callable[[str], None] | None = None) -> None:
+        """``web`` is closed with this. ``tell_left_out`` gets, once, the files that the publisher leaves out.
 
         Raises UsageError: the URL cannot be a feed's.
         """
@@ -82,7 +70,7 @@ class HttpSource:
         self._base = text.rstrip("/") + "/"
         self._shown = str(url)
         self._account = url.origin()
-        self._transport, self._clock, self._jitter = transport, clock, jitter
+        self._web = web
         self._feed: str | None = None
         self._tell_left_out = tell_left_out
 
@@ -202,19 +190,12 @@ class HttpSource:
 
     async def close(self) -> None:
         """Close connections and files, as ``FeedSource`` says."""
-        await self._transport.close()
+        await self._web.close()
 
     async def _ask(self, what: str, *, headers: dict[str, str] | None = None, method: str = "GET") -> _Answer:
         """Send a request. Raises SourceError: there is no answer, or it does not come from a feed."""
-        answer = await ask(
-            SecretUrl(self._base + what),
-            transport=self._transport,
-            clock=self._clock,
-            jitter=self._jitter,
-            expected=_EXPECTED,
-            max_bytes=MAX_REPLY_BYTES,
-            headers=headers,
-            method=method,
+        answer = await self._web.ask(
+            self._base + what, expected=_EXPECTED, max_bytes=MAX_REPLY_BYTES, headers=headers, method=method
         )
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return _Answer(answer.status, answer.headers, None)
@@ -233,7 +214,7 @@ class HttpSource:
             return None
         code = check_members(answer.document, "the answer 410", ("schema", "error", "code"))["code"]
         if code == Why.STALE:
-            raise self._make_replaced_error()
+            raise make_replaced_error(self._shown)
         if type(code) is not int or code not in set(Why):
             raise self._hostile("an answer 410 has no sub-code that is known")
         return Gone(Why(code))
@@ -253,7 +234,7 @@ class HttpSource:
         if self._feed is None:
             self._feed = feed
         elif self._feed != feed:
-            raise self._make_replaced_error()
+            raise make_replaced_error(self._shown)
         return document
 
     def _read_range(self, row: object) -> Range:
@@ -275,11 +256,12 @@ class HttpSource:
     def _hostile(self, what: str) -> HostileFeed:
         return HostileFeed(f"{self._shown}: {what}")
 
-    def _make_replaced_error(self) -> FeedReplaced:
-        return FeedReplaced(
-            f"the feed at {self._shown} was deleted or made anew, so what was read of the old one does not "
-            "count"
-        )
+
+def make_replaced_error(shown: str) -> FeedReplaced:
+    """The error of an answer that comes from another feed than before, at the URL ``shown``."""
+    return FeedReplaced(
+        f"the feed at {shown} was deleted or made anew, so what was read of the old one does not count"
+    )
 
 
 def read_feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
@@ -328,11 +310,10 @@ def parse_feed_url(url: str) -> SecretUrl:
 
 async def _split_range(url: str, of: str | None, network: Network) -> tuple[str, tuple[str, ...]]:
     whole = parse_feed_url(url)
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
-    source = HttpSource(whole, transport=transport, clock=SystemClock(), jitter=random.random)
+    source = HttpSource(whole, open_web(network, SystemClock()))
     try:
         return await source.split(of)
     except SourceError as error:
         raise UsageError(f"cannot split {whole}: {error}") from None
     finally:
-        await transport.close()
+        await source.close()

@@ -27,15 +27,13 @@ from cfetch.feed.backends.segment_files import DirectoryFiles, UrlFiles
 from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
-from cfetch.feed.backends.web import Web
+from cfetch.feed.backends.web import Web, open_web
 from cfetch.feed.source import FeedSource
 from cfetch.manifest.object_urls import SCHEMES, parse_listing, split_object_url
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretText, SecretUrl, printable
-from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
 
-CONNECT_TIMEOUT_S = 10.0
 KNOWN = (
     "an http(s):// URL, serial+http(s)://…, segments+http(s)://…, pypi+http(s)://…, couchdb+http(s)://…, "
     "osm+http(s)://…, cosmos+https://…, delta+s3://BUCKET/TABLE, iceberg+s3://BUCKET/TABLE, "
@@ -118,14 +116,10 @@ def _open_http(
 ) -> FeedSource:
     if not kind and "?" in url.reveal():  # checked before there is a transport, which would need a close
         raise UsageError(f"a feed's URL has no query: {url}")
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    web = open_web(network, clock)
     if kind == "segments":
-        return SegmentSource(UrlFiles(url, transport=transport, clock=clock, jitter=random.random))
-    if kind == "serial":
-        return SerialSource(url, transport=transport, clock=clock, jitter=random.random)
-    return HttpSource(
-        url, transport=transport, clock=clock, jitter=random.random, tell_left_out=tell_left_out
-    )
+        return SegmentSource(UrlFiles(url, web))
+    return SerialSource(url, web) if kind == "serial" else HttpSource(url, web, tell_left_out)
 
 
 def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Upstream:
@@ -137,9 +131,7 @@ def _observe(kind: str, url: SecretUrl, network: Network, clock: Clock) -> Upstr
         there = f"known is {known}=" if known else "there are none"
         raise UsageError(f"{url}: {printable(min(unknown), 40)} is no option of {kind}+…; {there}")
     plain = SecretUrl(urlunsplit(parts._replace(query="")))
-    values = query.get(known, [])
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
-    return make(plain, Web(transport, clock, random.random), values)
+    return make(plain, open_web(network, clock), query.get(known, []))
 
 
 def _open_queue(name: str, url: str, clock: Clock) -> Upstream:

@@ -35,7 +35,7 @@ class OsmUpstream:
 
     async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - nothing is deleted
         """Ask for news, as ``Upstream`` says. The cursor is the last number that was told."""
-        answer = await self._web.get(f"{self._url}{STATE}", max_bytes=MAX_STATE_BYTES)
+        answer = await self._web.ask(f"{self._url}{STATE}", max_bytes=MAX_STATE_BYTES)
         match = _NUMBER.search(answer.body)
         if match is None:
             raise HostileFeed(f"{self.shown}{STATE} states no sequenceNumber")

@@ -119,7 +119,7 @@ class IndexUpstream:
         Raises StaleAnswer: it is of a serial before ``after``, so that what came since is missing in it.
         """
         headers = {**JSON, "If-None-Match": self._etag} if self._etag else JSON
-        answer = await self._web.get(
+        answer = await self._web.ask(
             self._url, headers=headers, max_bytes=MAX_INDEX_BYTES, expected=frozenset({304})
         )
         is_new = answer.status != HTTPStatus.NOT_MODIFIED
@@ -172,7 +172,7 @@ class IndexUpstream:
 
     async def _ask_page(self, name: str) -> _Page | None:
         url = f"{self._url}{quote(name, safe='')}/"
-        answer = await self._web.get(url, headers=JSON, max_bytes=MAX_PROJECT_BYTES, expected=MISSING)
+        answer = await self._web.ask(url, headers=JSON, max_bytes=MAX_PROJECT_BYTES, expected=MISSING)
         if answer.status in MISSING:
             return None
         project = read_json(answer.body, _PROJECT, self._show(name))

@@ -3,20 +3,18 @@
 import asyncio
 import os
 import stat
-from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol
 
-from cfetch.clock import Clock
 from cfetch.errors import Refused
 from cfetch.feed.backends.segment_index import MAX_SEGMENT_BYTES
+from cfetch.feed.backends.web import Web
 from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault
-from cfetch.wire.document import Answer, ask
+from cfetch.wire.document import Answer
 from cfetch.wire.judge import Action, Asked, Verdict, judge
-from cfetch.wire.transport import Transport
 
 _MISSING = frozenset({404, 410})
 _JUDGED = frozenset({206, 304, 416})  # judged here, as the code that sends the request knows no ranges
@@ -95,17 +93,13 @@ class DirectoryFiles:
 class UrlFiles:
     """Files below one URL, read by GET; the URL's query, such as a signature, is sent with each request."""
 
-    def __init__(
-        self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
-    ) -> None:
-        """``transport`` is closed with this."""
+    def __init__(self, url: SecretUrl, web: Web) -> None:
+        """``web`` is closed with this."""
         stem, mark, query = url.reveal().partition("#")[0].partition("?")
         self.base_url: str | None = stem.rstrip("/") + "/"
         self.account = url.origin()
         self._query = mark + query
-        self._transport = transport
-        self._clock = clock
-        self._jitter = jitter
+        self._web = web
         self._kept: dict[str, tuple[str, bytes]] = {}
 
     async def fresh(self, path: str, most: int) -> bytes | None:
@@ -135,18 +129,11 @@ class UrlFiles:
 
     async def close(self) -> None:
         """Close connections, as ``SegmentFiles`` says."""
-        await self._transport.close()
+        await self._web.close()
 
     async def _ask(self, path: str, headers: dict[str, str], max_bytes: int) -> Answer:
-        return await ask(
-            SecretUrl(f"{self.base_url}{make_relative_url(path)}{self._query}"),
-            transport=self._transport,
-            clock=self._clock,
-            jitter=self._jitter,
-            max_bytes=max_bytes,
-            headers=headers,
-            expected=_JUDGED | _MISSING,
-        )
+        url = f"{self.base_url}{make_relative_url(path)}{self._query}"
+        return await self._web.ask(url, max_bytes=max_bytes, headers=headers, expected=_JUDGED | _MISSING)
 
 
 def _accept(answer: Answer, asked: Asked) -> Verdict:

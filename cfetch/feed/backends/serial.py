@@ -4,25 +4,20 @@
 splits, and its LSNs are the serials. This module selects by keys, as such a server knows none.
 """
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from cfetch.clock import Clock
-from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused
-from cfetch.feed.backends.http import read_feed_document
+from cfetch.errors import CheckpointExpired, HostileFeed, Refused
+from cfetch.feed.backends.http import MAX_LIMIT, MAX_REPLY_BYTES, make_replaced_error, read_feed_document
 from cfetch.feed.backends.one_range import check_range, list_range, select_keys, span_range
+from cfetch.feed.backends.web import Web
 from cfetch.feed.protocol import SERIAL_SCHEMA, check_id, check_members, parse_change, parse_lsn
 from cfetch.feed.ranges import KeyRange, Position, Span
 from cfetch.feed.source import Gone, NotModified, Page, Ranges
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.secret import SecretUrl
-from cfetch.wire.document import ask
-from cfetch.wire.transport import Transport
 
-MAX_REPLY_BYTES = 16 << 20  # as for other feeds: 10,000 changes of 1,600 bytes
-MAX_LIMIT = 10_000
 UNNAMED = "serial"  # the id of a feed that does not state one
 _EXPECTED = frozenset({404, 410})
 
@@ -32,12 +27,10 @@ class SerialSource:
 
     reads_at_once = 1
 
-    def __init__(
-        self, url: SecretUrl, *, transport: Transport, clock: Clock, jitter: Callable[[], float]
-    ) -> None:
-        """``url`` may have a query. ``transport`` is closed with this."""
+    def __init__(self, url: SecretUrl, web: Web) -> None:
+        """``url`` may have a query. ``web`` is closed with this."""
         self._url = url
-        self._transport, self._clock, self._jitter = transport, clock, jitter
+        self._web = web
         self._feed: str | None = None
 
     async def ranges(self, etag: str | None) -> Ranges | NotModified:
@@ -67,20 +60,13 @@ class SerialSource:
 
     async def close(self) -> None:
         """Close connections and files, as ``FeedSource`` says."""
-        await self._transport.close()
+        await self._web.close()
 
     async def _fetch_page(self, since: int, limit: int, *, expired: bool) -> Page:
         """Fetch a page. ``expired``: whether the server may have dropped the requested changes."""
         text = self._url.reveal().partition("#")[0]
-        url = SecretUrl(f"{text}{'&' if '?' in text else '?'}since={since}&limit={limit}")
-        answer = await ask(
-            url,
-            transport=self._transport,
-            clock=self._clock,
-            jitter=self._jitter,
-            expected=_EXPECTED,
-            max_bytes=MAX_REPLY_BYTES,
-        )
+        url = f"{text}{'&' if '?' in text else '?'}since={since}&limit={limit}"
+        answer = await self._web.ask(url, expected=_EXPECTED, max_bytes=MAX_REPLY_BYTES)
         if answer.status == HTTPStatus.GONE and expired:
             await self._fetch_page(0, 1, expired=False)  # raises unless the 410 came from the feed itself
             raise CheckpointExpired(
@@ -105,16 +91,10 @@ class SerialSource:
         except FieldError as error:
             raise HostileFeed(f"{what}: {error}") from None
         if self._feed not in (None, feed) or after < since:
-            raise self._make_replaced_error()
+            raise make_replaced_error(str(self._url))
         self._feed = feed
         links = Document(base_url=self._url.reveal())
         rows = (
             parse_change(row, links, f"{what}: change {n}") for n, row in enumerate(document["changes"], 1)
         )
         return Page(tuple(rows), after + 1)
-
-    def _make_replaced_error(self) -> FeedReplaced:
-        return FeedReplaced(
-            f"the feed at {self._url} was deleted or made anew, so what was read of the old one does not "
-            "count"
-        )

@@ -1,6 +1,7 @@
-"""Asks observed sources over HTTP for JSON, and checks its form."""
+"""Asks the servers of feeds over HTTP for small replies, and checks the form of JSON."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,21 +13,24 @@ from cfetch.errors import HostileFeed
 from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretUrl
 from cfetch.wire.document import Answer, ask
+from cfetch.wire.http import HttpTransport
+from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport
 
 T = TypeVar("T")
+CONNECT_TIMEOUT_S = 10.0
 AT_ONCE = 8  # requests of one follower under way, as other mirrors send them
 
 
 @dataclass(frozen=True)
 class Web:
-    """Where an observed source sends its requests; ``close`` closes the transport."""
+    """The way to the server of a feed; ``close`` closes the transport."""
 
     transport: Transport
     clock: Clock
     jitter: Callable[[], float]
 
-    async def get(
+    async def ask(
         self,
         url: str,
         *,
@@ -34,11 +38,9 @@ class Web:
         headers: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
         expected: frozenset[int] = frozenset(),
+        method: str = "GET",
     ) -> Answer:
-        """Get a small reply, as ``wire.document.ask``. ``secrets``: headers for this origin only.
-
-        Raises SourceError.
-        """
+        """Call ``wire.document.ask``. Raises SourceError."""
         return await ask(
             SecretUrl(url),
             transport=self.transport,
@@ -48,11 +50,18 @@ class Web:
             secrets=secrets,
             expected=expected,
             max_bytes=max_bytes,
+            method=method,
         )
 
     async def close(self) -> None:
         """Close all connections."""
         await self.transport.close()
+
+
+def open_web(network: Network, clock: Clock) -> Web:
+    """Open a way over ``network``, with no connection yet. Close it."""
+    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    return Web(transport, clock, random.random)
 
 
 async def ask_together(asks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:

@@ -196,7 +196,7 @@ async def test_an_etag_is_sent_as_it_came_and_nothing_else_is():
 def test_a_url_with_a_query_is_no_feeds(url):
     nothing: Any = None
     with pytest.raises(UsageError, match="no query"):
-        http_source.HttpSource(SecretUrl(url), transport=nothing, clock=nothing, jitter=nothing)
+        http_source.HttpSource(SecretUrl(url), nothing)
 
 
 # --- pages

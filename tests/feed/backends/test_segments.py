@@ -16,6 +16,7 @@ from cfetch.errors import CheckpointExpired, FeedReplaced, HostileFeed, LocalFau
 from cfetch.feed.backends.segment_files import DirectoryFiles, UrlFiles
 from cfetch.feed.backends.segment_index import parse_index
 from cfetch.feed.backends.segments import SegmentSource
+from cfetch.feed.backends.web import Web
 from cfetch.feed.ranges import ALL_KEYS, Position, Span
 from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.segment_writer import SegmentWriter
@@ -446,12 +447,7 @@ async def test_a_segment_closed_with_half_a_line_behind_it_is_read_over_http(tmp
     closed = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     await closed_feed(tmp_path, [data, b'{"lsn":10,"op'], segment=closed).close()
     async with served(tmp_path) as (url, _):
-        world = UrlFiles(
-            SecretUrl(url),
-            transport=HttpTransport(connect_timeout_s=5.0),
-            clock=SystemClock(),
-            jitter=lambda: 0.0,
-        )
-        source = SegmentSource(world)
+        web = Web(HttpTransport(connect_timeout_s=5.0), SystemClock(), lambda: 0.0)
+        source = SegmentSource(UrlFiles(SecretUrl(url), web))
         assert told(await drained(source, "1", "0")) == [("a", "upsert")]
         await source.close()

@@ -134,7 +134,7 @@ class Trials:
         self._probe_s = TRY_S
         self._most_s = MOST_TRY_S
 
-    def of(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
+    def choose(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
         """The key to try now, if any; ``runs_well``: whether the attempt after the last trial runs well.
 
         While no trial helps, the network is slow: each probe waits twice as long as the one before, up to a

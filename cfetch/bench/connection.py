@@ -81,22 +81,6 @@ class _Body:
     ``chunked``: the client does not know its length.
     """
 
-    __slots__ = (
-        "_pace_bps",
-        "_pace_end",
-        "chunked",
-        "content",
-        "cut",
-        "ending",
-        "granted",
-        "pos",
-        "rate_bps",
-        "sent",
-        "traits",
-        "used",
-        "wrote_s",
-    )
-
     def __init__(
         self, content: Content, part: Slice, fault: Fault | None, traits: ConnectionTraits, used: int
     ) -> None:

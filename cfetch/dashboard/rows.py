@@ -35,8 +35,9 @@ def _columns(width: int, cluster: bool) -> _Columns:
 
     On a cluster the executor is more useful than the host, and comes before it.
     """
-    wide, wider = _HOST * (width >= 110), _HOST * (width >= 110 + _HOST)
-    executor, host = (wide, wider) if cluster else (0, wide)
+    first = _HOST if width >= 110 else 0
+    second = _HOST if width >= 110 + _HOST else 0
+    executor, host = (first, second) if cluster else (0, first)
     tries = _TRY if width >= 110 else 0
     sizes = _SIZE if width >= 72 else 0
     bars = 16 if width >= 110 else 8 if width >= 72 else 6

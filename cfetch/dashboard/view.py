@@ -103,7 +103,7 @@ class View:
                 self._note_failure(event.t_s, event.record)
             return
         self.pace.apply(event)
-        self._counts.of(event)
+        self._counts.note(event)
         self.hosts.apply(event)
         if isinstance(event, Progress):
             self._measure(event)

@@ -30,7 +30,7 @@ class FollowTally:
 
     def __call__(self, event: Event) -> None:
         """Count an event of a plan."""
-        self._counts.of(event)
+        self._counts.note(event)
 
     def read(self, changes: Iterable[Change]) -> None:
         """Count the changes of a step."""

@@ -125,7 +125,9 @@ def _draw_table(comparison: Comparison) -> Table:
 
 
 def _draw_done(run: Figures) -> Text:
-    bad = [f"{count(run.failed)} failed"] * bool(run.failed) + [f"{count(run.wrong)} wrong"] * bool(run.wrong)
+    bad = [
+        f"{count(files)} {word}" for files, word in ((run.failed, "failed"), (run.wrong, "wrong")) if files
+    ]
     return Text(", ".join([count(run.done), *bad]), style="bold red" if bad else "")
 
 
@@ -135,7 +137,7 @@ def _draw_contenders(comparison: Comparison) -> Table:
         table.add_column(label, justify="left" if label in {"", "version"} else "right", no_wrap=True)
     for contender in comparison.contenders:
         walls = [trial.wall_s for trial in contender.trials]
-        killed = "killed, >" * any(trial.killed for trial in contender.trials)
+        killed = "killed, >" if any(trial.killed for trial in contender.trials) else ""
         right = min(trial.right for trial in contender.trials)
         whole = f"{count(right)}/{count(comparison.files)}"
         table.add_row(

@@ -34,7 +34,7 @@ def _draw_heading(bench: CleanBench) -> Text:
 def _list_cells(contender: Contender, clean: CleanSet) -> list[Text]:
     """The cells of one tool's line, in the order of ``_COLUMNS``."""
     walls_s = [trial.wall_s for trial in contender.trials]
-    killed = "killed, >" * any(trial.killed for trial in contender.trials)
+    killed = "killed, >" if any(trial.killed for trial in contender.trials) else ""
     right = min(trial.right for trial in contender.trials)
     curl_s = next((other.wall_s for other in clean.contenders if other.name == "curl -Z"), None)
     return [

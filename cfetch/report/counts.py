@@ -14,7 +14,7 @@ from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 class Counts(Sums):
     """Sums that records and events are added to."""
 
-    def of(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         """Count an event, as a listener."""
         if isinstance(event, EntryFinished):
             self.add(event.record)
@@ -103,7 +103,7 @@ class LiveCounts:
         elif isinstance(event, RetryScheduled):
             self._announced[event.id] += 1
         else:
-            self.ended.of(event)
+            self.ended.note(event)
             if self._announced and isinstance(event, EntriesFinished):
                 for number in event.ids:
                     self._announced.pop(number, None)

@@ -20,9 +20,8 @@ def make_digest(records: Sequence[FileRecord], *, places: int) -> Digest:
     counts, ending, makespan = Counts(), Ending(), Makespan()
     for record in records:
         counts.add(record)
-        if record.attempts:
-            ending.add(record)
-            makespan.add(record)
+        ending.add(record)
+        makespan.add(record)
     jobs, merged = makespan.divide(2 * places)
     return Digest(
         sums=counts,

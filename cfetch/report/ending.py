@@ -105,6 +105,8 @@ class Ending:
 
     def add(self, record: FileRecord) -> None:
         """Add an entry that has ended."""
+        if not record.attempts:
+            return
         for attempt in record.attempts:
             host = attempt.mirror or record.host
             self.busy_s[host] += attempt.end_s - attempt.start_s
@@ -112,8 +114,7 @@ class Ending:
             self.requests[host] += 1
             self.held_s += attempt.held_s or 0.0
             self.last_byte_s = max(self.last_byte_s, attempt.end_s)
-        if record.attempts:
-            self._keep(record)
+        self._keep(record)
 
     def include(self, digest: Digest) -> None:
         """Add many entries that have ended, by the sums of their records."""

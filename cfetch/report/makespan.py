@@ -59,8 +59,8 @@ class Makespan:
             return
         jobs = list_jobs(record)
         self._jobs += jobs
-        if len(jobs) != 1 or len(record.attempts) != 1:
-            self.has_mitigated = self.has_mitigated or any(job.alone_s != job.took_s for job in jobs)
+        if len(record.attempts) > 1:  # few entries have more than one
+            self.has_mitigated |= any(job.alone_s != job.took_s for job in jobs)
         if len(self._jobs) > MOST_JOBS:
             self._merge_older_half()
 
@@ -69,7 +69,7 @@ class Makespan:
         self._jobs += starmap(Job, digest.jobs)
         self._merged += starmap(Job, digest.merged_jobs)
         self._peak = max(self._peak, digest.peak)
-        self.has_mitigated = self.has_mitigated or digest.is_mitigated
+        self.has_mitigated |= digest.is_mitigated
         if len(self._jobs) > MOST_JOBS or len(self._merged) > MOST_JOBS:
             self._merge_older_half()
 

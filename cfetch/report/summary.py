@@ -163,9 +163,8 @@ class Tally:
             )
 
     def _note_entry(self, record: FileRecord) -> None:
-        if record.attempts:
-            self._makespan.add(record)
-            self._ending.add(record)
+        self._makespan.add(record)
+        self._ending.add(record)
         if record.is_in_place:
             self._count_at(record.volume, files=1, size_bytes=record.bytes)
             return

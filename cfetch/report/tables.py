@@ -89,7 +89,8 @@ def _draw_runs(report: Report, _width: int) -> Iterator[Text]:
         where = f"{printable(run.wall_start, 40)} on {printable(run.host, 60)}"
         if _has_several(report):
             where += f", {printable(PurePath(run.source).name, 60)}"
-        yield _draw_heading(f"run {f'{number}: ' * _has_several(report)}{printable(run.instant, 40)}", where)
+        place = f"{number}: " if _has_several(report) else ""
+        yield _draw_heading(f"run {place}{printable(run.instant, 40)}", where)
         for line in _describe_run(run):
             yield Text(f"  {line}")
 
@@ -127,9 +128,8 @@ def _draw_events(report: Report, _width: int) -> Iterator[Text]:
         if not run.events:
             continue
         more = run.events_total - len(run.events)
-        yield _draw_heading(
-            f"events{f' of run {number}' * _has_several(report)}", f"and {count(more)} more" if more else ""
-        )
+        of_run = f" of run {number}" if _has_several(report) else ""
+        yield _draw_heading(f"events{of_run}", f"and {count(more)} more" if more else "")
         for event in run.events:
             yield Text.assemble((f"{duration(event.t_s):>8}  ", "dim"), describe_event(event))
 

@@ -181,7 +181,7 @@ class Adaptive:
     def fresh_s(self, host: str, size_bytes: int) -> float | None:
         """Seconds that a fresh attempt would need for ``size_bytes`` of ``host``; None if unknown."""
         fit = self._fresh.of(host, size_bytes)
-        return None if fit is None else fit.first_byte_s + fit.duration_s(size_bytes)
+        return None if fit is None else fit.fresh_s(size_bytes)
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
         """Collect what this run has learned about its hosts, for the next run."""

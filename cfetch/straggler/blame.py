@@ -80,6 +80,18 @@ class Ruling(NamedTuple):
     probe: int | None = None
 
 
+class _Accused(NamedTuple):
+    """A suspect that is not excused. One of its ``witnesses`` suffices for ``each`` accused.
+
+    Unless the witnesses are many, it must have been slow for ``hold_s``.
+    """
+
+    suspect: Suspect
+    witnesses: int
+    each: float
+    hold_s: float
+
+
 def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     """Decide which of one host's suspects are to blame.
 
@@ -89,8 +101,7 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     for ``TRY_S``, the slowest may be tried, if that loses no byte.
     """
     began_s = sorted(crowd.began_s)
-    # each accused with its witnesses, the number of accused for which one witness suffices, and the wait
-    accused: list[tuple[Suspect, int, float, float]] = []
+    accused: list[_Accused] = []
     excused: list[Suspect] = []
     by_others: dict[int, tuple[float, int, int]] = {}
     for suspect in suspects:
@@ -100,9 +111,10 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
             by_others[others] = pace, others + crowd.witnesses(pace), others + crowd.witnesses(1.0)
         pace, witnesses, normal = by_others[others]
         if (suspect.crawls or suspect.excuse <= CRAWLS) and normal >= A_QUARTER * (len(crowd.paces) + others):
-            accused.append((suspect, normal, 1 / A_QUARTER - 1, 0.0 if suspect.crawls else HOLD_S))
+            hold_s = 0.0 if suspect.crawls else HOLD_S
+            accused.append(_Accused(suspect, normal, 1 / A_QUARTER - 1, hold_s))
         elif pace > suspect.excuse:
-            accused.append((suspect, witnesses, 1, HOLD_S))
+            accused.append(_Accused(suspect, witnesses, 1, HOLD_S))
         else:
             excused.append(suspect)
     guilty: list[int] = []
@@ -134,7 +146,7 @@ class Trials:
         self._probe_s = TRY_S
         self._most_s = MOST_TRY_S
 
-    def of(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
+    def choose(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
         """The key to try now, if any; ``runs_well``: whether the attempt after the last trial runs well.
 
         While no trial helps, the network is slow: each probe waits twice as long as the one before, up to a

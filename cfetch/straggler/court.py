@@ -76,7 +76,7 @@ class Court:
         for host, paces in self._watch.paces_by_host(by_host).items():
             ruling = rule(by_host[host], Crowd(paces, self._normal.get(host, ())), own_s)
             guilty += ruling.guilty
-            self.tried += self._trials.of(ruling, own_s, self._runs_well(self._trials.key))
+            self.tried += self._trials.choose(ruling, own_s, self._runs_well(self._trials.key))
             if ruling.excused:
                 excused[host] = ruling.excused
         if sum(excused.values()) > MANY:

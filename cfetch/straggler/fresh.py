@@ -65,6 +65,10 @@ class Fit(NamedTuple):
             return self.latency_s + size_bytes * self.pace_s(size_bytes)
         return self.latency_s + size_bytes * self.s_per_byte
 
+    def fresh_s(self, size_bytes: float) -> float:
+        """Seconds that a fresh attempt needs: its connection costs one more latency than a request."""
+        return self.first_byte_s + self.duration_s(size_bytes)
+
     def pace_s(self, size_bytes: float) -> float:
         """Seconds that a byte of a file of that size needs, the latency aside."""
         if size_bytes > self.reach_bytes:

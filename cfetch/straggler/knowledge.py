@@ -113,16 +113,11 @@ def _age_host(host: HostKnowledge, wall_s: float) -> HostKnowledge | None:
 def _merge_hosts(before: HostKnowledge, host: HostKnowledge) -> HostKnowledge:
     total = before.weight + host.weight
     share, rest = before.weight / total, host.weight / total
-    return HostKnowledge(
+    return msgspec.structs.replace(  # the later run knew how the earlier run asked the host
+        host,
         latency_s=share * before.latency_s + rest * host.latency_s,
         rate_bps=math.exp(share * math.log(before.rate_bps) + rest * math.log(host.rate_bps)),
         spread=min(share * before.spread + rest * host.spread, MAX_SPREAD),
         weight=min(total, MOST_WEIGHT),
         wall_s=max(before.wall_s, host.wall_s),
-        chunk_bytes=host.chunk_bytes,  # of the later run, which knew the earlier run's
-        warms=host.warms,
-        retire_bytes=host.retire_bytes,
-        cured_wall_s=host.cured_wall_s,
-        cured_bps=host.cured_bps,
-        serves=host.serves,
     )

@@ -82,5 +82,4 @@ class Seconds:
         fit = self._watch.bars.fresh.of(attempt.host, attempt.size_bytes) if attempt.size_bytes else None
         if fit is None or not attempt.size_bytes:
             return None
-        fresh_s = fit.first_byte_s + fit.duration_s(attempt.size_bytes)
-        return self._watch.bars.multiplier * fresh_s + PADDING_S
+        return self._watch.bars.multiplier * fit.fresh_s(attempt.size_bytes) + PADDING_S

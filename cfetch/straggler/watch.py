@@ -136,7 +136,7 @@ class Watch:
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
         if self._is_young or keys != self._keys:
-            watched = self._go_over(own_s, attempts)
+            watched = self._find_slots(own_s, attempts)
             self._keys = keys
         elif len(self._slots) < len(attempts):
             has_slot = {attempt.key for attempt in self._watched.values()}
@@ -274,7 +274,7 @@ class Watch:
             flows.setdefault(attempt.host, []).append(pace)
         return flows
 
-    def _go_over(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
+    def _find_slots(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
         """Find the slots of all attempts, in their order; attempts that have become old enough get one."""
         watched = []
         self._slots.clear()

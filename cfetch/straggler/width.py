@@ -194,7 +194,8 @@ class Width:
         least_s = DOUBLE_PERIOD_S if large_steps else PERIOD_S
         if reading.silent > MOST_SILENT * running:  # places that get no bytes show nothing
             calm = False
-            self._served.proven *= self._trial is not None
+            if self._trial is None:
+                self._served.proven = 0
         seems_relieved = elapsed_s > 0 and self._says_relief(came / elapsed_s)
         if self._may_probe(calm=calm) or (seems_relieved and not self._drowns):
             large_steps, least_s = True, SURE_PERIOD_S

@@ -106,7 +106,7 @@ def test_events_count_as_the_records_in_them():
     """Of a cancelled straggler only where its last byte had not come; other events count for nothing."""
     counts = Counts()
     for event in (started(5), retry(), cancelled(), cancelled(completed=True), *finished(*ENTRIES)):
-        counts.of(event)
+        counts.note(event)
     assert counts == msgspec.structs.replace(count_records(*ENTRIES), cancelled_attempts=1)
 
 

@@ -137,13 +137,13 @@ def test_tests_come_one_by_one_until_one_does_well():
     """Every two seconds; probes ever more seldom; the next at once where the last one came out well."""
     tests = Trials()
     doubtful, excused = Ruling([], 1, 2, None), Ruling([], None, 2, 5)
-    assert tests.of(Ruling([], None, 0), 0.0, runs_well=False) == []
-    assert tests.of(doubtful, 0.0, runs_well=False) == [1]
-    assert tests.of(doubtful, HOLD_S - 0.1, runs_well=False) == []
-    assert tests.of(doubtful, HOLD_S, runs_well=False) == [1]
-    tried = [now_s for now_s in range(3, 500) if tests.of(excused, float(now_s), runs_well=False)]
+    assert tests.choose(Ruling([], None, 0), 0.0, runs_well=False) == []
+    assert tests.choose(doubtful, 0.0, runs_well=False) == [1]
+    assert tests.choose(doubtful, HOLD_S - 0.1, runs_well=False) == []
+    assert tests.choose(doubtful, HOLD_S, runs_well=False) == [1]
+    tried = [now_s for now_s in range(3, 500) if tests.choose(excused, float(now_s), runs_well=False)]
     assert [later - now for now, later in pairwise(tried)][:4] == [12, 24, 48, MOST_TRY_S]
-    assert tests.of(Ruling([], None, 0), 500.0, runs_well=True) == []
-    assert tests.of(excused, 500.1, runs_well=False) == [5]
-    assert tests.of(excused, 500.2, runs_well=False) == []
-    assert tests.of(excused, 500.1 + HOLD_S, runs_well=False) == [5]
+    assert tests.choose(Ruling([], None, 0), 500.0, runs_well=True) == []
+    assert tests.choose(excused, 500.1, runs_well=False) == [5]
+    assert tests.choose(excused, 500.2, runs_well=False) == []
+    assert tests.choose(excused, 500.1 + HOLD_S, runs_well=False) == [5]

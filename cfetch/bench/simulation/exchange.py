@@ -57,25 +57,6 @@ class _Body:
 class Exchange:
     """One request and its reply. Implements ``cfetch.wire.http.Response``."""
 
-    __slots__ = (
-        "_before",
-        "_body",
-        "_flow",
-        "_link",
-        "_meets",
-        "_pace_end",
-        "_said",
-        "_transport",
-        "_waiter",
-        "carried_bytes",
-        "connection",
-        "headers",
-        "peer",
-        "place",
-        "source",
-        "status",
-    )
-
     place: SecretUrl  # set by the transport
     source: SecretUrl  # set by the transport
 

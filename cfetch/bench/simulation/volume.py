@@ -21,17 +21,6 @@ class SimPart:
 
     has_rest = False
 
-    __slots__ = (
-        "_disk",
-        "last_modified",
-        "position",
-        "ranges",
-        "segment",
-        "stated",
-        "total_bytes",
-        "validator",
-    )
-
     def __init__(self, disk: "SimDisk") -> None:
         self._disk = disk
         self.position = 0

@@ -9,6 +9,7 @@ bars that are just wide enough to be seen.
 import heapq
 from array import array
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from cfetch.events import ActiveAttempt
 from cfetch.records import AttemptRecord, FileRecord
@@ -23,7 +24,16 @@ OUTCOMES = ("done", "cut", "error", "helper", "under way")
 _CODES = {"done": 0, "straggler": 1, "lost": 1, "moved": 1, "stalled": 2, "error": 2, "expired": 2}
 _HELPER, _UNDER_WAY = 3, 4
 
-Bar = tuple[float, float, int, int, int, int]  # start, end, lane, outcome, attempts, story
+
+class Bar(NamedTuple):
+    """A bar for one or several ``attempts``; ``outcome`` and ``story`` are indices as in ``Timeline``."""
+
+    from_s: float
+    to_s: float
+    lane: int
+    outcome: int
+    attempts: int
+    story: int
 
 
 class TimelineBuilder:
@@ -77,12 +87,12 @@ class TimelineBuilder:
             end_s=round(end_s, 3),
             lanes=lanes,
             outcomes=list(OUTCOMES),
-            from_s=[round(bar[0], 3) for bar in bars],
-            to_s=[round(bar[1], 3) for bar in bars],
-            lane=[bar[2] for bar in bars],
-            outcome=[bar[3] for bar in bars],
-            files=[bar[4] for bar in bars],
-            story=[bar[5] for bar in bars],
+            from_s=[round(bar.from_s, 3) for bar in bars],
+            to_s=[round(bar.to_s, 3) for bar in bars],
+            lane=[bar.lane for bar in bars],
+            outcome=[bar.outcome for bar in bars],
+            files=[bar.attempts for bar in bars],
+            story=[bar.story for bar in bars],
             stories=stories,
         )
 
@@ -101,7 +111,7 @@ def lay_out(spans: Iterable[tuple[float, float, int, int]]) -> tuple[list[Bar], 
         else:
             lane, lanes = lanes, lanes + 1
         heapq.heappush(busy, (to_s, lane))
-        bars.append((from_s, to_s, lane, outcome, 1, story))
+        bars.append(Bar(from_s, to_s, lane, outcome, 1, story))
     return bars, lanes
 
 
@@ -113,16 +123,15 @@ def merge_bars(bars: list[Bar], lanes: int, end_s: float, most: int = MOST_BARS)
     merged: list[Bar] = []
     open_of: dict[int, Bar] = {}
     for bar in bars:
-        _, to_s, lane, outcome, attempts, story = bar
-        last = open_of.get(lane)
-        if last is not None and story < 0 and outcome == last[3] and to_s - last[0] <= least_s:
-            open_of[lane] = (last[0], to_s, lane, outcome, last[4] + attempts, -1)
-            continue
+        last = open_of.get(bar.lane)
         if last is not None:
-            merged.append(last)
-            del open_of[lane]
-        if story < 0:
-            open_of[lane] = bar
+            is_alike = bar.story < 0 and bar.outcome == last.outcome
+            if is_alike and bar.to_s - last.from_s <= least_s:
+                open_of[bar.lane] = last._replace(to_s=bar.to_s, attempts=last.attempts + bar.attempts)
+                continue
+            merged.append(open_of.pop(bar.lane))
+        if bar.story < 0:
+            open_of[bar.lane] = bar
         else:
             merged.append(bar)
     return sorted([*merged, *open_of.values()])

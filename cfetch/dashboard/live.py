@@ -23,9 +23,8 @@ from cfetch.records import Summary
 from cfetch.report.format import duration
 
 MAX_WAITING = 1000  # lines kept for a terminal that does not read; the oldest are dropped
-ECHO = (
-    3  # columns after the last line for the ^C that a terminal echoes there: a wrapped line moves the picture
-)
+# Columns after the last line for the ^C that a terminal echoes there: a wrapped line moves the picture.
+ECHO = 3
 
 _VERDICT_STYLES = {
     "completed": "bold green",

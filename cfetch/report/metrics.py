@@ -408,9 +408,8 @@ def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         with _find(path).open("rb") as raw:
             file, own_errors = _open_plain(raw)
             start = file.peek(3)[:3]
-            if (
-                start[:1] == b"[" and start != b"[\n{"
-            ):  # an array that another tool wrote on one line or indented
+            # an array that another tool wrote on one line or indented
+            if start[:1] == b"[" and start != b"[\n{":
                 for index, element in enumerate(_read_array(path, file.read())):
                     yield index + 1, bytes(element), False
                 return

@@ -89,9 +89,8 @@ def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
     for ``TRY_S``, the slowest may be tried, if that loses no byte.
     """
     began_s = sorted(crowd.began_s)
-    accused: list[
-        tuple[Suspect, int, float, float]
-    ] = []  # with its witnesses, and how many accused each witness suffices for
+    # each accused with its witnesses, and how many accused each witness suffices for
+    accused: list[tuple[Suspect, int, float, float]] = []
     excused: list[Suspect] = []
     by_others: dict[int, tuple[float, int, int]] = {}
     for suspect in suspects:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from cfetch.straggler.fresh import Fit
 
-GUARD_S = (
-    0.5  # no attempt is judged earlier: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s
-)
+# No attempt is judged earlier: TCP repeats a lost segment after 0.2 s, and once more after 0.4 s.
+GUARD_S = 0.5
 GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 200 KiB in the fourth
 PADDING_S = 0.5  # a smaller gain is not worth a request; it covers two checks and a delay of the scheduler
 PADDING_SIGMAS = 2.0  # times the spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1

@@ -18,9 +18,8 @@ from cfetch.wire.judge import Headers
 if TYPE_CHECKING:
     from cfetch.bench.simulation.transport import SimTransport
 
-QUANTUM_S = (
-    0.05  # between the pieces that a reader gets: as a busy reader of a real socket gets them, or finer
-)
+# Between the pieces that a reader gets: as a busy reader of a real socket gets them, or finer.
+QUANTUM_S = 0.05
 PACKET_BYTES = 1460  # the least that comes at once
 SLOWEST_QUANTUM_S = 1.0  # the longest wait for a packet, as the rate may have changed by then
 WINDOW_BYTES = 4 << 20  # the most unread bytes of a connection: then the server waits, as with TCP

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cfetch.clock import RunClock, SystemClock
-from cfetch.config.settings import SLOWEST_PER_S, Settings
+from cfetch.config.option_table import SLOWEST_PER_S
+from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out

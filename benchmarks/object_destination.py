@@ -29,7 +29,7 @@ from cfetch.bench.content import Group, SyntheticSet
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.spec import OriginSpec
 from cfetch.config.settings import Settings
-from cfetch.run.directories import timeline
+from cfetch.run.directories import find_timeline
 from cfetch.timeline.execution import Execution, start
 from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.table import open_existing
@@ -132,7 +132,7 @@ def _fill_timeline(settings: Settings, folder: Path, plans: int, entries: int) -
         with prepare(str(manifest), settings, env={}) as prepared:
             instant = prepared.schedule(removable=number % 4 == 1).instant
         if number % 4 == 0:
-            with open_existing(*timeline(settings)) as table:
+            with open_existing(*find_timeline(settings)) as table:
                 execution = start(table, instant, on_lost=lambda _: None)
                 assert isinstance(execution, Execution)
                 execution.commit(files=entries, size_bytes=0)

@@ -28,12 +28,12 @@ from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
 from cfetch.run.directories import (
     Places,
+    find_places,
+    find_timeline,
     is_shared,
     make_heartbeats,
-    own_directory,
-    places,
+    make_own_directory,
     share_places,
-    timeline,
 )
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers, aim_repository_token, note_unmet_hosts
@@ -91,7 +91,7 @@ def prepare(
         if not by_spark:
             parts, statement = _open_lists(stack, manifests, settings, env, clock)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
-        directory = own_directory(stack, destinations.state, instant)
+        directory = make_own_directory(stack, destinations.state, instant)
         if parts is not None:
             frozen = freeze_lists(
                 stack,
@@ -198,7 +198,7 @@ def prepare_document(
             [Part(name, lambda: nullcontext(Opened(file)))],
             notes=(),
             name=name,
-            directory=own_directory(stack, destinations.state, instant),
+            directory=make_own_directory(stack, destinations.state, instant),
             fetch_chunk=None,
             progress=progress,
             settings=settings,
@@ -220,7 +220,7 @@ def prepare_entries(
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         volumes = _open_volumes(stack, settings)
-        directory = own_directory(stack, destinations.state, instant)
+        directory = make_own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
         api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
         origin = Origin(manifest=name)
@@ -232,7 +232,7 @@ def _find_places(settings: Settings) -> Places:
 
     Raises ConfigError, LocalFault.
     """
-    where = places(settings)
+    where = find_places(settings)
     for root in where.directories if settings.mounted else ():
         with on_disk(root):
             limit_s = settings.write_timeout if len(where.roots) > 1 else None
@@ -241,7 +241,7 @@ def _find_places(settings: Settings) -> Places:
 
 
 def _open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
-    where = places(settings)
+    where = find_places(settings)
     share_places(where, settings)
     volumes = Volumes(
         where.roots,
@@ -287,8 +287,8 @@ def prepare_planned(
     with ExitStack() as stack:
         directory = destinations.state / "plans" / instant
         if destinations.bucket is not None:  # a copy of this process's own
-            directory = own_directory(stack, destinations.state, f"{instant}.{secrets.token_hex(8)}")
-        with open_to_read(*timeline(settings)) as table:
+            directory = make_own_directory(stack, destinations.state, f"{instant}.{secrets.token_hex(8)}")
+        with open_to_read(*find_timeline(settings)) as table:
             entry = existing(table, table.store.entries(), instant)
             if entry.state is State.COMPLETED:
                 yield None
@@ -333,7 +333,7 @@ def _bring_frozen(table: Table, instant: str, directory: Path) -> bool:
 def pending(settings: Settings) -> list[str]:
     """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
     _find_places(settings)
-    with open_to_read(*timeline(settings)) as table:
+    with open_to_read(*find_timeline(settings)) as table:
         return [
             entry.instant
             for entry in table.store.entries()
@@ -352,6 +352,6 @@ def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
         record = table.store.read_plan(entry)
         if record is None or not (is_shared(settings) or " " in record.fingerprint):
             return ""
-        if sorted(record.destinations) != sorted(map(str, places(settings).roots)):
+        if sorted(record.destinations) != sorted(map(str, find_places(settings).roots)):
             return printable(", ".join(record.destinations), 1000)
     return ""

@@ -21,7 +21,7 @@ from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.source import Change
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.records import Summary
-from cfetch.run.directories import places
+from cfetch.run.directories import find_places
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory, Identity
@@ -61,7 +61,7 @@ class FeedPlans:
         self._env = env
         self._dashboard = dashboard
         self._clock = clock
-        self._found = places(settings)
+        self._found = find_places(settings)
         self._completed: list[str] = []
         self._feed = feed
         self._claims: dict[Path, int] = {}

@@ -14,7 +14,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
 from cfetch.manifest.source import FetchChunk
 from cfetch.report.metrics import read_unfinished
-from cfetch.run.directories import places
+from cfetch.run.directories import find_places
 from cfetch.run.header_hosts import make_file_network
 from cfetch.run.known_names import KnownNames
 from cfetch.run.open_manifest import refuse_empty
@@ -44,7 +44,7 @@ def freeze_lists(
     """
     left = read_unfinished(Path(settings.failed_from)) if settings.failed_from else None
     rejected = stack.enter_context(
-        RejectedRows(places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl")
+        RejectedRows(find_places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl")
     )
     asks_names = settings.reading.name_by == "header"
     if asks_names:
@@ -72,7 +72,7 @@ def freeze_lists(
                 progress=progress,
                 report=rejected.add if settings.bad_rows == "skip" else None,
                 only=left,
-                known=stack.enter_context(KnownNames(places(settings).state)),
+                known=stack.enter_context(KnownNames(find_places(settings).state)),
                 asks_all=settings.existing != "trust",
             )
         )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from cfetch.config.settings import Settings
 from cfetch.errors import NewerRecord, UsageError
 from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
-from cfetch.run.directories import places, timeline
+from cfetch.run.directories import find_places, find_timeline
 from cfetch.run.volumes import OBJECTS
 from cfetch.storage.object_uploads import abort_dead_uploads
 from cfetch.timeline.archive import archive, read_archive
@@ -22,7 +22,7 @@ from cfetch.timeline.table import Table, find, on_this_machine, open_existing, o
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
     """List the plans and rollbacks on the timeline, and with ``also_archived`` those in its archive."""
-    with open_to_read(*timeline(settings)) as table:
+    with open_to_read(*find_timeline(settings)) as table:
         plans = (
             [_describe_completed(entry, record) for entry, record in read_archive(table)]
             if also_archived
@@ -52,16 +52,16 @@ def show_plan(settings: Settings, instant: str) -> Plans:
 
 def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
     """Roll back dead runs of a plan, and with ``remove`` the plan. Raises Held, UsageError, LocalFault."""
-    with open_existing(*timeline(settings)) as table:
+    with open_existing(*find_timeline(settings)) as table:
         roll_back(table, instant, remove=remove)
         if find(table.store.entries(), instant) is None:
             with on_this_machine("cannot remove the frozen plan"):  # it holds signed links
-                forget_frozen(table, places(settings).state, instant)
+                forget_frozen(table, find_places(settings).state, instant)
 
 
 def archive_plans(settings: Settings, instants: Collection[str]) -> None:
     """Move completed plans from the timeline to its archive. Raises LocalFault."""
-    with open_existing(*timeline(settings)) as table:
+    with open_existing(*find_timeline(settings)) as table:
         archive(table, 0.0, only=frozenset(instants))
 
 
@@ -71,10 +71,10 @@ def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, d
     Uploads to object stores that killed runs have left open are aborted too.
     """
     opened = open_to_read if dry_run else open_existing
-    with opened(*timeline(settings)) as table:
+    with opened(*find_timeline(settings)) as table:
         verdicts = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
     if not dry_run:
-        abort_dead_uploads(places(settings).state / OBJECTS, os.environ)
+        abort_dead_uploads(find_places(settings).state / OBJECTS, os.environ)
     instants = [
         CleanedInstant(
             instant=entry.instant, action=entry.action.value, state=entry.state.value, kept=kept, why=why

@@ -22,7 +22,7 @@ from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.records import NOT_DECODED, Summary
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.plan_view import Preview, Scheduled
-from cfetch.run.directories import is_shared, places, timeline
+from cfetch.run.directories import find_places, find_timeline, is_shared
 from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Engine, Frame
 from cfetch.run.fresh_links import Renewal
@@ -89,7 +89,7 @@ class Prepared:
         self._instant = instant
         self._volumes = volumes
         self._settings = settings
-        self._state = places(settings).state
+        self._state = find_places(settings).state
         self._clock = clock
         self._network = network
         self._renewal = renewal
@@ -244,7 +244,7 @@ class Prepared:
         return read_baseline(self._state)
 
     def _table(self) -> AbstractContextManager[Table]:
-        state, _, heartbeats, bucket = timeline(self._settings)
+        state, _, heartbeats, bucket = find_timeline(self._settings)
         return open_table(state, self._volumes.states, heartbeats, limit_s=self._limit_s, bucket=bucket)
 
     def _interruption(self) -> Interrupted | None:

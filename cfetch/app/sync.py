@@ -32,7 +32,7 @@ from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.records import FileRecord, Summary
 from cfetch.report.plan_view import SyncPreview
 from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
-from cfetch.run.directories import places, share_places
+from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import freeze_manifest, refuse_no_entries, shown_name
@@ -90,7 +90,7 @@ def prepare_sync(
         LocalFault: as ``prepare_entries``.
     """
     clock = clock or SystemClock()
-    where = places(settings)
+    where = find_places(settings)
     if source == "-":
         raise ConfigError("standard input has no name to be known again by; give a file, a URL or a prefix")
     if len(where.directories) < len(where.roots):
@@ -276,7 +276,10 @@ class PreparedSync:
     def _drop_older_plans(self) -> None:
         """Remove plans of older lists: nobody needs them, and they would fill the timeline in time."""
         scheduled = self._prepared.schedule()
-        name, roots = printable(self._prepared.plan.source, 1000), set(map(str, places(self._settings).roots))
+        name, roots = (
+            printable(self._prepared.plan.source, 1000),
+            set(map(str, find_places(self._settings).roots)),
+        )
         for plan in list_plans(self._settings).plans:
             is_left = plan.action == "download" and plan.state != "completed"
             is_older = plan.instant != scheduled.instant and plan.manifest == name

@@ -33,7 +33,7 @@ from cfetch.placement.relocation import (
     plan_rebalance,
 )
 from cfetch.report.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
-from cfetch.run.directories import places, timeline
+from cfetch.run.directories import find_places, find_timeline
 from cfetch.run.labels import Labels
 from cfetch.secret import printable
 from cfetch.storage.batch_records import Unread, read_record, record_path
@@ -296,7 +296,7 @@ def _open_volumes(
     settings: Settings, pause: Callable[[float], None], note: Callable[[str], None]
 ) -> Iterator[_Opened]:
     refuse_stores(settings)
-    where = places(settings)
+    where = find_places(settings)
     roots = where.directories
     labels = Labels(where.state)
     with ExitStack() as stack:
@@ -350,7 +350,7 @@ def _occupy_all(
 
 def _refuse_live_runs(settings: Settings) -> None:
     """Raise Held if a run on any machine, by its heartbeat, is at work on the timeline of the volumes."""
-    with suppress(UsageError, ConfigError), open_existing(*timeline(settings)) as table:
+    with suppress(UsageError, ConfigError), open_existing(*find_timeline(settings)) as table:
         with table.lock.hold() as now_s:
             entries = table.store.entries()
         for entry in entries:

@@ -14,7 +14,7 @@ from cfetch.errors import UsageError, VolumeFault
 from cfetch.manifest.entry import UnsafePathError, safe_path
 from cfetch.placement.chooser import reserve_bytes
 from cfetch.report.volume_view import Holder, VolumeRow, Volumes, Whereabouts
-from cfetch.run.directories import places
+from cfetch.run.directories import find_places
 from cfetch.run.labels import Labels, read_label
 from cfetch.secret import printable
 from cfetch.storage.batch_records import Unread, read_records
@@ -83,7 +83,7 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
 
 def _look_at_all(settings: Settings) -> list[Standing]:
     """Look at the volumes of ``--to``, and at those that earlier runs have used together with them."""
-    found_places = places(settings)
+    found_places = find_places(settings)
     refuse_stores(settings)
     limit_s = settings.write_timeout
     labels = Labels(found_places.state)
@@ -93,7 +93,7 @@ def _look_at_all(settings: Settings) -> list[Standing]:
 
 def refuse_stores(settings: Settings) -> None:
     """Raise UsageError if a destination is an object store."""
-    stores = [root for root in places(settings).roots if isinstance(root, str)]
+    stores = [root for root in find_places(settings).roots if isinstance(root, str)]
     if stores:
         raise UsageError(
             f"cfetch volume works on directories only, and {printable(stores[0])} is an object store; "

@@ -1,7 +1,7 @@
 """The command line: one file per verb, each options -> call -> render. There is no logic here.
 
     app.py          the verbs, the exit codes (decided here, once) and how errors look: one message
-    options.py      makes flags from the table of ``config/settings.py``, so that none can drift from its key
+    options.py      makes flags of ``config/option_table.py``, so that none can drift from its key
     help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
     streams.py      makes stdin, stdout and stderr safe before anything uses them
     output.py       prints results and messages

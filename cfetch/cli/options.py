@@ -16,7 +16,8 @@ import typer
 
 from cfetch.config.kinds import Kind
 from cfetch.config.layers import Resolved, resolve, show
-from cfetch.config.settings import FORMULA, KINDS, Settings
+from cfetch.config.option_table import FORMULA
+from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import CfetchError, ConfigError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]

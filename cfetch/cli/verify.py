@@ -92,13 +92,13 @@ def print_verification(comparison: "Verification", *, json: bool) -> None:
 
 def _find_roots(to: list[str]) -> tuple[str | Path, ...]:
     from cfetch.config.settings import KINDS
-    from cfetch.run.directories import roots
+    from cfetch.run.directories import find_roots
 
     try:
         KINDS["to"].check(tuple(to))
     except ValueError as error:
         raise ConfigError(f"to {error}") from None
-    return roots(to)
+    return find_roots(to)
 
 
 def _print_json(comparison: "Verification", differences: Iterator["Difference"]) -> None:

@@ -1,6 +1,7 @@
 """Options: one table of all options, five layers of values, and the reasons for each default.
 
-    settings.py     every option: type, default, range, help and why; ``Settings`` is the checked value
+    option_table.py every option: type, default, range, help and why
+    settings.py     ``Settings``, the checked values; the values that other rooms get of them
     kinds.py        the kinds of values: how the text is read, the range, how the value is shown
     units.py        sizes, rates and durations as people write them
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
@@ -29,6 +30,6 @@ parts of the engine take frozen values of their own, which ``Settings`` composes
 When it fails: ``ConfigError``, before any request or write. The error names key, value and range; it does not
 quote a value that may hold a secret.
 
-To add an option: a field of ``Settings``, its panel in ``cli/options.py``, and a line with the reason in
+To add an option: a field of ``OptionTable``, its panel in ``cli/options.py``, and a line with the reason in
 configs/default.yaml. Tests compare the three.
 """

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cfetch.config.kinds import Kind
-from cfetch.config.settings import FORMULA, KINDS, PRESETS, Settings
+from cfetch.config.option_table import FORMULA, PRESETS
+from cfetch.config.settings import KINDS, Settings
 from cfetch.config.straggler import PROPERTY_PREFIX, find_properties, name_property, read_properties
 from cfetch.errors import ConfigError
 from cfetch.secret import printable

@@ -335,8 +335,8 @@ def _content_type_of(response: Response) -> str | None:
     return printable(stated[0], MAX_TYPE_CHARS) if stated else None
 
 
-def outcome_of(error: SourceError | None) -> Outcome:
-    """The metrics' word for an attempt that came to its end by itself."""
+def name_outcome(error: SourceError | None) -> Outcome:
+    """Name the end of an attempt that was not broken off, as in the metrics."""
     if error is None:
         return "done"
     return "expired" if isinstance(error, Expired) else "error"

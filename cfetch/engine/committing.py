@@ -18,7 +18,7 @@ from cfetch.storage.volume import Volume
 MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; with more, no new one is begun
 
 
-def new_commitment(
+def make_commitment(
     entries: Entries,
     placing: PlacementOptions,
     volumes: Sequence[Volume],

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cfetch.config.settings import Settings
 from cfetch.engine.commitment import Commitment
-from cfetch.engine.committing import new_commitment
+from cfetch.engine.committing import make_commitment
 from cfetch.engine.courier import Courier
 from cfetch.engine.dispatch import Dispatch
 from cfetch.engine.fetcher import Fetcher
@@ -17,7 +17,7 @@ from cfetch.engine.monitor import Monitor
 from cfetch.engine.segments import Segments
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
-from cfetch.engine.widths import hosts_of
+from cfetch.engine.widths import make_hosts
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import Knowledge
@@ -72,12 +72,12 @@ def compose(
     """
     clock, emit = outside.clock, outside.emit
     limits = Limits(settings.max_attempts, settings.retry_budget)
-    hosts = hosts_of(settings.widths, limits, known, splits=settings.most_segments > 1)
+    hosts = make_hosts(settings.widths, limits, known, splits=settings.most_segments > 1)
     idle = IdleWorkers()
     flights = Flights(policy, hosts, emit, jitter=outside.jitter)
     switch = StopSwitch(clock, emit, reactions.on_stop)
     ledger = Ledger(policy, flights, outside, stall_timeout_s=settings.stall_timeout)
-    commitment = new_commitment(
+    commitment = make_commitment(
         entries,
         settings.placing,
         volumes,

@@ -9,7 +9,7 @@ import asyncio
 from http import HTTPStatus
 
 from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, outcome_of
+from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
 from cfetch.engine.fetching import fetch
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
@@ -246,7 +246,7 @@ class Fetcher:
             raise
         except SourceError as failure:
             error = self._excuse_if_whole(transfer, attempt, failure)
-            self._flights.end(attempt, outcome_of(error), error, self._clock.now())
+            self._flights.end(attempt, name_outcome(error), error, self._clock.now())
             access = transfer.access
             if failure.http_status == HTTPStatus.NOT_MODIFIED:
                 access.standing = None  # the server has another version: ask for that one

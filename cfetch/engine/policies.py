@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from cfetch.config.settings import POLICIES, Settings
+from cfetch.config.option_table import POLICIES
+from cfetch.config.settings import Settings
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy, policy_of
 

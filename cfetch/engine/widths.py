@@ -13,8 +13,8 @@ from cfetch.wire.retry import Limits
 SILENT_S = 0.5  # an attempt that waits longer for its first byte says nothing about its host's rate
 
 
-def hosts_of(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool) -> Hosts:
-    """The run's hosts. Each begins with ``concurrency`` places, or with ``per_host``, which is its maximum.
+def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool) -> Hosts:
+    """Make the run's hosts: each begins with ``concurrency`` places, or with ``per_host``, its maximum.
 
     ``known``: what earlier runs have learned. ``splits``: idle workers help with files under way.
     """

@@ -19,9 +19,8 @@ from cfetch.feed.ranges import Range, Span
 from cfetch.feed.source import FeedId, FeedSource, Gone, NotModified, Ranges
 
 FEEDS = 64  # one process rarely follows more, and a lineage of a thousand ranges takes under 1 MB
-AT_ONCE = (
-    16  # requests for information: a lineage of 64 ranges takes four round trips, and no backend is flooded
-)
+# Requests for information: a lineage of 64 ranges takes four round trips, and no backend is flooded.
+AT_ONCE = 16
 SOURCES = 3  # live ranges that archive the same range and are asked in turn, if the first is down
 RELIST_S = (0.5, 1.0, 2.0)  # a listing has gaps or overlaps until a split is done
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from cfetch.errors import ManifestError, Problem
 
-MAX_KEPT = (
-    100  # more than a person reads; all are counted, so that the message does not grow with the manifest
-)
+# More than a person reads; all are counted, so that the message does not grow with the manifest.
+MAX_KEPT = 100
 
 
 class BrokenDocumentError(Exception):

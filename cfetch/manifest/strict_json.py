@@ -11,9 +11,8 @@ from typing import Any
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.secret import printable
 
-MAX_INT_DIGITS = (
-    20  # 2**64 has 20; longer integers are out of every range here, and Python refuses 4,301 digits
-)
+# 2**64 has 20; longer integers are out of every range here, and Python refuses 4,301 digits.
+MAX_INT_DIGITS = 20
 NESTED_TOO_DEEP = "it is nested too deeply; a manifest needs four levels"
 
 _KINDS = {

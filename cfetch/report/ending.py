@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.config.settings import GROWN, PLACES
+from cfetch.config.option_table import PLACES
+from cfetch.config.settings import GROWN
 from cfetch.records import AttemptRecord, Digest, EventRecord, FileRecord, Tail
 
 BOUNDS = (

@@ -8,7 +8,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OBJECTS = 50_000  # more new objects than wait for a flush; each collection would visit these
+OBJECTS = 50_000  # above the number of objects that wait for a flush, as each collection would visit them
 
 
 @contextmanager
@@ -16,8 +16,8 @@ def collect_seldom() -> Iterator[None]:
     """Collect seldom, and only objects that are made from now on.
 
     A run makes millions of objects, and almost none of them in cycles. The process's own threshold is
-    restored in the end; it is kept if it is higher, or switches collection off. Objects that are left out
-    are so until the outermost of such calls ends; those of a program that has left some out itself stay so.
+    restored in the end; it is kept if it is higher, or switches collection off. Older objects are left out
+    until the outermost of such calls ends. If the program has left out objects itself, they stay left out.
     """
     before = gc.get_threshold()
     is_outermost = not gc.get_freeze_count()

@@ -23,7 +23,7 @@ from cfetch.timeline.owner import sign
 from cfetch.timeline.store import TIMELINE
 
 T = TypeVar("T")
-REMOVE_S = 30.0  # a directory of five files; it belongs to a run that is over
+REMOVE_S = 30.0  # for a directory of five files; the run is over, so its user waits
 
 
 class Places(NamedTuple):
@@ -42,13 +42,13 @@ class Places(NamedTuple):
         return tuple(root for root in self.roots if isinstance(root, Path))
 
 
-def places(settings: Settings) -> Places:
+def find_places(settings: Settings) -> Places:
     """Return where the files go by ``settings``, and where cfetch keeps its own.
 
     Raises:
         ConfigError: two destinations are the same or one lies in the other, or none can hold the state.
     """
-    destinations = roots(settings.to, limit_s=settings.write_timeout)
+    destinations = find_roots(settings.to, limit_s=settings.write_timeout)
     directories = [root for root in destinations if isinstance(root, Path)]
     if settings.state and is_object_store(settings.state):
         if directories:
@@ -102,13 +102,13 @@ def require_directory(settings: Settings, verb: str) -> Places:
             f"state is {settings.state}, and cfetch {verb} keeps its own files in a directory: name one "
             "with --state"
         )
-    return places(settings)
+    return find_places(settings)
 
 
 def share_places(where: Places, settings: Settings) -> None:
     """Share the directories with their group (``--group``); without that, refuse a state that others share.
 
-    One of several destinations that cannot be shared is left to who opens it.
+    If one of several destinations cannot be shared, opening it reports the fault later.
 
     Raises ConfigError, LocalFault.
     """
@@ -134,10 +134,10 @@ def share_places(where: Places, settings: Settings) -> None:
             raise local_fault(error, f"cannot share {where.state} with its group") from None
 
 
-def roots(to: Sequence[str], *, limit_s: float | None = None) -> tuple[str | Path, ...]:
+def find_roots(to: Sequence[str], *, limit_s: float | None = None) -> tuple[str | Path, ...]:
     """The destinations: directories as absolute paths, object stores as URLs without a slash at the end.
 
-    ``limit_s``: how long one of several may take to answer; then its symlinks are not resolved.
+    ``limit_s``: how long one of several may take to answer; after that, its symlinks are not resolved.
 
     Raises:
         ConfigError: two are the same or one lies in the other, symlinks resolved; or the working directory
@@ -161,7 +161,7 @@ def roots(to: Sequence[str], *, limit_s: float | None = None) -> tuple[str | Pat
 
 
 def _make_absolute(name: str) -> Path:
-    """Complete a relative name by the working directory, whose name no option has been asked for."""
+    """Complete a relative name by the working directory, whose own name no option has checked."""
     try:
         path = Path(name).absolute()
         str(path).encode()
@@ -194,13 +194,13 @@ def _is_same(here: PurePath, there: PurePath) -> bool:
 
 
 def make_heartbeats(settings: Settings) -> Heartbeats:
-    """How a run shows that it is alive."""
+    """Make the rules by which a run shows that it is alive."""
     return Heartbeats(interval_s=settings.heartbeat_interval, misses=settings.heartbeat_misses)
 
 
-def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats, str | None]:
+def find_timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats, str | None]:
     """Return the arguments for ``open_table`` and ``open_existing``. Raises ConfigError."""
-    destinations = places(settings)
+    destinations = find_places(settings)
     _ask(destinations.state, partial(refuse_foreign_state, destinations.state), settings.write_timeout)
     on_volumes = [root / STATE_NAME for root in destinations.directories]
     volumes = on_volumes or [destinations.state]
@@ -209,16 +209,16 @@ def timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats, str | No
 
 def is_shared(settings: Settings) -> bool:
     """Whether plans of other destinations may stand on the same timeline. Raises ConfigError."""
-    destinations = places(settings)
+    destinations = find_places(settings)
     return destinations.state not in (root / STATE_NAME for root in destinations.directories)
 
 
-def own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
+def make_own_directory(stack: ExitStack, state: Path, instant: str) -> Path:
     """Make this run's own directory for the frozen manifest, until ``stack`` ends. Raises LocalFault."""
     directory = state / "plans" / f".{instant}"
     try:
         make_private(directory, state=state)
-    except FileNotFoundError:  # not even after it was made: /proc and similar places take none
+    except FileNotFoundError:  # it is missing even just after it was made, as below /proc
         raise LocalFault(
             f"cannot keep cfetch's own files in {state}: no directory can be made there; name another one "
             "with --state"

@@ -132,7 +132,7 @@ class Frame:
         self._roots = roots
         self._settings = settings
         self._clock = clock
-        self._error: CfetchError | None = None  # what ended the run, if the engine does not know it
+        self._error: CfetchError | None = None  # what ended the run, unless the engine itself returns it
         self._metrics_fault: LocalFault | None = None
         self._stated: set[str] = set()  # why the run stops
 
@@ -263,7 +263,7 @@ class Frame:
             elif error is None and tally.is_enough:
                 self._commit(run, self._plan.total_bytes - tally.failed_bytes)
         except CfetchError as lost:
-            if str(lost) != str(error):  # else it has been emitted already
+            if str(lost) != str(error):  # otherwise it has been emitted already
                 run.emit(RunStopping(t_s=run.clock.now(), reason=str(lost)))
             return lost
         return error

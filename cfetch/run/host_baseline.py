@@ -20,7 +20,7 @@ MOST_BYTES = 1 << 20  # ten times as much as cfetch writes
 
 
 def read_baseline(state: Path) -> tuple[Knowledge, str | None]:
-    """Read the knowledge that earlier runs have left; and a note for the user, if the file is not used.
+    """Read the knowledge that earlier runs have left; also return a note if the file cannot be used.
 
     Only a regular file of this user is read, because it influences which attempts are slow.
     """

@@ -67,29 +67,9 @@ def open_manifest(
         with _open_file(manifest) as file:
             yield Opened(file)
         return
-    own_url = partial = None
-    notes: list[str] = []
     with tempfile.TemporaryFile() as spool:
         try:
-            clock, listing = clock or SystemClock(), None
-            if manifest == "-":
-                shutil.copyfileobj(sys.stdin.buffer, spool)
-            elif (listing := _find_listing(manifest)) is None:
-                fetched = asyncio.run(fetch_to(spool, _find_document(manifest), clock, network))
-                own_url = fetched.place.reveal()
-                partial = _find_doubt(manifest, fetched)
-                if is_object_url(manifest):
-                    own_url = manifest[: manifest.rindex("/") + 1]
-                if whole_tree and (tree := _find_tree(spool, own_url)) is not None:
-                    _write_rows(spool, tree.list_files(clock, network))
-                    partial = partial or tree.doubt
-                    notes = [*tree.notes, *_note_lost_slash(own_url)]
-                elif is_url(manifest) and (pages := _find_pages(spool, own_url)) is not None:
-                    _write_rows(spool, pages.list_files(clock, network))
-                    partial = partial or pages.doubt
-                    notes = [pages.doubt] if pages.doubt else []
-            else:
-                _write_rows(spool, (file.row for file in list_files(listing, clock, network)))
+            opened = _fetch_manifest(spool, manifest, clock or SystemClock(), network, whole_tree=whole_tree)
             spool.seek(0)
         except SourceError as error:
             remedy = "; is the address right?" if error.http_status in (404, 410) else ""
@@ -98,7 +78,33 @@ def open_manifest(
             raise LocalFault(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
-        yield Opened(spool, own_url, partial, notes)
+        yield opened
+
+
+def _fetch_manifest(
+    spool: BinaryIO, manifest: str, clock: Clock, network: Network, *, whole_tree: bool
+) -> Opened:
+    """Write the manifest to ``spool``; if its name means a list of files, write the rows of that list.
+
+    Raises SourceError, UsageError, OSError.
+    """
+    if manifest == "-":
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        return Opened(spool)
+    if (listing := _find_listing(manifest)) is not None:
+        _write_rows(spool, (file.row for file in list_files(listing, clock, network)))
+        return Opened(spool)
+    fetched = asyncio.run(fetch_to(spool, _find_document(manifest), clock, network))
+    own_url, doubt = fetched.place.reveal(), _find_doubt(manifest, fetched)
+    if is_object_url(manifest):
+        own_url = manifest[: manifest.rindex("/") + 1]
+    if whole_tree and (tree := _find_tree(spool, own_url)) is not None:
+        _write_rows(spool, tree.list_files(clock, network))
+        return Opened(spool, own_url, doubt or tree.doubt, [*tree.notes, *_note_lost_slash(own_url)])
+    if is_url(manifest) and (pages := _find_pages(spool, own_url)) is not None:
+        _write_rows(spool, pages.list_files(clock, network))
+        return Opened(spool, own_url, doubt or pages.doubt, [pages.doubt] if pages.doubt else [])
+    return Opened(spool, own_url, doubt)
 
 
 def _find_tree(spool: BinaryIO, own_url: str) -> IndexTree | None:

@@ -1,8 +1,8 @@
 """Signals that end work in good order: the first one asks for it, the second one ends the process at once.
 
-Python runs a handler only between two steps of the main thread. If that hangs in a system call, as on a
-network mount whose server is gone, no handler runs. So a thread hears of each signal too: it ends the process
-at the second one, and at the first if the work has not ended after a while.
+Python runs a handler only between two steps of the main thread. If the main thread hangs in a system call, as
+on a network mount whose server is gone, no handler runs. So another thread receives each signal too: it ends
+the process at the second signal, and some time after the first signal if the work has not ended.
 """
 
 import os
@@ -90,7 +90,7 @@ class _Watch:
         self._hangs = hangs
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
-        self._others: list[int] = []  # they were told of signals before
+        self._others: list[int] = []  # the descriptors that got the signals before
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -117,7 +117,7 @@ class _Watch:
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # signals must wake the main thread
-        poll = select.poll()  # which bears descriptors above 1,023
+        poll = select.poll()  # unlike select, it takes descriptors above 1,023
         poll.register(self._reading, select.POLLIN)
         first, end_s = 0, None
         while poll.poll(None if end_s is None else max(0.0, end_s - time.monotonic()) * 1000):
@@ -125,7 +125,7 @@ class _Watch:
             if not heard:
                 os.close(self._reading)
                 return
-            for other in {*self._others} - {self._writing}:  # a loop that takes no descriptor leaves this one
+            for other in {*self._others} - {self._writing}:  # an event loop may have left this thread's own
                 with suppress(OSError):
                     os.write(other, heard)
             for number in heard:
@@ -147,6 +147,6 @@ def _leave(number: int) -> NoReturn:
 
 
 def _raises(handler: object) -> bool:
-    """Whether it is Python's or Spark's handler, which raises: that would not end work in good order."""
+    """Whether it is Python's or Spark's handler, which raises: then work would not end in good order."""
     module: str = getattr(handler, "__module__", None) or ""
     return handler is signal.default_int_handler or module.startswith("pyspark.")

@@ -1,7 +1,7 @@
-"""The answer of a STAC search that goes on: its pages are requested one after the other.
+"""The pages of a STAC search, requested one after the other: each page names the next one.
 
-Each names the next. Only pages of the same host are requested, since a login is for one host. Without all of
-its pages a list would look complete, so a page that cannot be had is an error.
+Only pages of the same host are requested, since a login is for one host. A page that cannot be had is an
+error, because a list without this page would look complete.
 """
 
 import asyncio

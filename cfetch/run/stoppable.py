@@ -1,4 +1,4 @@
-"""Ends a read or a wait in good order at a signal, for a program that has an event loop only now and then."""
+"""Lets a signal end a coroutine in good order, in a program that runs an event loop only now and then."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ class StoppableRunner:
         self._cancel: Callable[[], object] | None = None
 
     def end(self, interrupted: Interrupted) -> None:
-        """Take note of a signal, and cancel the work that runs now."""
+        """Note a signal, and cancel the work that runs now."""
         self._by = interrupted
         if self._cancel is not None:
             self._cancel()

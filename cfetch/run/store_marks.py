@@ -4,8 +4,9 @@ Runs with timelines of their own, as on two machines without a common disk, see 
 marks. A mark is an object ``.cfetch/runs/<token>.json``. Its run puts it again at each heartbeat, and deletes
 it in the end. Its age is measured by the store's clock alone, which has also dated the reader's own mark.
 
-A mark only saves the second run its work. Safety does not depend on it, as each object appears as a whole. So
-a store that refuses marks is used without them, and of two runs that begin in the same second both may go on.
+A mark only saves the second run useless work. Safety does not depend on marks, as each object appears as a
+whole. So a store that refuses marks is used without them, and two runs that begin in the same second may both
+go on.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from contextlib import suppress
 from cfetch.errors import ConfigError
 
 OTHERS = 10  # 4 that resolve names, 4 that hash, 2 that write heartbeats
-PER_VOLUME = 2  # one that writes, and one that checks whether the first hangs
+PER_VOLUME = 2  # one thread writes, the other checks whether the first hangs
 
 
 def prove_threads(volumes: int) -> None:

@@ -110,7 +110,7 @@ class Volumes:
         return volume
 
     def _ask(self, place: Path | str, step: Callable[[], T]) -> T:
-        """Return the answer of a call on a place. One of several may hang; a single one is waited for.
+        """Return the answer of a call on a place; do not wait for ever if there are other places.
 
         Raises VolumeFault.
         """
@@ -186,11 +186,11 @@ class Volumes:
         return None
 
     def claim(self, source: str, claims: dict[Path, int]) -> None:
-        """Keep others away who move batches here, or delete here what ``source`` has no longer.
+        """Keep others from moving batches here, and from deleting files here for the same ``source``.
 
-        ``claims`` gets the descriptors by which the latter is so, until they are closed, even after this is.
-        A full disk without a guard of the source is left out: nobody else can hold it there, and a follower
-        tries again.
+        ``claims`` gets the descriptors that guard the source until they are closed, even after this object is
+        closed. A full disk that has no guard file for the source is left out: no other process can hold it
+        there, and a follower tries again.
 
         Raises Held, LocalFault.
         """
@@ -204,9 +204,10 @@ class Volumes:
                         raise
 
     def refuse_same_plan(self, plan: str) -> None:
-        """Raise Held if another run brings the same plan to one of them, with another state.
+        """Raise Held if another run, with another state, brings the same plan to one of them.
 
-        To a directory that is a process of this machine. Also if batches of one of them are being moved.
+        At a directory only processes of this machine are seen. Held is also raised while batches of one of
+        the directories are being moved.
         """
         for volume in self.local:
             self._ask(volume.root, partial(share, volume))

@@ -18,7 +18,7 @@ from cfetch.placement.chooser import spread
 SHARES_PER_SLOT = 4  # so that the last shares make up for wrong estimates of the first ones
 SHORTEST_S = 10.0  # a task costs some 50 ms of its own, and a round of tasks on all slots some 300 ms
 LONGEST_S = 120.0  # the most that the loss of an executor costs
-SLACK = 1.02  # files are not divided: without it one share too many would often need a round of its own
+SLACK = 1.02  # files are not divided, so shares differ; without slack one share more would need a round
 MOST_FILES = 20_000  # of a share: they are in the memory of a task
 MICRO = 1_000_000
 

@@ -1,10 +1,10 @@
-"""One execution of a plan by tasks, a share each: the driver's side.
+"""The driver's side of a plan's execution by tasks, each of which brings one share.
 
-The driver guards the plan and cuts it into shares; a ``TaskRunner`` lets a task (``task.py``) bring each one.
-Receipts, one a share, report the events. The driver reads them as they appear and emits the events as if they
-had happened here; so dashboard, metrics and summary are those of a run in one process. Files in place are one
-event a report: the driver knows their numbers and sums, and reads no record. The hub shows the tasks' present
-work. Only shares without a receipt run again.
+The driver guards the plan and cuts it into shares; a ``TaskRunner`` lets a task (``task.py``) bring each
+share. The receipt of a share reports its events. The driver reads the receipts as they appear and emits the
+events as if they had happened here, so dashboard, metrics and summary are those of a run in one process. All
+files in place of one report become one event: the driver knows their numbers and sums, and reads none of
+their records. The hub shows the tasks' present work. Only shares without a receipt run again.
 """
 
 import os
@@ -71,7 +71,7 @@ class Job(Protocol):
 class TaskRunner(Protocol):
     """Runs the tasks of a plan, on Spark or in processes of this machine. Used once.
 
-    ``longest_pause_s``: between two looks at receipts, however long each takes.
+    ``longest_pause_s``: the longest pause between two looks at receipts.
     ``trusts_receipts``: receipts of earlier runs of the plan count, if their files have not changed since;
     otherwise each task checks by itself. ``sweeps``: parts that do not change may belong to dead tasks.
     ``leads``: False if another machine leads the run: then only that machine prepares, stops and tidies up.
@@ -110,7 +110,7 @@ class TaskRunner(Protocol):
         """Begin the tasks. The account knows which entries have ended meanwhile. Raises LocalFault."""
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
-        """The failure in words for a person; ``receipt``: the text that a task has left about it."""
+        """Explain the failure to a person; ``receipt``: the text that a task has left about it."""
 
 
 class Setup(NamedTuple):
@@ -177,7 +177,7 @@ class _Ending:
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        self.is_lost = False  # the guard's first word, which the driver confirms
+        self.is_lost = False  # the guard has said so; the driver asks it again
 
 
 class Driver:
@@ -250,7 +250,7 @@ class Driver:
             if not is_over:
                 job.cancel()
         self._read()
-        if self._runner.leads:  # else other machines go on with what this one could not bring
+        if self._runner.leads:  # otherwise other machines go on with the entries that this one did not bring
             for event in self._account.close():
                 self._emit(event)
         return job.failure

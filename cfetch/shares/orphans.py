@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 STILL_S = 600.0  # a live attempt writes or ends sooner: its longest waits are shorter
-LOOK_S = 60.0
+LOOK_S = 60.0  # between two looks
 MOST_SWEEPS = 100  # of one directory; a task that is alive after all may add a part between two sweeps
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from cfetch.clock import RunClock, SystemClock
-from cfetch.config.settings import SLOWEST_PER_S, Settings
+from cfetch.config.option_table import SLOWEST_PER_S
+from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out
@@ -123,7 +124,7 @@ class Reporter:
         self.counts = LiveCounts()
 
     def __call__(self, event: Event) -> None:
-        """Keep what the next report has to tell."""
+        """Keep the records and events that belong into the next report."""
         if isinstance(event, EntryFinished):
             executor = self._copy.executor or msgspec.UNSET
             record = msgspec.structs.replace(event.record, executor=executor, task=self._copy.task)
@@ -135,11 +136,11 @@ class Reporter:
         self.counts(event)
 
     def is_over(self) -> bool:
-        """True once a copy of this task has brought the share to its end."""
+        """Whether a copy of this task has brought the share to its end."""
         return (self._directory / share_receipt_name(self._spec.epoch, self._copy.share)).exists()
 
     def is_stopping(self) -> bool:
-        """True once the driver wants all tasks to end."""
+        """Whether the driver wants all tasks to end."""
         return (self._directory / STOP_NAME).exists()
 
     def leave_part(self) -> None:
@@ -196,10 +197,8 @@ async def _run_pool(
     spec: RunSpec, share: Share, copy: TaskCopy, reporter: Reporter
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
-    clock, settings = (
-        SystemClock(),
-        divide_limits(spec.settings, share.sharers, spec.at_a_time, searches=spec.searches),
-    )
+    clock = SystemClock()
+    settings = divide_limits(spec.settings, share.sharers, spec.at_a_time, searches=spec.searches)
     run_clock = RunClock(clock, elapsed_s=max(0.0, clock.wall() - spec.wall_start_s))
     network = make_network(settings.network, spec.env)
     try:

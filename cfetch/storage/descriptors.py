@@ -83,7 +83,7 @@ class HeldDirectories:
         """``share``: the number of volumes that share the limit of directories. Raises OSError."""
         self.lock = threading.RLock()
         self.root_fd = os.open(root, DIRECTORY & ~os.O_NOFOLLOW)
-        self.is_shared = False  # with a group, for which new directories are too
+        self.is_shared = False  # True: a group shares the volume, and may use new directories too
         self._root = root
         self._root_name = os.fsencode(root)
         self._root_number = _number(os.fstat(self.root_fd))

@@ -126,7 +126,7 @@ class Directory:
         """Write parts to ``attempts/<instant>/<epoch>`` below the state directory from now on."""
         probe = f"{STATE_NAME}/.probe"
         try:
-            with suppress(FileExistsError):  # a run that was killed has left it, or another one is just here
+            with suppress(FileExistsError):  # left by a killed run, or another run is testing now
                 os.mkdir(probe, 0o700, dir_fd=self._held.root_fd)  # on a full disk this raises
             with suppress(FileNotFoundError):
                 os.rmdir(probe, dir_fd=self._held.root_fd)
@@ -143,7 +143,8 @@ class Directory:
     def confirm(self) -> None:
         """Raise VolumeFault if the files or batches of this run do not stand here any more.
 
-        Then something has moved, unmounted or emptied the directory. Without files of this run it may go.
+        Then something has moved, unmounted or emptied the directory. If it has no files of this run, this
+        does not matter.
         """
         if self.holds_files:
             self._held.confirm_root()

@@ -112,7 +112,7 @@ class InlineDisk:
 
 
 class _Call:
-    """A step that somebody waits for."""
+    """A step whose caller waits for the answer."""
 
     __slots__ = ("future", "is_over", "line", "since_s", "step", "undo")
 
@@ -164,7 +164,7 @@ class GuardedDisk:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Step | _Call | None] = SimpleQueue()
         self._calls: set[_Call] = set()
-        self._asked_bytes = self._over_bytes = 0  # the loop counts one, the thread the other
+        self._asked_bytes = self._over_bytes = 0  # the loop counts the first, the thread the second
         self.written_bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
         self._turn: _Turn | None = None  # the thread's present step

@@ -76,11 +76,6 @@ class HeldRanges:
         return tuple(self._held)
 
     @property
-    def held_prefix(self) -> int:
-        """The number of bytes held from the file's beginning on."""
-        return self._held[0][1] if self._held and self._held[0][0] == 0 else 0
-
-    @property
     def is_whole(self) -> bool:
         """Whether every byte is held."""
         return self.held_bytes == self.size_bytes

@@ -1,11 +1,11 @@
-"""Lends the parts of batches that have left a volume, so that the next volume copies what stands there.
+"""Lends the parts of batches that have left a volume, so that the next volume copies their bytes.
 
 A part that is lent stays where it is, under its own name: a later run finds it like any part of a dead run.
-The same proofs count for both (``fits`` in ``resume.py``), and the parts of dead runs are lent too. The bytes
-are written like bytes of a server, so the new part hashes them, and gets notes of its own.
+The same proofs count for both (``fits`` in ``resume.py``), and the parts of dead runs are lent too. The new
+part takes the bytes like bytes of a server: it hashes them, and gets notes of its own.
 
-When it fails: a part that cannot be read, or not soon enough, is fetched. After that the volume lends nothing
-more, so that a disk that hangs is waited for only once.
+When it fails: if a part cannot be read soon enough, or at all, its bytes are fetched from a server. After
+that the volume lends nothing more, so that a run waits only once for a disk that hangs.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class PartLoans:
             return
         try:
             await self._copy(entry, part, *loan)
-            if isinstance(part, Part):  # else no later run could continue it
+            if isinstance(part, Part):  # a later run can continue the new part
                 await part.disk.call(lambda: None)  # its bytes are written before they go here
                 part.check()
         except BaseException:
@@ -107,7 +107,7 @@ class PartLoans:
                 await reading.copy(part, part.position, held[0][1])
             if part.position == entry.size_bytes:
                 await part.hash_rest()
-                from email.utils import formatdate  # most runs need it as little as this copy
+                from email.utils import formatdate  # most runs never copy a part
 
                 part.last_modified = formatdate(await reading.changed_s(), usegmt=True)
         except _CannotRead as error:

@@ -106,7 +106,7 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
                     if other != root and _had_before(other, record):
                         with _open_both(other, root) as (source, target):
                             is_whole = all(target.identify(path) for path in _paths_of(record))
-                            if is_whole:  # else a run has brought the batch to the source since
+                            if is_whole:  # otherwise a run has brought the batch to the source since then
                                 _empty_source(source, target, record)
                         if is_whole:
                             yield Recovered(record.id, root, is_done=True)
@@ -138,7 +138,7 @@ def undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
         elif isinstance(draft, BatchRecord):
             others = (other for other in roots if other != root)
             home = next((other for other in others if record_path(other, batch).exists()), None)
-            if home is not None:  # else the volume that has the batch was not named in this call
+            if home is not None:  # otherwise the volume that has the batch is not among ``roots``
                 with _open_both(home, root) as (source, target):
                     _undo(target, draft, source)
                 yield Recovered(batch, root, is_done=False)
@@ -219,7 +219,7 @@ def _copy(source: Directory, target: Directory, path: SafePath, name: str, advan
 
 
 def _compare(target: Directory, name: str, digest: bytes, path: SafePath) -> None:
-    """Read a flushed copy from the disk, not from memory. Raises Corrupt, LocalFault."""
+    """Compare the hash of a flushed copy, read from the disk, not from memory. Raises Corrupt, LocalFault."""
     descriptor = target.staging.reopen_part(name)
     try:
         if hasattr(os, "posix_fadvise"):
@@ -238,9 +238,9 @@ def _compare(target: Directory, name: str, digest: bytes, path: SafePath) -> Non
 def _undo(target: Directory, record: BatchRecord, source: Directory) -> None:
     """Remove all that a move without a record has put on the target; the source has every file.
 
-    Copies get their final names in order, when all are made and marked so. Without the mark no name is the
-    move's; and from the first copy that is still in the directory of the move on, a file of that name is
-    another's.
+    Copies get their final names in order, after the mark ``COPIED`` shows that all copies are made. Without
+    the mark, the move has given no final name. The first copy that is still in the directory of the move has
+    no final name yet, and neither have the copies after it: a file of such a name is not the move's.
     """
     place = target.root / STATE_NAME / MOVES / record.id
     with suppress(CfetchError):

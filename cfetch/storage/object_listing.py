@@ -1,12 +1,12 @@
-"""What a store's listing says about its objects, so that a run need not ask for each of them.
+"""Keeps the pages of a store's listing, so that a run need not ask the store for each object.
 
-A page names a thousand objects with their sizes and ETags, in one request. Pages come in the order of keys,
-when they are needed: one page for ``LOOKS_A_PAGE`` look-ups at most, so that a few files below a huge prefix
-cost few pages. They are kept packed, some 40 bytes an object, up to ``MOST_PAGES``. For a key that no page
-has reached, the store is asked.
+A page names a thousand objects with their sizes and ETags, in one request. Pages are read in the order of
+keys, when they are needed: at most one page for ``LOOKS_A_PAGE`` look-ups, so that a few files below a huge
+prefix cost few pages. They are kept packed, some 40 bytes an object, up to ``MOST_PAGES``. For a key that no
+page has reached, the store is asked.
 
-A page tells what stood when it was read, not what stands later: an object that another program has deleted or
-replaced since then is taken for what it was. A run looks again at the objects that it has put or deleted.
+A page tells which objects existed when it was read. If another program has deleted or replaced an object
+since then, the run does not notice it. A run asks again for the objects that it has put or deleted itself.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Who is at work on a directory: any number of runs, or one process that moves batches away or to it.
+"""Locks a directory for its users: any number of runs, or one process that moves batches away or to it.
 
-Of the processes that delete here what one source has no longer, there is one at a time, whatever other
-directories and whichever state each of them has: an older list must not delete what a newer one has brought.
+Only one process at a time may delete here the files that one source no longer has, whatever other directories
+and whichever state the processes have: an older list must not delete files that a newer list has brought.
 
 The system keeps the lock for the open directory, and drops it when the process ends, however it ends. Some
 network file systems keep it for one machine only.
@@ -31,7 +31,7 @@ def share(directory: Directory) -> None:
     except BlockingIOError:
         raise _make_held_error(f"cfetch volume is moving batches of {directory.root}") from None
     except OSError as error:
-        if error.errno not in _NO_LOCKS:  # else nobody can move batches here
+        if error.errno not in _NO_LOCKS:  # without locks nobody can move batches here
             raise volume_fault(error, f"cannot lock {directory.root}") from None
 
 
@@ -49,9 +49,9 @@ def occupy(directory: Directory) -> None:
 
 
 def claim(root: Path, source: str) -> int:
-    """Be the only process that deletes below ``root`` what ``source`` has no longer.
+    """Make this the only process that deletes below ``root`` the files that ``source`` no longer has.
 
-    That ends when the returned descriptor is closed. Raises Held, LocalFault.
+    This lasts until the returned descriptor is closed. Raises Held, LocalFault.
     """
     guards = root / STATE_NAME / GUARDS
     try:

@@ -22,7 +22,7 @@ from cfetch.storage.staging import Leftover, boot_id
 INLINE = InlineDisk()
 MOST_NOTED = 200  # ranges in a note, whose size is limited; bytes of further ranges are fetched again
 READ_BYTES = 1 << 20
-NOTE_EVERY_BYTES = 2 << 20  # in ranges: kill -9 may lose so much; a note takes 0.1 ms, so 1 % at 200 MB/s
+NOTE_EVERY_BYTES = 2 << 20  # in ranges: the most that kill -9 loses; a note takes 0.1 ms, 1 % at 200 MB/s
 READS_PER_TURN = 16  # 16 MiB, 10 ms: much more than a switch of threads, and still a prompt stop
 
 
@@ -422,7 +422,7 @@ class Part:
 
 
 def _put(disk: Disk, write: Callable[..., None], data: Bytes, *more: int | None) -> None:
-    """Have the data written, copied if that is later: the caller uses its memory again."""
+    """Have the data written; copy it if it is written later, as the caller uses its memory again."""
     if disk.is_prompt:
         disk.do(write, data, *more, size_bytes=len(data))
     else:

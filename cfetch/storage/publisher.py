@@ -32,7 +32,7 @@ WRITTEN_FILES = 16  # kill -9 loses at most these and the downloads under way; 6
 WRITTEN_S = 0.05  # the longest time that a file waits in memory for so many
 GROUP_S = 4 * WRITTEN_S  # the longest time that a file waits for a flush; four or five flushes a second
 NAMED_FILES = 128  # files at a time that get their names, and are reported: a few ms of the event loop
-GROUP_FILES = 1024  # a flush of so many small files takes well under a second, and so do their names
+GROUP_FILES = 1024  # flushing so many small files takes well under a second, and so does renaming them
 MAX_PENDING_FILES = 4096  # some 3 KiB of memory each, of twice as many; only a slow disk reaches this
 MAX_PENDING_BYTES = 256 << 20  # bounds a flush; the kernel's own limit for unwritten pages is usually higher
 
@@ -44,7 +44,7 @@ class _Pending(NamedTuple):
 
 
 class Publisher:
-    """Publishes parts. ``run`` is its task; after ``drain`` it ends when all are named, flushed, reported."""
+    """Publishes parts. ``run`` is its task, which ends after ``drain``, when all files are reported."""
 
     def __init__(self, volume: Directory, *, durable: bool, disk: Disk = INLINE) -> None:
         self._volume = volume
@@ -56,7 +56,7 @@ class Publisher:
         self._unflushed_records = False
         self.left_behind = 0  # files that could not be unpublished
         self._work = asyncio.Event()
-        self._full = asyncio.Event()  # do not wait for more
+        self._full = asyncio.Event()  # the group need not wait for more parts
         self._room = asyncio.Event()
         self._draining = False
 
@@ -114,7 +114,9 @@ class Publisher:
                     break
                 self._work.clear()
                 await self._work.wait()
-            is_batch = bool(named) and named[-1].record is not None  # which keeps its volume from a new one
+            is_batch = (
+                bool(named) and named[-1].record is not None
+            )  # until it is reported, no other may begin
             if (self._durable or self._unwritten) and not is_batch:
                 await self._wait_for_more()
             self._write_parts()
@@ -265,7 +267,7 @@ class Publisher:
 
     @staticmethod
     def _end(pending: _Pending, error: CfetchError | None) -> None:
-        """Report the end. After an error, who gave a record decides about the parts of its batch."""
+        """Report the end. After an error, the caller that gave a record decides about the batch's parts."""
         for part in pending.parts if error is not None else ():
             if pending.record is None:
                 part.discard()

@@ -29,15 +29,13 @@ from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretUrl
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-WORTH_KEEPING_BYTES = (
-    1 << 20
-)  # fewer bytes are fetched again in 0.1 s at 100 Mbit/s; a note for each file would cost more
+WORTH_KEEPING_BYTES = 1 << 20  # fewer bytes are fetched in 0.1 s at 100 Mbit/s; a note would cost more
 
 SHOWN_DIGITS = 16  # digits of a hash in a message: as many as a person compares
 NOTE_SUFFIX = ".note"
 PROVED_BY_HASH = "h"  # first letter of a part's name: the manifest has a hash for it
-PROVED_BY_SIZE = "s"  # the manifest has no hash: without a note, of use only if whole, on the same boot
-IN_RANGES = "r"  # the part has holes: of use only with its note, which says where; its length says nothing
+PROVED_BY_SIZE = "s"  # no hash: without a note, only a whole part is of use, and only on the same boot
+IN_RANGES = "r"  # the part has holes: only its note tells where they are, so without it the part is of no use
 SECOND = "2"  # a second request for an entry that has a part already: of no use to a later run
 BATCH = "b"  # an empty file: the batch of that id is being staged here
 PART_NAME = re.compile(f"[{PROVED_BY_HASH}{PROVED_BY_SIZE}{IN_RANGES}{BATCH}][0-9a-f]{{32}}")

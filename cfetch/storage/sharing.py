@@ -1,8 +1,8 @@
 """Shares a destination and its state with a group (``--group``), as git shares a repository.
 
-The mode of the state directory is the setting: if it is setgid, its group may write, and others may not
-enter, all that is made below it is for the group too, whatever the umask, and so are new directories of the
-destination. A team's directory alone does not open the state to the team.
+The mode of the state directory records the choice. If the directory is setgid, its group may write there, and
+others may not enter, then the group may use everything that is made below it, whatever the umask, and also
+new directories of the destination. If only the destination is a group's, its state is not.
 
 When it fails: a state that was made without ``--group`` stays its user's, and others are told whose it is.
 Links with signatures are part of a plan, so nobody joins a shared state without asking for it.
@@ -35,10 +35,10 @@ def may_share(status: os.stat_result) -> bool:
 
 @contextmanager
 def for_group(*, is_shared: bool = True) -> Iterator[None]:
-    """Let what is made in the block be the group's from its first moment.
+    """Let the group use files that are made in the block, from their first moment.
 
-    If its mode changed only afterwards, another member could be refused meanwhile, and for ever after a kill.
-    The umask is the process's, so that other threads may make files for the group too.
+    If their mode were changed afterwards, another member could be refused meanwhile, and for ever after a
+    kill. The umask belongs to the process, so files that other threads make meanwhile are the group's too.
     """
     if not is_shared:
         yield
@@ -87,7 +87,7 @@ def make_for_group(name: str | bytes | Path, mode: int, *, dir_fd: int | None = 
     """Make a directory that the group may use. Raises OSError."""
     with for_group():
         os.mkdir(name, mode | stat.S_IRWXG, dir_fd=dir_fd)
-    _open_to_group(name, dir_fd=dir_fd)  # where the directory above does not pass its group on
+    _open_to_group(name, dir_fd=dir_fd)  # the directory above may not pass its group on
 
 
 def _open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> None:
@@ -99,7 +99,7 @@ def _open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> No
 def share_files(directory: Path) -> None:
     """Let the group use this user's files below a directory, if it is in a shared state. Raises OSError.
 
-    Another member may put files there at the same time, who shares them, or replaces some of these.
+    Another member may put files there at the same time, which that member shares, or replace some of these.
     """
     if is_for_group(directory.stat()):
         for path in directory.iterdir():
@@ -147,7 +147,7 @@ def share_state(state: Path) -> None:
 
 
 def refuse_foreign_state(state: Path, *, asks_for_group: bool | None = None) -> None:
-    """Raise LocalFault if ``state`` is another user's, who does not share it, or has to be asked for.
+    """Raise LocalFault if ``state`` belongs to another user who does not share it with this user.
 
     ``asks_for_group``: whether ``--group`` is given; None: nothing of this user's is put there.
     Raises ConfigError: it is shared, and the user has not asked for that.

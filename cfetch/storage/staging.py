@@ -97,7 +97,7 @@ class Staging:
     def open(self, directories: HeldDirectories, path: str) -> None:
         """Write parts to ``path``, the directory of this run below the root, from now on. Raises OSError.
 
-        It is never created again: if it is gone, the run learns by that that its plan was taken over.
+        The directory is never created again: if it is gone, another run has taken the plan over.
         """
         self.path = path
         if directories.is_shared:  # asked once: for each part it would take 2 % of a small file's time
@@ -108,7 +108,7 @@ class Staging:
     def close(self) -> None:
         """Close the directory; after this nothing is written."""
         descriptors = (self.descriptor, self._attempts_fd)
-        self.descriptor = self._attempts_fd = -1  # first, as a signal may end this in the middle
+        self.descriptor = self._attempts_fd = -1  # first, as a signal may interrupt the loop
         for descriptor in descriptors:
             if descriptor >= 0:
                 os.close(descriptor)

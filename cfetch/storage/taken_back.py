@@ -1,8 +1,8 @@
-"""Keeps the records of batches true when files leave them: their source took them back, or renamed them.
+"""Keeps the records of batches true when their source deletes or renames files.
 
-What a record names and the volume lacks is missing: something else has removed it, and a download brings it
-again. So a file that the source has no longer must not stay named, or its batch could never move again. And a
-file that no record names would stay behind on a volume that is emptied.
+A file that a record names and the volume lacks counts as lost, and a download brings it again. So a record
+must not name a file that the source has deleted: its batch could never move again. And a file that no record
+names would stay behind on a volume that is emptied.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from cfetch.storage.files import on_disk, replace_file
 def strike_out(directory: Directory, paths: Iterable[SafePath]) -> None:
     """Let no record of the directory name these files; a file that is there after all stays named.
 
-    A batch of which nothing is left loses its record. It may be done twice. Raises LocalFault.
+    A batch that has no file left loses its record. The call may be repeated. Raises LocalFault.
     """
     _amend(directory, {path: () for path in paths if directory.identify(path) is None})
 
@@ -27,16 +27,16 @@ def strike_out(directory: Directory, paths: Iterable[SafePath]) -> None:
 def name_too(directory: Directory, names: Mapping[SafePath, SafePath]) -> None:
     """Let records name files by the names to which they are about to move, too.
 
-    Afterwards ``strike_out`` takes the names that are no files. A kill in between leaves no file without a
-    record. Raises LocalFault.
+    Afterwards ``strike_out`` removes the names that have no file. So a kill in between leaves no file without
+    a record. Raises LocalFault.
     """
     _amend(directory, {path: (path, to) for path, to in names.items()})
 
 
 def strike_out_replaced(directories: Sequence[Directory]) -> None:
-    """Let no record name a file that its directory lacks, and another one has and names.
+    """Let no record name a file that its directory lacks, if another directory has the file and names it.
 
-    There is a newer version of it, or a killed move has ended since. Raises LocalFault.
+    The other file is a newer version, or a killed move has ended since. Raises LocalFault.
     """
     homes: defaultdict[str, list[Directory]] = defaultdict(list)
     for directory in directories:

@@ -231,7 +231,7 @@ class Volume(Protocol):
 
     @property
     def loans(self) -> Loans | None:
-        """What its parts are lent by; None: they cannot be read."""
+        """The port that lends its parts to other volumes; None: its parts cannot be read."""
 
     async def open(self) -> None:
         """Look up the leftovers of dead runs; called once, before all other methods."""

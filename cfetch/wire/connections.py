@@ -27,9 +27,7 @@ from cfetch.wire.targets import NotPublic, is_public
 AHEAD_BYTES = 512 << 10  # per connection: twice the bytes of a read, so that no read pauses a fast stream
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
 UNKNOWN_NAME_S = 0.5  # a resolver that is just starting does not know any name, so it is asked once more
-AHEAD_S = (
-    0.25  # seconds that the kernel may read ahead under a limit; one connection can still use the whole limit
-)
+AHEAD_S = 0.25  # how far the kernel may read ahead under a limit; one connection still can use all of it
 MIN_AHEAD_BYTES = 32 << 10  # a smaller value would make a window of a few packets
 MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)

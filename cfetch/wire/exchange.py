@@ -250,7 +250,7 @@ class Exchange(ReplyParser):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    # --- called by the connection
+    # The connection calls the methods that follow.
 
     def feed(self, data: memoryview) -> None:
         """Parse bytes that have come, or those of them that come before the rest of a large body."""

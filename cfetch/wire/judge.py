@@ -4,24 +4,24 @@ The rules (sections of RFC 9110 in brackets):
 
 1. Two different values of a header that may occur only once: it is unknown which is true. REFUSE.
 2. The status decides the class; see ``STATUS`` below. 200 and 206 go on to the rules that follow.
-3. An encoded body was not asked for, and is never decoded: REFUSE, or REFUSE_RANGE for a part of one. So is
-   a Transfer-Encoding other than ``chunked`` alone, which no client decodes.
+3. An encoded body was not asked for, and is never decoded: REFUSE, or REFUSE_RANGE if a range was asked for.
+   A Transfer-Encoding other than ``chunked`` alone: REFUSE, as no client decodes it.
 4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
    byte range, start at the requested byte, end where its object ends, and agree with the manifest on the
    total; and the ETag [15.3.7] must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for
    the whole. If an end was requested too, the range may end there or before [15.3.7], but not beyond.
-5. 200 to a range [14.2] means that the server has another version or no ranges: ACCEPT from byte 0; but
-   REFUSE_RANGE if an end was requested, as other attempts bring the rest.
+5. 200 to a range [14.2] means that the server has another version or does not support ranges: ACCEPT from
+   byte 0; but REFUSE_RANGE if an end was requested, as other attempts bring the rest.
 6. A length that contradicts the manifest: REFUSE before a byte is read.
 7. If an entry is a range of its object, every request asks for a range, and byte numbers are the object's
-   from ``base`` on. An object that ends before the range does: REFUSE, and also 416. 200 brings the whole
-   object, or an error page: it is cut to the range if a hash will prove that and the range begins within
-   ``MAX_SKIPPED_BYTES``, else REFUSE; but if bytes with an ETag are there already, the object has changed:
-   REFUSE_RANGE.
+   from ``base`` on. If the object ends before the range ends, or a request for the whole range gets 416:
+   REFUSE. A 200 brings the whole object, or an error page: the body is cut to the range if a hash will prove
+   the bytes and the range begins within ``MAX_SKIPPED_BYTES``, else REFUSE; but REFUSE_RANGE if only a part
+   of the range was requested, as its other bytes may be of another version.
 8. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
    ``framed=False``, and only a size or a hash of the manifest can prove it.
-9. A web page although the name is not a page's, and neither size nor hash can detect that: REFUSE. It is a
-   login page, a page of a captive portal, or an error with status 200.
+9. The body is a web page, the name is not the name of a page, and neither size nor hash can detect that:
+   REFUSE. It is a login page, a page of a captive portal, or an error with status 200.
 10. 304 to a request with a condition [13.1]: UNCHANGED. If a record has only the hash of the ETag, and the
    reply names another ETag, the server compares only dates: REFUSE_RANGE, and the file is requested anew. A
    200 that names the ETag of the file in place, and no other length, is UNCHANGED too: the server knows no

@@ -15,7 +15,7 @@ from cfetch.manifest.digests import Bytes
 BURST_S = 0.1  # so much unused time can be used later: enough for late timers, below 5 % of a few seconds
 TURNS_PER_S = 50  # reads a second under a limit: cheap, and smooth in the view
 CHANGES_S = 0.1  # a caller that waits asks so often whether a leased rate has changed
-LEAST_BPS = 1.0  # of a lease of nothing, as time cannot be divided by 0
+LEAST_BPS = 1.0  # a lease of nothing counts as this rate, as rates are divisors
 MIN_SLICE_BYTES = 1 << 10
 MAX_SLICE_BYTES = 256 << 10
 
@@ -68,7 +68,7 @@ class Bucket:
         return read
 
 
-class Held(Protocol):
+class LimitedAttempt(Protocol):
     """An attempt that must know when it waits for a rate limit and not for its server."""
 
     def hold(self, now_s: float) -> None:
@@ -98,7 +98,7 @@ class Limiter:
         self._measured_s = clock.now()
 
     def reader(
-        self, read: Callable[[int], Awaitable[Bytes]], host: str, attempt: Held
+        self, read: Callable[[int], Awaitable[Bytes]], host: str, attempt: LimitedAttempt
     ) -> Callable[[], Awaitable[Bytes]]:
         """Wrap ``read``, whose argument is the most bytes to read, so that it reads in turns.
 

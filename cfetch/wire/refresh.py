@@ -23,10 +23,10 @@ from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretText, SecretUrl
 
-REREAD_S = 30.0  # a manifest without new links is not read again so soon: N refusals cost one reading, not N
+REREAD_S = 30.0  # until a manifest without new links is read again: many refusals then cost one reading
 LEAST_REREAD_S = 1.0  # the same if it had new links: they may live for seconds only
 READING_PAUSES = 3  # times the reading time, so that reading takes at most a quarter of the time
-LEAST_LEFT = 0.25  # of its life a link has left when it is handed out, as it must not end on the way
+LEAST_LEFT = 0.25  # share of its life that a link must have left when it is used: it must not end on the way
 COMMAND_TIMEOUT_S = 60.0  # after which a signing helper counts as hanging
 
 
@@ -61,7 +61,7 @@ class ManifestRefresher:
 
     def __init__(self, reread: Callable[[], Awaitable[Plan]], clock: Clock) -> None:
         self._clock = clock
-        self._next_s = -math.inf  # the manifest is not read again before
+        self._next_s = -math.inf  # the earliest time at which the manifest is read again
         self._made_s = 0.0
         self._has_new_links = False
         self._reread = reread

@@ -22,5 +22,5 @@ class RequestPace:
     def note_request(self, host: str, now_s: float) -> None:
         """Note a request to ``host``."""
         due_s = self.opens_s(host)
-        is_late = now_s - due_s <= LATE_S  # late by a timer, not for lack of requests
+        is_late = now_s - due_s <= LATE_S  # because of a timer, not because no request was wanted
         self._due_s[host] = (due_s if is_late else now_s) + self._gap_s

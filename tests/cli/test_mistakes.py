@@ -13,7 +13,7 @@ import pytest
 from cfetch.cli import app
 from cfetch.errors import LocalFault, UsageError
 from cfetch.report.metrics import expand_metrics
-from cfetch.run.directories import own_directory
+from cfetch.run.directories import make_own_directory
 from cfetch.storage.directory import Directory
 from tests.report.records import attempt, record
 
@@ -165,7 +165,7 @@ def test_a_state_where_no_directory_can_be_made():
         ExitStack() as stack,
         pytest.raises(LocalFault, match="no directory can be made there; name another"),
     ):
-        own_directory(stack, Path("/proc/nope"), "i")
+        make_own_directory(stack, Path("/proc/nope"), "i")
 
 
 def test_another_platform_is_refused_in_one_line(capsys):

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cfetch.config.layers import resolve, show
-from cfetch.config.settings import FORMULA, KINDS, PRESETS, Settings
+from cfetch.config.option_table import FORMULA, PRESETS
+from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from cfetch.config.document import load
 from cfetch.config.layers import resolve
-from cfetch.config.settings import FORMULA, KINDS, PRESETS, Settings
+from cfetch.config.option_table import FORMULA, PRESETS
+from cfetch.config.settings import KINDS, Settings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SCENARIOS = Path(__file__).parents[2] / "benchmarks" / "scenarios"

@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 from cfetch.clock import RunClock, VirtualClock, run_virtual
-from cfetch.config.settings import FORMULA, Settings
+from cfetch.config.option_table import FORMULA
+from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.events import (
     EntryFinished,

@@ -8,7 +8,7 @@ import pytest
 from cfetch.bench.simulation.volume import SimVolume
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import Settings
-from cfetch.engine.committing import new_commitment
+from cfetch.engine.committing import make_commitment
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.schedule import NEVER
@@ -46,7 +46,7 @@ class Scene:
         flights = new_flights(policy)
         ledger = Ledger(policy, flights, outside, stall_timeout_s=60.0)
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
-        self.commitment = new_commitment(
+        self.commitment = make_commitment(
             plan,
             settings.placing,
             self.volumes,

@@ -9,12 +9,12 @@ import pytest
 
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
-from cfetch.run.directories import is_shared, places, roots, timeline
+from cfetch.run.directories import find_places, find_roots, find_timeline, is_shared
 from tests.crash.test_real_faults import namespaces
 
 
 def found(*to, state=None):
-    return places(Settings(to=to, state=state))
+    return find_places(Settings(to=to, state=state))
 
 
 def test_one_directory_holds_its_own_state(tmp_path, monkeypatch):
@@ -45,7 +45,7 @@ def test_the_first_directory_holds_the_state(tmp_path):
     assert here.roots == ("s3://bucket/prefix", Path(b), Path(a))
     assert here.directories == (Path(b), Path(a))
     settings = Settings(to=("s3://bucket", b, a), heartbeat_interval=10.0, heartbeat_misses=1)
-    state, volumes, heartbeats, bucket = timeline(settings)
+    state, volumes, heartbeats, bucket = find_timeline(settings)
     assert bucket is None
     assert (state, volumes) == (Path(b, ".cfetch"), [Path(b, ".cfetch"), Path(a, ".cfetch")])
     assert (heartbeats.interval_s, heartbeats.misses) == (10.0, 1)
@@ -62,7 +62,7 @@ def test_state_in_a_place_of_its_own_is_shared(tmp_path):
     assert not is_shared(Settings(to=(a, b), state=f"{a}/.cfetch"))
     assert is_shared(Settings(to=("s3://bucket",), state=state))
     with_fences = [Path(state)]  # a store has no directory for those of attempts
-    assert timeline(Settings(to=("s3://bucket",), state=state))[:2] == (Path(state), with_fences)
+    assert find_timeline(Settings(to=("s3://bucket",), state=state))[:2] == (Path(state), with_fences)
 
 
 def test_the_timeline_is_found_in_whichever_order_the_destinations_are_given(tmp_path):
@@ -76,19 +76,19 @@ def test_the_timeline_is_found_in_whichever_order_the_destinations_are_given(tmp
 def test_a_store_may_have_the_timeline(tmp_path, monkeypatch):
     """If all destinations are stores; what is this machine's own stays here, apart for each such state."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    where = places(Settings(to=("s3://b/c",), state="gs://a/"))
+    where = find_places(Settings(to=("s3://b/c",), state="gs://a/"))
     assert where.bucket == "gs://a"
     assert where.state.parent == tmp_path / "cfetch/stores"
-    assert where.state != places(Settings(to=("s3://b/c",), state="gs://b")).state
+    assert where.state != find_places(Settings(to=("s3://b/c",), state="gs://b")).state
     with pytest.raises(ConfigError, match="is a directory: only plans for object stores"):
-        places(Settings(to=("s3://b/c", str(tmp_path)), state="gs://a"))
+        find_places(Settings(to=("s3://b/c", str(tmp_path)), state="gs://a"))
 
 
 def test_a_store_as_the_state_needs_a_home_for_what_stays_here(monkeypatch):
     """The error names what was given and the option that helps."""
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     with pytest.raises(ConfigError, match=r"state is gs://a, .* name a directory with --state"):
-        places(Settings(to=("s3://b/c",), state="gs://a"))
+        find_places(Settings(to=("s3://b/c",), state="gs://a"))
 
 
 def test_object_stores_alone_need_a_state():
@@ -124,7 +124,7 @@ def test_destinations_that_are_not_apart(tmp_path, monkeypatch, one, other, word
 def test_destinations_that_only_look_alike(tmp_path, monkeypatch):
     """A name that begins like another's is another; so is a bucket of another store."""
     monkeypatch.chdir(tmp_path)
-    assert len(roots(("a", "ab", "s3://a", "s3://ab", "gs://a", "s3:/a"))) == 6
+    assert len(find_roots(("a", "ab", "s3://a", "s3://ab", "gs://a", "s3:/a"))) == 6
 
 
 @namespaces
@@ -132,7 +132,7 @@ def test_one_directory_under_two_names(tmp_path):
     """A bind mount has another path, and yet it is the same place."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    ask = "import sys; from cfetch.run.directories import roots; roots(sys.argv[1:])"
+    ask = "import sys; from cfetch.run.directories import find_roots; find_roots(sys.argv[1:])"
     words = shlex.join([sys.executable, "-c", ask, str(tmp_path / "a"), str(tmp_path / "b")])
     script = f"mount --bind {shlex.quote(str(tmp_path))}/a {shlex.quote(str(tmp_path))}/b && {words}"
     done = subprocess.run(

@@ -108,7 +108,6 @@ class Model:
         assert held == sorted(self.held)
         assert ranges.held_bytes == len(held)
         assert ranges.is_whole == (len(held) == SIZE)
-        assert ranges.held_prefix == next((b for b in range(SIZE) if b not in self.held), SIZE)
         assert ranges.twice_bytes == self.received - len(held) - self.forgotten
         taken = bytes_of(ranges.out)
         missing = [byte for start, end in ranges.missing for byte in range(start, end)]

@@ -11,7 +11,7 @@ from functools import partial
 
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
-from cfetch.engine.batches.volume_events import batch_committed
+from cfetch.engine.batches.volume_events import make_batch_committed
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
@@ -141,7 +141,7 @@ class Completion:
                     transfer.part.discard()
                 self._stagings.finish(transfer, "failed", error=error)
         if error is None:
-            self._emit(batch_committed(self._clock.now(), staging, volume.name))
+            self._emit(make_batch_committed(self._clock.now(), staging, volume.name))
             self._watch.note_committed(staging)
         self._close(staging)
         if error is not None and not isinstance(error, Blocked):

@@ -14,7 +14,7 @@ from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.engine.batches.stagings import Stagings
-from cfetch.engine.batches.volume_events import batch_placed, given_up, why
+from cfetch.engine.batches.volume_events import explain_placement, make_batch_placed, make_unplaced_fault
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.schedule import Schedule
@@ -135,7 +135,7 @@ class Rounds:
                 if placed.stolen_from is not None and not placed.probe:
                     self._emit_placed(placed)
                 batch = self._stagings.batches[placed.batch]
-                staging = self._stagings.open(batch, placed.volume, why(placed, self._names))
+                staging = self._stagings.open(batch, placed.volume, explain_placement(placed, self._names))
                 self._completion.look(staging)
         return began
 
@@ -159,7 +159,7 @@ class Rounds:
         """Fail a batch that no volume takes; ``reasons``: by volume; by default its last one to any batch."""
         views = self._watch.views()
         said = [view.reason or NO_ROOM for view in views] if reasons is None else reasons
-        fault = given_up(batch, reason, said, self._names)
+        fault = make_unplaced_fault(batch, reason, said, self._names)
         now_s, nowhere = self._clock.now(), Staging(batch, 0, "")
         for index in batch.entries:
             if not batch.is_settled(index):
@@ -173,4 +173,4 @@ class Rounds:
 
     def _emit_placed(self, placed: Placed) -> None:
         batch = self._stagings.batches[placed.batch]
-        self._emit(batch_placed(self._clock.now(), batch, placed, self._names))
+        self._emit(make_batch_placed(self._clock.now(), batch, placed, self._names))

@@ -10,28 +10,28 @@ from cfetch.placement.ledger import Placed
 from cfetch.placement.placer import View
 
 
-def why(placed: Placed, names: Sequence[str]) -> str:
-    """The reason for a batch's volume, in one line."""
+def explain_placement(placed: Placed, names: Sequence[str]) -> str:
+    """Explain in one line why a batch goes to its volume."""
     if placed.choice is None:
         return placed.why
     return explain(placed.choice, names).removeprefix(f"{names[placed.volume]}: ")
 
 
-def batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str]) -> BatchPlaced:
-    """A batch has a volume."""
+def make_batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequence[str]) -> BatchPlaced:
+    """Make the event: a batch has a volume."""
     return BatchPlaced(
         t_s=now_s,
         batch=batch.shown,
         files=len(batch.entries),
         size_bytes=batch.bytes,
         volume=names[placed.volume],
-        why=why(placed, names),
+        why=explain_placement(placed, names),
         moved_from=None if placed.stolen_from is None else names[placed.stolen_from],
     )
 
 
-def batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted:
-    """A batch was committed on its volume."""
+def make_batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted:
+    """Make the event: a batch was committed on its volume."""
     return BatchCommitted(
         t_s=now_s,
         batch=staging.batch.shown,
@@ -41,13 +41,13 @@ def batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted
     )
 
 
-def volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
-    """A volume is not used for a while."""
+def make_volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
+    """Make the event: a volume is not used for a while."""
     return VolumePaused(t_s=now_s, volume=name, pause_s=max(0.0, view.until_s - now_s), reason=view.reason)
 
 
-def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
-    """No volume takes a batch; the fault names the last reason of each volume."""
+def make_unplaced_fault(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
+    """Make the fault: no volume takes a batch; it names the last reason of each volume."""
     said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
     joined = f", and {batch.joined_bytes:,} more while its pieces are joined" if batch.joined_bytes else ""
     return VolumeFault(
@@ -56,8 +56,8 @@ def given_up(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str
     )
 
 
-def left_behind(now_s: float, name: str, files: int, why: str) -> VolumePaused:
-    """Files are on two volumes, which the user has to know."""
+def make_left_behind(now_s: float, name: str, files: int, why: str) -> VolumePaused:
+    """Make the event that tells the user that files are on two volumes."""
     reason = (
         f"{why}; {files:,} whole files were left here although their batches went elsewhere, as cfetch could "
         "not remove them: `cfetch verify` names them"
@@ -65,10 +65,10 @@ def left_behind(now_s: float, name: str, files: int, why: str) -> VolumePaused:
     return VolumePaused(t_s=now_s, volume=name, pause_s=None, reason=reason)
 
 
-def volume_view(
+def make_volume_view(
     name: str, view: View, free_bytes: int | None, batches_done: int, bytes_done: int
 ) -> VolumeView:
-    """A volume at this moment."""
+    """Make the view of a volume at this moment."""
     return VolumeView(
         name=name,
         load_bytes=view.load_bytes,

@@ -13,7 +13,7 @@ from cfetch.clock import RunClock
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
-from cfetch.engine.batches.volume_events import left_behind, volume_paused, volume_view
+from cfetch.engine.batches.volume_events import make_left_behind, make_volume_paused, make_volume_view
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.events import BreakerClosed, Listener, VolumeView
@@ -127,7 +127,7 @@ class VolumeWatch:
         """The volumes at this moment."""
         free, batches, done = self.health.free_bytes, self._done_batches, self._done_bytes
         return [
-            volume_view(volume.name, self._placer.view(n), free[n], batches[n], done[n])
+            make_volume_view(volume.name, self._placer.view(n), free[n], batches[n], done[n])
             for n, volume in enumerate(self._volumes)
         ]
 
@@ -136,7 +136,7 @@ class VolumeWatch:
         for volume_index, volume in enumerate(self._volumes):
             if volume.left_behind:
                 reason = self._placer.view(volume_index).reason
-                self._emit(left_behind(self._clock.now(), volume.name, volume.left_behind, reason))
+                self._emit(make_left_behind(self._clock.now(), volume.name, volume.left_behind, reason))
 
     def _blames_volume(self, fault: LocalFault) -> bool:
         """Whether to go to another volume: there is one, and the plan was not simply taken from this run."""
@@ -161,4 +161,4 @@ class VolumeWatch:
     def _emit_paused(self, volume_index: int) -> None:
         self._out_of_use.add(volume_index)
         name, view = self._volumes[volume_index].name, self._placer.view(volume_index)
-        self._emit(volume_paused(self._clock.now(), name, view))
+        self._emit(make_volume_paused(self._clock.now(), name, view))

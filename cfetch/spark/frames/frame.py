@@ -23,7 +23,7 @@ from cfetch.errors import LocalFault
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
-from cfetch.run.directories import places, require_directory
+from cfetch.run.directories import find_places, require_directory
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
@@ -184,7 +184,7 @@ def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
     """The path of that directory."""
     text = f"{identity}\0{options.root}"
     name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    return places(options.settings).state / kind / name
+    return find_places(options.settings).state / kind / name
 
 
 def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: int) -> RunSpec:

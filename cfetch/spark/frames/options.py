@@ -20,9 +20,8 @@ from cfetch.secret import printable
 from cfetch.storage.object_store import pick_login
 from cfetch.wire.network import NETWORK_ENV
 
-CONTENT_LIMIT = (
-    "1MiB"  # a column of bodies costs four times the processor time of files; see docs/data-source.md
-)
+# A column of bodies costs four times the processor time of files; see docs/data-source.md.
+CONTENT_LIMIT = "1MiB"
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
 _FLAG = re.compile(r"^--([a-z-]+)", re.MULTILINE)
 NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a data source does not have

@@ -335,6 +335,16 @@ def test_a_child_process_loads_no_reader_of_manifests(tmp_path):
     assert run_cfetch("-c", code, cwd=tmp_path).stderr.strip() == "{'cfetch.manifest.formats.sql_statement'}"
 
 
+def test_the_parent_of_several_processes_loads_nothing_that_downloads(tmp_path):
+    """Its children bring the files; to load the wire and the engine takes as long as 1,000 small files."""
+    with OriginProcess(OriginSpec(groups=(Group("g-", 4, 1000),))) as origin:
+        urls = "".join(f"{origin.url}g-{number:07}.bin\n" for number in range(4))
+        (tmp_path / "list").write_text(urls)
+        loaded = find_loaded_modules([*DOWNLOAD, "--processes", "2"], tmp_path)
+    assert "cfetch.processes.engine" in loaded
+    assert loaded & {"aiohttp", "cfetch.engine.pool", "cfetch.shares.task", "cfetch.wire.http"} == set()
+
+
 def test_a_small_download_imports_only_what_it_uses(tmp_path):
     """No tables, no numbers in bulk, no Spark, no other verbs; if all files are in place, no connections."""
     with OriginProcess(OriginSpec(groups=(Group("g-", 3, 1000),))) as origin:

@@ -12,11 +12,12 @@ Nothing here knows PySpark.
              until all are over: read new receipts, emit         driver.py, live_view.py
              their events, show the hub's view, sweep orphans    orphans.py
              commit the plan if every entry is in place
+    both     what a task is told and what it answers             work.py
     task     open the destination, a directory or a store        place.py
              bring the share, report, leave its receipt          task.py
 
 Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfetch/hub/receipts.py``,
-``cfetch/hub/account.py``, ``task.py``, ``driver.py``.
+``cfetch/hub/account.py``, ``work.py``, ``task.py``, ``driver.py``.
 
 When it fails: a file is published by one rename, and a share is over when its receipt is linked into place,
 so only shares without a receipt are brought again. A task that dies begins again and skips the files that

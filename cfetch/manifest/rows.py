@@ -148,16 +148,31 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
                 faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
             faults.add(row.line, f"{label}{key}: {error}")
-    if "length" in fields and faults.total == before:
-        _take_range(values, label, row.line, faults)
-    if values.pop("assemble", document.assemble) and faults.total == before:
-        _take_piece(values, label, row.line, faults)
-    _require_url_and_path(values, fields, index, label, row.line, document, faults)
-    if "digest" in values and (fault := _find_hash_fault(values)) is not None:
+    for fault in _complete(values, fields, index, document, is_sound=faults.total == before):
         faults.add(row.line, label + fault)
     if faults.total != before:
         return None
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)
+
+
+def _complete(
+    values: dict[str, Any], fields: dict[str, Any], index: int, document: Document, *, is_sound: bool
+) -> list[str]:
+    """Add to ``values`` what follows from several keys; return the faults.
+
+    ``is_sound``: each key by itself is right. Ranges and pieces are made only then.
+    """
+    is_piece = values.pop("assemble", document.assemble)
+    place = _take_range(values) if is_sound and "length" in fields else None
+    if is_sound and is_piece and place is None:
+        place = _take_piece(values)
+    name = None
+    if "url" not in fields:
+        name = "url: it is missing; an entry needs one"
+    elif "url" in values and fields.get("path") is None:
+        name = _set_default_path(values, index, document.options)
+    digest = _find_hash_fault(values) if "digest" in values else None
+    return list(filter(None, (place, name, digest)))
 
 
 def _find_hash_fault(values: dict[str, Any]) -> str | None:
@@ -193,53 +208,37 @@ def _check_mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
     return tuple(SecretUrl(_check_url(url, document)) for url in value)
 
 
-def _take_range(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
-    """Turn ``offset`` and ``length`` into the byte range of the URL that is the file."""
+def _take_range(values: dict[str, Any]) -> str | None:
+    """Turn ``offset`` and ``length`` into the byte range of the URL that is the file; return the fault."""
     start, length_bytes = values.pop("offset", None), values.pop("length", None)
     if start is None and length_bytes is None:
-        return
+        return None
     if start is None or length_bytes is None:
         lacking, stated = ("offset", "length") if start is None else ("length", "offset")
-        text = f"{lacking}: it is missing beside {stated}; both together are the range of the URL"
-    elif start + length_bytes > MAX_INT:
-        text = f"length: with offset it goes beyond {MAX_INT}"
-    elif values.get("size_bytes", length_bytes) != length_bytes:
-        text = "size: it is not the same as length, which is the size of the file; leave size out"
-    else:
-        values["range_start"], values["size_bytes"] = start, length_bytes
-        return
-    faults.add(line, label + text)
+        return f"{lacking}: it is missing beside {stated}; both together are the range of the URL"
+    if start + length_bytes > MAX_INT:
+        return f"length: with offset it goes beyond {MAX_INT}"
+    if values.get("size_bytes", length_bytes) != length_bytes:
+        return "size: it is not the same as length, which is the size of the file; leave size out"
+    values["range_start"], values["size_bytes"] = start, length_bytes
+    return None
 
 
-def _take_piece(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
-    """Make the row a piece of the file at its path. The pieces of one file are published together."""
+def _take_piece(values: dict[str, Any]) -> str | None:
+    """Make the row a piece of the file at its path, or return the fault.
+
+    The pieces of one file are published together.
+    """
     for key, field_name in (("path", "path"), ("size", "size_bytes")):
         if field_name not in values:
-            faults.add(line, f"{label}{key}: it is missing; a piece of a file states path and size")
-            return
+            return f"{key}: it is missing; a piece of a file states path and size"
     values["piece"] = Piece(values.get("offset", -1))
     values.setdefault("batch", name_batch(values["path"]))
+    return None
 
 
-def _require_url_and_path(
-    values: dict[str, Any],
-    fields: dict[str, Any],
-    index: int,
-    label: str,
-    line: int,
-    document: Document,
-    faults: Faults,
-) -> None:
-    if "url" not in fields:
-        faults.add(line, f"{label}url: it is missing; an entry needs one")
-    elif "url" in values and fields.get("path") is None:
-        _set_default_path(values, index, label, line, document, faults)
-
-
-def _set_default_path(
-    values: dict[str, Any], index: int, label: str, line: int, document: Document, faults: Faults
-) -> None:
-    options = document.options
+def _set_default_path(values: dict[str, Any], index: int, options: ReadingOptions | None) -> str | None:
+    """Name the file of a row that states no path, or return the fault."""
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
@@ -252,4 +251,5 @@ def _set_default_path(
         values["path"] = check_path(path)
     except (FieldError, UrlError) as error:
         remedy = " or name files by --name-by row or hash" if options is not None else ""
-        faults.add(line, f"{label}path: it is not given, and {error}; state path{remedy}")
+        return f"path: it is not given, and {error}; state path{remedy}"
+    return None

@@ -55,8 +55,8 @@ class Source:
             ) from error
 
     def head(self) -> str:
-        """The beginning, only for detection: bytes that are not UTF-8 are replaced."""
-        return self.read(0, HEAD_BYTES).decode("utf-8", "replace")
+        """The beginning, only for detection: without spaces before it, other bytes than UTF-8 replaced."""
+        return self.read(0, HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
 
     def texts(self) -> Iterator[str]:
         """The whole text in pieces, without the byte order mark that spreadsheets put before it.

@@ -72,7 +72,7 @@ class DeltaUpstream:
         self._url = url.rstrip("/")
         self._reader = ObjectReader(self._url)
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - the log names removes
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask for news, as ``Upstream`` says."""
         if not cursor:
             return await self._begin(await self._reader.list_after(LOG, ""), 0)

@@ -53,7 +53,7 @@ class IcebergUpstream:
         self._reader = ObjectReader(self._url)
         self._manifests: dict[str, Files] = {}  # of the last snapshot; a manifest never changes
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - a snapshot is whole
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask for news, as ``Upstream`` says."""
         names = await self._reader.list_after(METADATA, "")
         versions = {int(match[1]): name for name in names if (match := _NAME.fullmatch(name))}

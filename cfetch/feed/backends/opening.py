@@ -29,7 +29,7 @@ from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
 from cfetch.feed.backends.web import Web, open_web
 from cfetch.feed.source import FeedSource
-from cfetch.manifest.object_urls import SCHEMES, parse_listing, split_object_url
+from cfetch.manifest.object_urls import SCHEMES, make_listing, split_object_url
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretText, SecretUrl, printable
 from cfetch.wire.network import Network
@@ -141,7 +141,8 @@ def _open_queue(name: str, url: str, clock: Clock) -> Upstream:
 
     address, _, query = url.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
-    listing = parse_listing(pairs[0][1]) if len(pairs) == 1 and pairs[0][0] == "objects" else None
+    named = [value for key, value in pairs if key == "objects"]
+    listing = make_listing(split_object_url(named[0])) if len(named) == len(pairs) == 1 else None
     if listing is None or not listing.store.startswith("s3://"):
         raise UsageError(
             f"{_show_name(name)} names no objects: give sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/"

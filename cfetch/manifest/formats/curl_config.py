@@ -76,7 +76,7 @@ class _Section:
         self.url = self.output = None
 
 
-def read_curl_config(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_curl_config(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows, each with the line number of its URL."""
     section = _Section()
     for line, text in source.lines(faults):

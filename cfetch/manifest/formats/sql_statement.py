@@ -61,7 +61,7 @@ def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def read_sql_statement(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_sql_statement(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the links whose chunks have rows, of this reply and of the replies by ``source.fetch_chunk``."""
     reply = _decode(source.read(0, MAX_REPLY_BYTES + 1), "the reply")
     _check_state(reply)

@@ -148,8 +148,10 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
                 faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
             faults.add(row.line, f"{label}{key}: {error}")
-    for fault in _complete(values, fields, index, document, is_sound=faults.total == before):
-        faults.add(row.line, label + fault)
+    is_sound = faults.total == before
+    for fault in _complete(values, fields, index, document, is_sound=is_sound):
+        if fault is not None:
+            faults.add(row.line, label + fault)
     if faults.total != before:
         return None
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)
@@ -157,22 +159,24 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
 
 def _complete(
     values: dict[str, Any], fields: dict[str, Any], index: int, document: Document, *, is_sound: bool
-) -> list[str]:
-    """Add to ``values`` what follows from several keys; return the faults.
+) -> list[str | None]:
+    """Add to ``values`` what follows from several keys; return the faults, and None for each rule kept.
 
     ``is_sound``: each key by itself is right. Ranges and pieces are made only then.
     """
+    problems: list[str | None] = []
     is_piece = values.pop("assemble", document.assemble)
-    place = _take_range(values) if is_sound and "length" in fields else None
-    if is_sound and is_piece and place is None:
-        place = _take_piece(values)
-    name = None
+    if is_sound and "length" in fields:
+        problems.append(_take_range(values))
+    if is_sound and is_piece and not any(problems):
+        problems.append(_take_piece(values))
     if "url" not in fields:
-        name = "url: it is missing; an entry needs one"
+        problems.append("url: it is missing; an entry needs one")
     elif "url" in values and fields.get("path") is None:
-        name = _set_default_path(values, index, document.options)
-    digest = _find_hash_fault(values) if "digest" in values else None
-    return list(filter(None, (place, name, digest)))
+        problems.append(_set_default_path(values, index, document.options))
+    if "digest" in values:
+        problems.append(_find_hash_fault(values))
+    return problems
 
 
 def _find_hash_fault(values: dict[str, Any]) -> str | None:

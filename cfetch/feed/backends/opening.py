@@ -40,14 +40,6 @@ KNOWN = (
     "sqs+https://QUEUE?objects=s3://BUCKET/, dynamodb://TABLE?region=REGION, kinesis://STREAM?region=REGION, "
     f"or a directory with an {INDEX_NAME}"
 )
-NO_STREAM = (
-    "is not the name of a stream: give kinesis://STREAM?region=REGION; credentials belong where AWS's own "
-    "tools look"
-)
-NO_TABLE = (
-    "is not the name of a table: give dynamodb://TABLE?region=REGION; credentials belong where AWS's own "
-    "tools look"
-)
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
@@ -229,7 +221,12 @@ class _Named(NamedTuple):
     endpoint: str | None
 
 
-def _parse_named(name: str, fault: str) -> _Named:
+def _parse_named(name: str, kind: str) -> _Named:
+    scheme = name.partition("://")[0].lower()
+    fault = (
+        f"is not the name of a {kind}: give {scheme}://{kind.upper()}?region=REGION; credentials belong "
+        "where AWS's own tools look"
+    )
     try:
         parts = urlsplit(name)
     except ValueError:
@@ -247,7 +244,7 @@ def _open_kinesis(name: str, clock: Clock) -> FeedSource:
     from cfetch.feed.backends.kinesis import KinesisSource
     from cfetch.feed.backends.kinesis_api import KinesisApi
 
-    stream, region, endpoint = _parse_named(name, NO_STREAM)
+    stream, region, endpoint = _parse_named(name, "stream")
     api = KinesisApi(stream, region=region, clock=clock, jitter=random.random, endpoint=endpoint)
     return KinesisSource(api, clock)
 
@@ -256,7 +253,7 @@ def _open_dynamodb(name: str, clock: Clock) -> Upstream:
     from cfetch.feed.backends.aws import AwsClient
     from cfetch.feed.backends.dynamodb import DynamoUpstream, make_expired
 
-    table, region, endpoint = _parse_named(name, NO_TABLE)
+    table, region, endpoint = _parse_named(name, "table")
 
     def make(service: str) -> AwsClient:
         own = {"TrimmedDataAccessException": make_expired}

@@ -34,7 +34,7 @@ class OsmUpstream:
         self._first = first
 
     async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
-        """Ask for news, as ``Upstream`` says. The cursor is the last number that was told."""
+        """Ask for news, as ``Upstream`` says. The cursor is the last number in earlier news."""
         answer = await self._web.ask(f"{self._url}{STATE}", max_bytes=MAX_STATE_BYTES)
         match = _NUMBER.search(answer.body)
         if match is None:

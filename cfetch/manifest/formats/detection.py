@@ -154,7 +154,7 @@ _KNOWN_OBJECTS = _parse_signs(
     huggingface_tree="siblings id",
     inventory_manifest="sourceBucket fileSchema",
 )
-"""A document that is an object with all keys of one set has the format; the first format counts."""
+"""A document that is an object has the first format of which it has all keys of one set."""
 
 _KNOWN_ARRAYS = _parse_signs(
     figshare="computed_md5 download_url, url_public_api doi",
@@ -165,7 +165,7 @@ _KNOWN_ARRAYS = _parse_signs(
     huggingface_tree="type oid path",
     rclone_lsjson="Path Name IsDir",
 )
-"""The same for the first object of an array."""
+"""Formats of documents that are arrays, by the keys of the first object in the array."""
 
 _KNOWN_FILES = _parse_signs(
     package_index="filename hashes",
@@ -173,13 +173,13 @@ _KNOWN_FILES = _parse_signs(
     figshare="computed_md5 download_url",
     lfs="name oid oid_type",
 )
-"""The same for the first file in ``files``. That of a native manifest has ``url``, and none of these sets."""
+"""Formats by the keys of the first file in ``files``; in a native manifest it has ``url``, and no such set."""
 
 _KNOWN_LINES = _parse_signs(
     annex_whereis="file key whereis",
     bucket_json="key type last_modified, key status type lastModified etag",
 )
-"""The same for the object on the first line."""
+"""Formats of lines of JSON, by the keys of the object on the first line."""
 
 _GOOGLE = re.compile(
     rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'

@@ -59,7 +59,7 @@ def _read_table(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str,
 
 
 def _read_objects(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
-    """The same for a report in JSON, whose values are texts."""
+    """Yield the rows of a report in JSON, whose values are texts."""
     for row in read_elements(source):
         if isinstance(row.fields, dict):
             yield row.line, {name: str(value or "") for name, value in row.fields.items()}

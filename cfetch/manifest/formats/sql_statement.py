@@ -19,7 +19,7 @@ from cfetch.secret import printable
 
 MAX_REPLY_BYTES = (
     16 << 20
-)  # of one reply, read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much
+)  # read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}

@@ -33,7 +33,7 @@ def load_json(source: Source, what: str) -> Any:  # noqa: ANN401 - JSON is any v
 
 
 def load_object(source: Source, what: str) -> dict[str, Any]:
-    """The same for a document that is an object. Raises BrokenDocumentError: it is no object."""
+    """The whole document, which must be an object. Raises BrokenDocumentError: it is not, or no JSON."""
     document = load_json(source, what)
     if not isinstance(document, dict):
         raise BrokenDocumentError(1, f"{what} must be an object, not {kind_of(document)}")

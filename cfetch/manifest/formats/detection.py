@@ -173,7 +173,7 @@ _KNOWN_FILES = _parse_signs(
     figshare="computed_md5 download_url",
     lfs="name oid oid_type",
 )
-"""Formats by the keys of the first file in ``files``; in a native manifest it has ``url``, and no such set."""
+"""Formats by the keys of the first file in ``files``; a native manifest has ``url`` there."""
 
 _KNOWN_LINES = _parse_signs(
     annex_whereis="file key whereis",

@@ -47,7 +47,7 @@ class Route(NamedTuple):
         return self.via != self.position.range
 
 
-def make_first_tokens(lineage: Lineage, keys: KeyRange = ALL_KEYS) -> tuple[Token, ...]:
+def make_first_tokens(lineage: Lineage, keys: KeyRange) -> tuple[Token, ...]:
     """The tokens of a new reader: they are at the roots, or at the oldest known ranges."""
     return _cut_keys(lineage, keys, None, {}, is_new=True)
 

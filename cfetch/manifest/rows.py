@@ -72,11 +72,6 @@ class Document:
         self.notes.append(why)
         self.partial = why
 
-    @property
-    def keeps_columns(self) -> bool:
-        """Whether its rows may have columns that are kept for the metrics."""
-        return self.options is not None and bool(self.options.keep_columns)
-
     def make_columns(self) -> Columns:
         """Make the chooser of a table's columns. Raises UsageError: the options contradict each other."""
         return Columns(self.options or ReadingOptions(), KEYS)
@@ -131,12 +126,15 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
         what = kind_of(fields) if type(fields) is not dict else f"one with more than {MAX_FIELDS} keys"
         faults.add(row.line, f"{label}an entry must be an object, not {what}")
         return None
-    values: dict[str, Any] = {"kept": take_kept(fields)} if document.keeps_columns else {}
+    values: dict[str, Any] = {}
+    if document.options is not None and document.options.keep_columns:
+        values["kept"] = take_kept(fields)
     for key, value in fields.items():
         try:
-            if check := CHECKS.get(key):
+            if rule := CHECKS.get(key):
                 if value is not None:
-                    name, checked = check[0], check[1](value)
+                    name, check = rule
+                    checked = check(value)
                     values[name] = (
                         choose_stronger(values.get(name), checked) if isinstance(checked, Digest) else checked
                     )

@@ -17,7 +17,7 @@ Read in this order::
     delete_limit.py  how many files may be deleted because a source lacks them
     path_filter.py   which paths a follower takes
     link_hosts.py    which hosts the links of a feed may name
-    conformance.py   checks a server of anybody against the protocol
+    conformance.py   checks any feed server against the protocol
     protocol.py    keys and changes on the wire, strict in and exact out
     backends/      sources of feeds                   server/      the reference feed server
 

@@ -7,9 +7,10 @@ it, once for all readers that got one. A refresh that fails changes nothing.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from cfetch.clock import Clock
 from cfetch.errors import HostileFeed, SourceError, Transient
@@ -19,12 +20,32 @@ from cfetch.feed.ranges import Range, Span
 from cfetch.feed.source import FeedId, FeedSource, Gone, NotModified, Ranges
 
 FEEDS = 64  # one process rarely follows more, and a lineage of a thousand ranges takes under 1 MB
-# Requests for information: a lineage of 64 ranges takes four round trips, and no backend is flooded.
-AT_ONCE = 16
-SOURCES = 3  # live ranges that archive the same range and are asked in turn, if the first is down
+AT_ONCE = 16  # requests for LSNs: a lineage of 64 ranges takes four round trips, and no backend is flooded
+ARCHIVES = 3  # live ranges that archive the same range and are asked in turn, if the first is down
 RELIST_S = (0.5, 1.0, 2.0)  # a listing has gaps or overlaps until a split is done
 
+T = TypeVar("T")
 _Outcome = Literal["hit", "miss", "build", "refresh", "stale"]
+
+
+async def ask_first_listing(source: FeedSource) -> Ranges:
+    """Ask a source for its ranges, which is the first request. Raises SourceError, HostileFeed."""
+    listing = await source.ranges(None)
+    if isinstance(listing, NotModified):
+        raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
+    return listing
+
+
+async def ask_in_turn(ask: Callable[[str], Awaitable[T]], archives: Sequence[str]) -> T:
+    """Ask the first of several live ranges that archive the same; ask another if it is down.
+
+    Raises SourceError: the answer of the last one.
+    """
+    *first, last = archives[:ARCHIVES]
+    for via in first:
+        with suppress(SourceError):
+            return await ask(via)
+    return await ask(last)
 
 
 @dataclass
@@ -183,12 +204,13 @@ class RouteCache:
         A listing that contradicts itself is asked for again.
         """
         for wait_s in (*RELIST_S, None):
-            answer = listing or await source.ranges(known.generation if known else None)
-            listing = None
-            if isinstance(answer, NotModified):
-                if known:
+            if listing is None and known:
+                answer = await source.ranges(known.generation)
+                if isinstance(answer, NotModified):
                     return known
-                raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
+            else:
+                answer = listing or await ask_first_listing(source)
+            listing = None
             try:
                 if known and answer.feed != known.feed:
                     return grow_lineage(known, answer, {})  # always raises FeedReplaced
@@ -232,16 +254,13 @@ class RouteCache:
         return spans
 
     async def _ask_span(self, source: FeedSource, name: str, heirs: Sequence[str]) -> Span | Gone:
-        """Ask the last heir by key for a closed range's LSNs; ask another if it is down."""
-        last: SourceError | None = None
-        for via in heirs[: -SOURCES - 1 : -1]:
+        """Ask for a closed range's LSNs, the last heir by key first."""
+
+        async def ask(via: str) -> Span | Gone:
             self.counts.info_requests += 1
-            try:
-                return await source.info(name, via)
-            except SourceError as error:
-                last = error
-        assert last is not None
-        raise last
+            return await source.info(name, via)
+
+        return await ask_in_turn(ask, heirs[::-1])
 
     def _emit(self, what: _Outcome, feed: FeedId, generation: str, requests: int = 0) -> None:
         if self._listener:

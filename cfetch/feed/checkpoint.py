@@ -23,8 +23,7 @@ from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
 
-# Some 100 MB that are written again at each commit; later deletes make many of them obsolete.
-MAX_PENDING = 200_000
+MAX_PENDING = 200_000  # some 100 MB, written again at each commit; later deletes make many of them obsolete
 MAX_BYTES = 1 << 28  # a hundred thousand ranges take 60 MB
 _KEYS = re.compile(r"([0-9a-f]{32})-([0-9a-f]{32,33})", re.ASCII)
 _LSN = re.compile(r"-1|0|[1-9][0-9]{0,99}", re.ASCII)  # Kinesis has 56 digits; -1: ended before LSN 0

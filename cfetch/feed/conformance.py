@@ -1,7 +1,7 @@
-"""Checks a feed server against docs/feed-protocol.md: ``cfetch feed check URL``, for a server of anybody.
+"""Checks a feed server against docs/feed-protocol.md: ``cfetch feed check URL``, for any server.
 
-It only reads. Each check asks the server something of which the document says the answer, or asks for the
-same changes in two ways. A feed should be at rest meanwhile: what it drops between two answers looks like a
+It only reads. Each check sends a request whose answer follows from the document, or asks for the same changes
+in two ways. The feed should not change meanwhile: a change that it drops between two answers looks like a
 fault.
 """
 

@@ -4,10 +4,9 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
-from cfetch.feed.cache import RouteCache
+from cfetch.feed.cache import RouteCache, ask_first_listing
 from cfetch.feed.lineage import Lineage
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
-from cfetch.feed.reader import ask_first_listing
 from cfetch.feed.route import Token, explain_token, route, settle_token
 from cfetch.feed.source import FeedSource
 from cfetch.secret import printable

@@ -22,6 +22,7 @@ KEY_DIGITS = KEY_BITS // 4
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")  # ids appear in URLs, in file names and on screens
 SHOWN_FAULTS = 3  # of one row: more would hide the first one
+ANY_BASE_URL = "http://feed.invalid/"  # for a publisher's check of relative URLs; readers have the true base
 _OWN = ("lsn", "op", "key")
 
 

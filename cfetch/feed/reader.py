@@ -13,16 +13,15 @@ from typing import NamedTuple, Self
 
 from cfetch.clock import Clock
 from cfetch.errors import FeedError, FeedReplaced, HostileFeed, SourceError, Transient
-from cfetch.feed.cache import RouteCache
+from cfetch.feed.cache import RouteCache, ask_first_listing, ask_in_turn
 from cfetch.feed.checkpoint import Checkpoint
 from cfetch.feed.lineage import Lineage, list_merged, show_range
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.feed.route import Route, Token, make_first_tokens, narrow_token, route, settle_token
-from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page, Ranges
+from cfetch.feed.source import Change, FeedSource, Gone, NotModified, Page
 
 AGAIN_S = (1.0, 2.0, 4.0)  # pauses after a Gone without any news; then the step fails
 MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
-ARCHIVES = 3  # live ranges that archive the same entries and are asked in turn, if the first is down
 BATCH = 256  # tokens whose requests are prepared together
 MAX_STILL = 1000  # pages of a token that neither bring changes nor move it on
 
@@ -36,14 +35,6 @@ class Step(NamedTuple):
     range: str
     keys: KeyRange
     changes: tuple[Change, ...]
-
-
-async def ask_first_listing(source: FeedSource) -> Ranges:
-    """Ask a source for its ranges, which is the first request. Raises SourceError, HostileFeed."""
-    listing = await source.ranges(None)
-    if isinstance(listing, NotModified):
-        raise HostileFeed("the feed says that its ranges have not changed, in its first answer")
-    return listing
 
 
 async def _ask_starts(source: FeedSource, lineage: Lineage) -> dict[str, int]:
@@ -283,15 +274,10 @@ class Reader:
             self._lineage = lineage
 
     async def _read(self, way: Route) -> Page | Gone | NotModified:
-        """Ask the range that the route names; ask another archive if it is down."""
-        last: SourceError | None = None
-        for via in (way.via, *way.others[: ARCHIVES - 1]) if way.is_archival else (way.via,):
-            try:
-                return await self._source.read(via, way.position, way.keys, self._limit)
-            except SourceError as error:
-                last = error
-        assert last is not None
-        raise last
+        """Ask the range that the route names, or the others that archive the same."""
+        return await ask_in_turn(
+            lambda via: self._source.read(via, way.position, way.keys, self._limit), (way.via, *way.others)
+        )
 
     def _take_answer(self, way: Route, answer: Page | NotModified) -> Step:
         token = self._tokens[0]

@@ -3,10 +3,10 @@
 A reader keeps a *token* for each piece of its keys: a range, and the next LSN to read there. Three steps lead
 from a token to a request:
 
-1. ``narrow_token`` divides a token among the live ranges that have some of its keys, after a split. 2.
-``settle_token`` moves a token from the end of a closed range to the ranges that follow it, and back to the
-ancestor that owns the LSN if a person has named a range that is too young. 3. ``route`` names the live range
-to ask: the token's own, or an heir that archives it.
+1. ``narrow_token`` divides a token among the live ranges that have some of its keys, after a split.
+2. ``settle_token`` moves a token from the end of a closed range to the ranges that follow it, and back to the
+   ancestor that owns the LSN if a person has named a range that is too young.
+3. ``route`` names the live range to ask: the token's own, or an heir that archives it.
 
 The LSN decides, not the range that the reader came from. Only entries with the token's own keys count, as a
 closed range had the keys of all its children.
@@ -47,7 +47,7 @@ class Route(NamedTuple):
         return self.via != self.position.range
 
 
-def make_first_tokens(lineage: Lineage, keys: KeyRange = ALL_KEYS) -> tuple[Token, ...]:
+def make_first_tokens(lineage: Lineage, keys: KeyRange) -> tuple[Token, ...]:
     """The tokens of a new reader: they are at the roots, or at the oldest known ranges."""
     return _cut_keys(lineage, keys, None, {}, is_new=True)
 

@@ -34,7 +34,7 @@ class NotModified(NamedTuple):
 
 
 class Why(IntEnum):
-    """The sub-code of a 410, as Cosmos has them."""
+    """The sub-codes of a 410, the same as those of Azure Cosmos DB."""
 
     STALE = 1000  # the name belongs to another feed now
     RANGE_GONE = 1002

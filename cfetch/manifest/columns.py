@@ -20,22 +20,11 @@ MAX_COLUMNS = 1000
 SHOWN_COLUMNS = 12
 MAX_DIGITS = 20
 
-_URL_NAMES = frozenset(
-    (
-        *("url", "urls", "link", "href", "uri", "src"),
-        *(
-            "image_url",
-            "img_url",
-            "file_url",
-            "media_url",
-            "video_url",
-            "audio_url",
-            "content_url",
-            "contenturl",
-        ),
-        *("download_url", "downloadurl", "browser_download_url", "download_link", "download_path"),
-    )
-)
+_URL_NAMES = frozenset({
+    "url", "urls", "link", "href", "uri", "src", "image_url", "img_url", "file_url", "media_url", "video_url",
+    "audio_url", "content_url", "contenturl", "download_url", "downloadurl", "browser_download_url",
+    "download_link", "download_path",
+})  # fmt: skip
 _PATH_NAMES = frozenset(["filename", "file_name", "filepath", "file_path"])
 _HASH_NAMES = {f"{name}sum": name for name in ("md5", "sha1", "sha256", "sha512")}
 _WATCHED = ("path", "size", *HEX_DIGITS)
@@ -95,9 +84,8 @@ class Columns:
             elif key not in self._named:
                 raise ColumnError(f"two columns may hold {key}; name one of them, or rename the other")
         if "url" not in taken:
-            chosen[_find_url_column([name for name in names if name not in self.options.keep_columns])] = (
-                "url"
-            )
+            candidates = [name for name in names if name not in self.options.keep_columns]
+            chosen[_find_url_column(candidates)] = "url"
         self._choose_kept(names, chosen)
         for name in names:
             if name not in chosen:

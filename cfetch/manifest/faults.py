@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from cfetch.errors import ManifestError, Problem
 
-# More than a person reads; all are counted, so that the message does not grow with the manifest.
-MAX_KEPT = 100
+MAX_KEPT = 100  # more than a person reads, and the message does not grow with the manifest; all are counted
 
 
 class BrokenDocumentError(Exception):

@@ -19,17 +19,9 @@ MAX_INT = 2**63 - 1  # off_t, and a file's size in every system call
 MAX_BATCH_CHARS = 200  # a batch's name is in metrics and in one line of the dashboard
 MILLISECONDS_FROM = 100_000_000_000  # 1e11 s is the year 5138, 1e11 ms is 1973: no link's expiry is ambiguous
 
-RESERVED_HEADERS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "host",
-        "if-range",
-        "range",
-        "transfer-encoding",
-    }
-)
+RESERVED_HEADERS = frozenset({
+    "accept-encoding", "connection", "content-length", "host", "if-range", "range", "transfer-encoding",
+})  # fmt: skip
 """The headers on which resuming, framing and verification depend: only cfetch sets them."""
 
 _HEX = re.compile(r"[0-9A-Fa-f]+\Z")

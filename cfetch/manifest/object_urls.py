@@ -55,17 +55,14 @@ class Listing(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def parse_listing(text: str) -> Listing | None:
-    """Read a prefix (a URL that ends in a slash, or a bucket's URL) or a pattern; None for a single object.
+def make_listing(parts: ObjectUrl | None) -> Listing | None:
+    """Make the listing of a prefix (a key that ends in a slash, or is empty) or a pattern.
 
-    In a pattern ``*`` and ``?`` stay within one component, and ``**`` does not.
+    None: it is a single object, or there is no URL. In a pattern ``*`` and ``?`` stay within one component,
+    and ``**`` does not.
     """
-    parts = split_object_url(text)
-    return None if parts is None else make_listing(parts)
-
-
-def make_listing(parts: ObjectUrl) -> Listing | None:
-    """The same as ``parse_listing``, for a URL that is split already."""
+    if parts is None:
+        return None
     if not parts.key or parts.key.endswith("/"):
         return Listing(parts.store, parts.key, re.compile(r".+", re.DOTALL))
     magic = _MAGIC.search(parts.key)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -26,7 +25,7 @@ class About(msgspec.Struct, array_like=True):
 
 
 class Plan:
-    """A frozen manifest. ``plan.entry(i)`` is entry ``i``; sizes and hosts of all are in memory.
+    """A frozen manifest, as the ports of ``entries.py`` say; ``plan.entry(i)`` is entry ``i``.
 
     ``headers`` go with every request, ``merged`` is how many repeated entries were dropped, ``source`` is the
     manifest's name for messages. ``notes`` are for the user, ``skipped`` counts the faults of rows that were
@@ -57,19 +56,12 @@ class Plan:
         self.total_bytes: int = file.total_bytes
         self.sizes_unknown: int = file.sizes_unknown
         self.expires_at: float | None = file.expires_at
+        self.sizes: Sequence[int] = file.sizes
+        self.host_of: Sequence[int] = file.host_of
+        self.batch_of: Sequence[int] | None = file.batch_of
 
     def __len__(self) -> int:
         return len(self._file)
-
-    @property
-    def sizes(self) -> Sequence[int]:
-        """Bytes by entry; -1 is unknown."""
-        return self._file.sizes
-
-    @property
-    def host_of(self) -> Sequence[int]:
-        """Index into ``hosts`` by entry."""
-        return self._file.host_of
 
     @property
     def host_files(self) -> dict[str, int]:
@@ -83,11 +75,6 @@ class Plan:
         return 0
 
     @property
-    def batch_of(self) -> Sequence[int] | None:
-        """Number of the named batch by entry, -1 for none; None if no entry has one."""
-        return self._file.batch_of
-
-    @property
     def names_mirrors(self) -> bool:
         """Whether an entry has mirrors."""
         return self._file.names_mirrors
@@ -95,7 +82,7 @@ class Plan:
     @property
     def names_batches(self) -> bool:
         """Whether an entry has a batch with a name."""
-        return self._file.batch_of is not None
+        return self.batch_of is not None
 
     @property
     def tasks(self) -> int | None:
@@ -146,9 +133,7 @@ class Plan:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -8,7 +8,7 @@ Hugging Face's own tools write them in this form. A model's repository has no wo
 import re
 from urllib.parse import quote, unquote
 
-from cfetch.manifest.object_urls import Listing, ObjectUrl, make_listing
+from cfetch.manifest.object_urls import Listing, ObjectUrl
 
 SCHEME = "hf://"
 HUGGING_FACE = "https://huggingface.co"
@@ -47,12 +47,6 @@ def split_repository_url(text: str) -> ObjectUrl | None:
     """Split a URL into the repository's URL and a path; None if it names no repository."""
     match = _FILE.match(text)
     return None if match is None else ObjectUrl(match["store"], match["key"] or "")
-
-
-def parse_repository_listing(text: str) -> Listing | None:
-    """Read a repository, a directory (its URL ends in a slash) or a pattern; None for a single file."""
-    parts = split_repository_url(text)
-    return None if parts is None else make_listing(parts)
 
 
 def make_link(url: ObjectUrl, endpoint: str) -> str:

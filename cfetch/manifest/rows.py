@@ -72,11 +72,6 @@ class Document:
         self.notes.append(why)
         self.partial = why
 
-    @property
-    def keeps_columns(self) -> bool:
-        """Whether its rows may have columns that are kept for the metrics."""
-        return self.options is not None and bool(self.options.keep_columns)
-
     def make_columns(self) -> Columns:
         """Make the chooser of a table's columns. Raises UsageError: the options contradict each other."""
         return Columns(self.options or ReadingOptions(), KEYS)
@@ -131,12 +126,15 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
         what = kind_of(fields) if type(fields) is not dict else f"one with more than {MAX_FIELDS} keys"
         faults.add(row.line, f"{label}an entry must be an object, not {what}")
         return None
-    values: dict[str, Any] = {"kept": take_kept(fields)} if document.keeps_columns else {}
+    values: dict[str, Any] = {}
+    if document.options is not None and document.options.keep_columns:
+        values["kept"] = take_kept(fields)
     for key, value in fields.items():
         try:
-            if check := CHECKS.get(key):
+            if rule := CHECKS.get(key):
                 if value is not None:
-                    name, checked = check[0], check[1](value)
+                    name, check = rule
+                    checked = check(value)
                     values[name] = (
                         choose_stronger(values.get(name), checked) if isinstance(checked, Digest) else checked
                     )
@@ -148,16 +146,35 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
                 faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
             faults.add(row.line, f"{label}{key}: {error}")
-    if "length" in fields and faults.total == before:
-        _take_range(values, label, row.line, faults)
-    if values.pop("assemble", document.assemble) and faults.total == before:
-        _take_piece(values, label, row.line, faults)
-    _require_url_and_path(values, fields, index, label, row.line, document, faults)
-    if "digest" in values and (fault := _find_hash_fault(values)) is not None:
-        faults.add(row.line, label + fault)
+    is_sound = faults.total == before
+    for fault in _complete(values, fields, index, document, is_sound=is_sound):
+        if fault is not None:
+            faults.add(row.line, label + fault)
     if faults.total != before:
         return None
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)
+
+
+def _complete(
+    values: dict[str, Any], fields: dict[str, Any], index: int, document: Document, *, is_sound: bool
+) -> list[str | None]:
+    """Add to ``values`` what follows from several keys; return the faults, and None for each rule kept.
+
+    ``is_sound``: each key by itself is right. Ranges and pieces are made only then.
+    """
+    problems: list[str | None] = []
+    is_piece = values.pop("assemble", document.assemble)
+    if is_sound and "length" in fields:
+        problems.append(_take_range(values))
+    if is_sound and is_piece and not any(problems):
+        problems.append(_take_piece(values))
+    if "url" not in fields:
+        problems.append("url: it is missing; an entry needs one")
+    elif "url" in values and fields.get("path") is None:
+        problems.append(_set_default_path(values, index, document.options))
+    if "digest" in values:
+        problems.append(_find_hash_fault(values))
+    return problems
 
 
 def _find_hash_fault(values: dict[str, Any]) -> str | None:
@@ -193,53 +210,37 @@ def _check_mirrors(value: object, document: Document) -> tuple[SecretUrl, ...]:
     return tuple(SecretUrl(_check_url(url, document)) for url in value)
 
 
-def _take_range(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
-    """Turn ``offset`` and ``length`` into the byte range of the URL that is the file."""
+def _take_range(values: dict[str, Any]) -> str | None:
+    """Turn ``offset`` and ``length`` into the byte range of the URL that is the file; return the fault."""
     start, length_bytes = values.pop("offset", None), values.pop("length", None)
     if start is None and length_bytes is None:
-        return
+        return None
     if start is None or length_bytes is None:
         lacking, stated = ("offset", "length") if start is None else ("length", "offset")
-        text = f"{lacking}: it is missing beside {stated}; both together are the range of the URL"
-    elif start + length_bytes > MAX_INT:
-        text = f"length: with offset it goes beyond {MAX_INT}"
-    elif values.get("size_bytes", length_bytes) != length_bytes:
-        text = "size: it is not the same as length, which is the size of the file; leave size out"
-    else:
-        values["range_start"], values["size_bytes"] = start, length_bytes
-        return
-    faults.add(line, label + text)
+        return f"{lacking}: it is missing beside {stated}; both together are the range of the URL"
+    if start + length_bytes > MAX_INT:
+        return f"length: with offset it goes beyond {MAX_INT}"
+    if values.get("size_bytes", length_bytes) != length_bytes:
+        return "size: it is not the same as length, which is the size of the file; leave size out"
+    values["range_start"], values["size_bytes"] = start, length_bytes
+    return None
 
 
-def _take_piece(values: dict[str, Any], label: str, line: int, faults: Faults) -> None:
-    """Make the row a piece of the file at its path. The pieces of one file are published together."""
+def _take_piece(values: dict[str, Any]) -> str | None:
+    """Make the row a piece of the file at its path, or return the fault.
+
+    The pieces of one file are published together.
+    """
     for key, field_name in (("path", "path"), ("size", "size_bytes")):
         if field_name not in values:
-            faults.add(line, f"{label}{key}: it is missing; a piece of a file states path and size")
-            return
+            return f"{key}: it is missing; a piece of a file states path and size"
     values["piece"] = Piece(values.get("offset", -1))
     values.setdefault("batch", name_batch(values["path"]))
+    return None
 
 
-def _require_url_and_path(
-    values: dict[str, Any],
-    fields: dict[str, Any],
-    index: int,
-    label: str,
-    line: int,
-    document: Document,
-    faults: Faults,
-) -> None:
-    if "url" not in fields:
-        faults.add(line, f"{label}url: it is missing; an entry needs one")
-    elif "url" in values and fields.get("path") is None:
-        _set_default_path(values, index, label, line, document, faults)
-
-
-def _set_default_path(
-    values: dict[str, Any], index: int, label: str, line: int, document: Document, faults: Faults
-) -> None:
-    options = document.options
+def _set_default_path(values: dict[str, Any], index: int, options: ReadingOptions | None) -> str | None:
+    """Name the file of a row that states no path, or return the fault."""
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
@@ -252,4 +253,5 @@ def _set_default_path(
         values["path"] = check_path(path)
     except (FieldError, UrlError) as error:
         remedy = " or name files by --name-by row or hash" if options is not None else ""
-        faults.add(line, f"{label}path: it is not given, and {error}; state path{remedy}")
+        return f"path: it is not given, and {error}; state path{remedy}"
+    return None

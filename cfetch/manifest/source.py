@@ -17,7 +17,7 @@ FetchChunk = Callable[[int], bytes]
 MAX_ROW_CHARS = 1 << 20  # 300 times a long presigned URL; bounds memory and the cost of a number's digits
 WINDOW_BYTES = (
     1 << 18
-)  # so large that few rows are cut at a window's edge, and small compared with the columns
+)  # few rows are cut at a window's edge, and it is small compared with the plan's columns
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
 
 
@@ -55,8 +55,8 @@ class Source:
             ) from error
 
     def head(self) -> str:
-        """The beginning, only for detection: bytes that are not UTF-8 are replaced."""
-        return self.read(0, HEAD_BYTES).decode("utf-8", "replace")
+        """The beginning, only for detection: without spaces before it, other bytes than UTF-8 replaced."""
+        return self.read(0, HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
 
     def texts(self) -> Iterator[str]:
         """The whole text in pieces, without the byte order mark that spreadsheets put before it.

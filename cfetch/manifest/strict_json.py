@@ -5,6 +5,7 @@ decode to a ``Misfit``. As nothing is raised in the middle of a row, all of its 
 """
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from cfetch.secret import printable
 MAX_INT_DIGITS = 20
 NESTED_TOO_DEEP = "it is nested too deeply; a manifest needs four levels"
 
+_DIGITS = re.compile(rf"[0-9]{{1,{MAX_INT_DIGITS}}}\Z")
 _KINDS = {
     str: "a string",
     bool: "a boolean",
@@ -31,6 +33,11 @@ class Misfit:
     """A value that is wrong for every key; ``reason`` says what it is."""
 
     reason: str
+
+
+def read_digits(text: str, misfit: str) -> int | Misfit:
+    """The number that is written in digits; else a ``Misfit`` with this reason."""
+    return int(text) if _DIGITS.match(text) else Misfit(misfit)
 
 
 def kind_of(value: object) -> str:

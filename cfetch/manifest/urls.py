@@ -192,7 +192,7 @@ def last_segment(url: str) -> str:
 
 
 def decode_last_segment(url: str) -> str:
-    """The same for a URL that may be relative. Raises as ``last_segment``."""
+    """The last segment of a URL that may be relative, percent-decoded. Raises as ``last_segment``."""
     return _decode_name(url.partition("#")[0].partition("?")[0].rpartition("/")[2])
 
 

@@ -7,7 +7,7 @@ which of them a target cannot hold, before a line is written.
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple, TextIO
@@ -225,14 +225,10 @@ def _quote_for_curl(text: str) -> str:
 
 
 def _write_checksums(entries: Iterable[Entry], contents: Survey, out: TextIO) -> None:  # noqa: ARG001 - a writer
-    for entry in _select_with_sha256(entries):
-        assert entry.digest is not None
-        path = entry.path if entry.path != "-" else "./-"  # a dash alone would be stdin
-        out.write(f"{entry.digest.hex}  {path}\n")
-
-
-def _select_with_sha256(entries: Iterable[Entry]) -> Iterator[Entry]:
-    return (entry for entry in entries if entry.digest is not None and entry.digest.algorithm == "sha256")
+    for entry in entries:
+        if entry.digest is not None and entry.digest.algorithm == "sha256":
+            path = entry.path if entry.path != "-" else "./-"  # a dash alone would be stdin
+            out.write(f"{entry.digest.hex}  {path}\n")
 
 
 _ALL = frozenset(KEYS)

@@ -14,14 +14,14 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.errors import Refused, SourceError, UsageError
-from cfetch.manifest.object_urls import Listing, ObjectUrl, parse_listing
+from cfetch.manifest.object_urls import Listing, ObjectUrl, make_listing, split_object_url
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import (
     find_git_hash,
     is_repository_url,
     make_link,
     make_tree_address,
-    parse_repository_listing,
+    split_repository_url,
 )
 from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretUrl, printable
@@ -61,7 +61,7 @@ _PAGE = msgspec.json.Decoder(list[_Listed])
 
 def find_listing(text: str) -> Listing | None:
     """The listing that a URL means; None if it means a single document or file."""
-    return parse_repository_listing(text) if is_repository_url(text) else parse_listing(text)
+    return make_listing(split_repository_url(text) if is_repository_url(text) else split_object_url(text))
 
 
 class ListedFile(NamedTuple):

@@ -48,9 +48,10 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.freezing import freeze
+from cfetch.manifest.object_urls import make_listing
 from cfetch.manifest.plan import FILE_NAME, load_plan
 from cfetch.manifest.reading import read_entries
-from cfetch.manifest.repository_urls import parse_repository_listing
+from cfetch.manifest.repository_urls import split_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.records import NOT_DECODED
@@ -274,7 +275,7 @@ _TREE = (
 
 
 def _judge_repository_page(data: bytes) -> bool:
-    listing = parse_repository_listing("hf://datasets/o/n/d/")
+    listing = make_listing(split_repository_url("hf://datasets/o/n/d/"))
     assert listing is not None
     faults = Faults()
     try:

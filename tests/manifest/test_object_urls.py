@@ -8,7 +8,7 @@ from cfetch.config.reading import ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.names import choose_path
-from cfetch.manifest.object_urls import parse_listing, split_object_url
+from cfetch.manifest.object_urls import make_listing, split_object_url
 from cfetch.manifest.reading import check_base_url
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
@@ -72,7 +72,7 @@ def test_relative_lines_of_a_bucket():
 )
 def test_prefixes_and_patterns(url, prefix, matching, others):
     """As a shell reads them; the prefix is what need not be matched."""
-    listing = parse_listing(url)
+    listing = make_listing(split_object_url(url))
     assert listing is not None
     assert listing.prefix == prefix
     assert [key for key in matching + others if listing.pattern.match(key)] == matching
@@ -81,7 +81,7 @@ def test_prefixes_and_patterns(url, prefix, matching, others):
 @given(st.text(st.characters(exclude_characters="*?[\x7f", exclude_categories=["Cc", "Cs"]), max_size=20))
 def test_a_key_without_signs_is_one_object(key):
     """Unless it is empty or ends in a slash."""
-    assert (parse_listing(f"s3://b/{key}") is None) is not (not key or key.endswith("/"))
+    assert (make_listing(split_object_url(f"s3://b/{key}")) is None) is not (not key or key.endswith("/"))
 
 
 @pytest.mark.parametrize(

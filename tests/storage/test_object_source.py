@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from cfetch.errors import Refused, SourceError, UsageError
-from cfetch.manifest.object_urls import parse_listing
+from cfetch.manifest.object_urls import make_listing, split_object_url
 from cfetch.secret import SecretUrl
 from cfetch.storage import object_source
 from cfetch.storage.object_source import ObjectLinks, list_objects
@@ -18,7 +18,7 @@ from tests.wire.raw_server import RawServer, reply
 
 
 def listed(bucket, rest):
-    listing = parse_listing(f"s3://{bucket.name}/{rest}")
+    listing = make_listing(split_object_url(f"s3://{bucket.name}/{rest}"))
     assert listing is not None
     return [(row["path"], row["size"]) for row, _ in list_objects(listing)]
 
@@ -39,7 +39,7 @@ async def test_a_list_that_is_cut_without_a_token_is_no_list(monkeypatch):
         "<ListBucketResult><Name>bucket</Name><IsTruncated>{}</IsTruncated><Contents><Key>{}</Key><Size>1</Size>"
         "<LastModified>2020-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>"
     )
-    listing = parse_listing("s3://bucket/d/")
+    listing = make_listing(split_object_url("s3://bucket/d/"))
     assert listing is not None
     async with RawServer(
         reply(page.format("true", "d/a").encode()), reply(page.format("false", "d/b").encode())
@@ -111,7 +111,7 @@ async def test_why_a_listing_failed(monkeypatch, status, body, message):
     """In our own words, which hold nothing of the store's."""
     async with RawServer(reply(body, status=status)) as server:
         point_at(monkeypatch, server.url)
-        listing = parse_listing("s3://bucket/d/")
+        listing = make_listing(split_object_url("s3://bucket/d/"))
         assert listing is not None
         with pytest.raises(UsageError, match=f"^s3://bucket did not list its objects: .*{message}") as caught:
             await asyncio.to_thread(lambda: list(list_objects(listing)))
@@ -135,7 +135,7 @@ async def test_a_listing_without_an_end(monkeypatch, keys, message):
     monkeypatch.setattr(object_source, "PAGE_KEYS", 3)
     async with RawServer(reply(body.encode())) as server:
         point_at(monkeypatch, server.url)
-        listing = parse_listing("s3://bucket/d/")
+        listing = make_listing(split_object_url("s3://bucket/d/"))
         assert listing is not None
         with pytest.raises(UsageError, match=message):
             await asyncio.to_thread(lambda: list(list_objects(listing)))

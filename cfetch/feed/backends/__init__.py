@@ -9,8 +9,8 @@ is the lineage's work. All data from a server or a file is treated as hostile.
     observed.py          a source without a log, which cfetch keeps: change_log.py (docs/observed-sources.md)
     package_index.py  couchdb.py  osm.py  delta.py  iceberg.py  cosmos.py  dynamodb.py
     bucket_events.py     such sources, each by its own protocol
-    one_range.py         the answers of a feed of one range, for the two above (pure)
-    web.py               asks them over HTTP
+    one_range.py         the answers of a feed of one range: serial.py and observed.py (pure)
+    web.py               asks the server of a feed over HTTP
     segments.py          files on static storage (docs/feed-segments.md)
     segment_index.py     the index of these files: ranges, and which file has which LSNs (pure)
     segment_files.py     the place of these files: a directory, or a prefix of URLs

@@ -45,7 +45,7 @@ class BucketUpstream:
         self._listed_up_to = ""
         self._receipts: list[str] = []
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - a listing is whole
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask for news, as ``Upstream`` says."""
         return await (self._receive() if cursor == QUEUE else self._list())
 

@@ -43,14 +43,20 @@ _LAST_PATH = "\U0010ffff\U0010ffff"
 class Seen(NamedTuple):
     """A file as a source states it. ``row``: a manifest's row without the path; None: the file was removed.
 
-    ``stamp``: a text that differs from version to version, where the row may not. ``waits``: it may be
-    published only when all files that were stated before it are in place.
+    ``stamp``: a text that is another one for each version, for sources whose rows may stay the same.
+    ``waits``: the file may be published only when all files that were stated before it are in place.
     """
 
     path: str
     row: Mapping[str, Any] | None
     stamp: str = ""
     waits: bool = False
+
+
+def see_object(path: str, size: int | None, *, base_url: str, waits: bool = False) -> Seen:
+    """State a file below ``base_url`` in an object store; ``size`` None: it is not known."""
+    row: dict[str, object] = {"url": f"{base_url}/{path}"} | ({} if size is None else {"size": size})
+    return Seen(path, row, waits=waits)
 
 
 class News(NamedTuple):
@@ -187,7 +193,7 @@ class ChangeLog:
         ]
 
     def _find_latest(self, path: str) -> tuple[bytes | None, str]:
-        """The entry and the stamp of a path; of a file that never was, as of one that has gone."""
+        """The entry and the stamp of a path; None and "" if the file has gone, or never was there."""
         query = "SELECT entry, stamp FROM changes WHERE path = ? ORDER BY lsn DESC LIMIT 1"
         return self._database.execute(query, (path,)).fetchone() or (None, "")
 

@@ -92,7 +92,7 @@ class CosmosUpstream:
         self._web = web
         self._ranges: list[_Range] = []
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - items state deletes
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask each partition for a page, as ``Upstream`` says."""
         known = msgspec.json.decode(cursor, type=_Cursor) if cursor else None
         for _ in range(2):

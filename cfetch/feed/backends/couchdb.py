@@ -83,7 +83,7 @@ class CouchdbUpstream:
         self._web = web
         self._includes = documents is None
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - changes name deletes
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask for news, as ``Upstream`` says. The cursor is the last sequence."""
         query = {"since": cursor or "0", "limit": str(CHANGES)}
         if self._includes:

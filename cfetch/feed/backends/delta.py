@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import msgspec
 
 from cfetch.errors import HostileFeed, Refused, UsageError
-from cfetch.feed.backends.change_log import News, Seen
+from cfetch.feed.backends.change_log import News, Seen, see_object
 from cfetch.manifest.digests import missing_library
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
@@ -72,7 +72,7 @@ class DeltaUpstream:
         self._url = url.rstrip("/")
         self._reader = ObjectReader(self._url)
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - the log names removes
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask for news, as ``Upstream`` says."""
         if not cursor:
             return await self._begin(await self._reader.list_after(LOG, ""), 0)
@@ -142,8 +142,7 @@ class DeltaUpstream:
                 f"{self.shown} is a shallow clone: it names {printable(path, 200)}, a file of another table; "
                 "follow that table"
             )
-        row: dict[str, object] = {"url": f"{self._url}/{path}"} | ({} if size is None else {"size": size})
-        return Seen(path, row, waits=waits)
+        return see_object(path, size, base_url=self._url, waits=waits)
 
 
 def _list_versions(names: Iterable[str]) -> list[int]:

@@ -46,7 +46,7 @@ class DynamoUpstream:
         self._stream = stream
         self._keys: tuple[str, ...] = ()
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - a scan is whole
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask for news, as ``Upstream`` says."""
         about = (await self._table.ask("describe_table", TableName=self._name))["Table"]
         arn = about.get("LatestStreamArn")

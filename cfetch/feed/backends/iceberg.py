@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cfetch.errors import HostileFeed, Refused, StaleAnswer, UsageError
-from cfetch.feed.backends.change_log import News, Seen
+from cfetch.feed.backends.change_log import News, see_object
 from cfetch.feed.backends.web import read_json
 from cfetch.manifest.digests import missing_library
 from cfetch.secret import printable
@@ -53,7 +53,7 @@ class IcebergUpstream:
         self._reader = ObjectReader(self._url)
         self._manifests: dict[str, Files] = {}  # of the last snapshot; a manifest never changes
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - a snapshot is whole
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
         """Ask for news, as ``Upstream`` says."""
         names = await self._reader.list_after(METADATA, "")
         versions = {int(match[1]): name for name in names if (match := _NAME.fullmatch(name))}
@@ -69,10 +69,9 @@ class IcebergUpstream:
         metadata = read_json(body, _METADATA, f"{METADATA}/{name} of {self.shown}")
         lists, manifests = await self._read_snapshot(metadata)
         data = {path: size for files in manifests.values() for path, size in files.items()}
-        seen = [self._make_seen(path, size) for path, size in data.items()]
-        seen += [
-            self._make_seen(path, None, waits=True) for path in (*manifests, *lists, f"{METADATA}/{name}")
-        ]
+        seen = [see_object(path, size, base_url=self._url) for path, size in data.items()]
+        about = (*manifests, *lists, f"{METADATA}/{name}")
+        seen += [see_object(path, None, base_url=self._url, waits=True) for path in about]
         self._manifests = manifests
         return News(name, seen, [("", "")])
 
@@ -124,10 +123,6 @@ class IcebergUpstream:
                 "cannot be followed"
             )
         return location.removeprefix(base)
-
-    def _make_seen(self, path: str, size: int | None, *, waits: bool = False) -> Seen:
-        row: dict[str, object] = {"url": f"{self._url}/{path}"} | ({} if size is None else {"size": size})
-        return Seen(path, row, waits=waits)
 
 
 def _check_rows(rows: Iterable[object]) -> Iterator[dict[str, Any]]:

@@ -25,12 +25,12 @@ class Upstream(Protocol):
     account: str
 
     async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
-        """Ask for news behind the cursor; "" is the beginning. ``list_directories``: those of the log.
+        """Ask for news behind the cursor; "" is the beginning. ``list_directories`` lists those in the log.
 
-        When it is called again, the news of the call before are written down.
+        The next call means that the news of this one are written down.
 
-        Raises SourceError, HostileFeed; FeedReplaced, CheckpointExpired: a difference from the log cannot be
-        told any more.
+        Raises SourceError, HostileFeed; FeedReplaced, CheckpointExpired: the differences from the log cannot
+        be found any more.
         """
 
     async def close(self) -> None:

@@ -29,7 +29,7 @@ from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.serial import SerialSource
 from cfetch.feed.backends.web import Web, open_web
 from cfetch.feed.source import FeedSource
-from cfetch.manifest.object_urls import SCHEMES, parse_listing, split_object_url
+from cfetch.manifest.object_urls import SCHEMES, make_listing, split_object_url
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretText, SecretUrl, printable
 from cfetch.wire.network import Network
@@ -39,14 +39,6 @@ KNOWN = (
     "osm+http(s)://…, cosmos+https://…, delta+s3://BUCKET/TABLE, iceberg+s3://BUCKET/TABLE, "
     "sqs+https://QUEUE?objects=s3://BUCKET/, dynamodb://TABLE?region=REGION, kinesis://STREAM?region=REGION, "
     f"or a directory with an {INDEX_NAME}"
-)
-NO_STREAM = (
-    "is not the name of a stream: give kinesis://STREAM?region=REGION; credentials belong where AWS's own "
-    "tools look"
-)
-NO_TABLE = (
-    "is not the name of a table: give dynamodb://TABLE?region=REGION; credentials belong where AWS's own "
-    "tools look"
 )
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
@@ -141,7 +133,8 @@ def _open_queue(name: str, url: str, clock: Clock) -> Upstream:
 
     address, _, query = url.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
-    listing = parse_listing(pairs[0][1]) if len(pairs) == 1 and pairs[0][0] == "objects" else None
+    named = [value for key, value in pairs if key == "objects"]
+    listing = make_listing(split_object_url(named[0])) if len(named) == len(pairs) == 1 else None
     if listing is None or not listing.store.startswith("s3://"):
         raise UsageError(
             f"{_show_name(name)} names no objects: give sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/"
@@ -228,7 +221,12 @@ class _Named(NamedTuple):
     endpoint: str | None
 
 
-def _parse_named(name: str, fault: str) -> _Named:
+def _parse_named(name: str, kind: str) -> _Named:
+    scheme = name.partition("://")[0].lower()
+    fault = (
+        f"is not the name of a {kind}: give {scheme}://{kind.upper()}?region=REGION; credentials belong "
+        "where AWS's own tools look"
+    )
     try:
         parts = urlsplit(name)
     except ValueError:
@@ -246,7 +244,7 @@ def _open_kinesis(name: str, clock: Clock) -> FeedSource:
     from cfetch.feed.backends.kinesis import KinesisSource
     from cfetch.feed.backends.kinesis_api import KinesisApi
 
-    stream, region, endpoint = _parse_named(name, NO_STREAM)
+    stream, region, endpoint = _parse_named(name, "stream")
     api = KinesisApi(stream, region=region, clock=clock, jitter=random.random, endpoint=endpoint)
     return KinesisSource(api, clock)
 
@@ -255,7 +253,7 @@ def _open_dynamodb(name: str, clock: Clock) -> Upstream:
     from cfetch.feed.backends.aws import AwsClient
     from cfetch.feed.backends.dynamodb import DynamoUpstream, make_expired
 
-    table, region, endpoint = _parse_named(name, NO_TABLE)
+    table, region, endpoint = _parse_named(name, "table")
 
     def make(service: str) -> AwsClient:
         own = {"TrimmedDataAccessException": make_expired}

@@ -33,8 +33,8 @@ class OsmUpstream:
         self._web = web
         self._first = first
 
-    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:  # noqa: ARG002 - nothing is deleted
-        """Ask for news, as ``Upstream`` says. The cursor is the last number that was told."""
+    async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
+        """Ask for news, as ``Upstream`` says. The cursor is the last number in earlier news."""
         answer = await self._web.ask(f"{self._url}{STATE}", max_bytes=MAX_STATE_BYTES)
         match = _NUMBER.search(answer.body)
         if match is None:

@@ -58,7 +58,7 @@ class Doorbell:
     async def watch(self, source: Path, emit_line: Callable[[str], None]) -> AsyncIterator[None]:
         """Ring when something below ``source`` changes, as long as the block lasts.
 
-        If the system cannot watch it, which is said, the scans go on as before.
+        If the system cannot watch it, ``emit_line`` gets the reason, and the scans go on as before.
 
         Raises:
             UsageError: the library for it is not installed.

@@ -20,10 +20,7 @@ class SegmentDisk:
             path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not path.exists()
             with path.open("ab", buffering=0) as file:
-                view = memoryview(data)
-                while view:
-                    view = view[self.write(file.fileno(), view) :]
-                self.sync(file.fileno())
+                self._write_all(file.fileno(), data)
             if is_new:
                 for directory in list(path.parents)[:3]:  # segments/<range>/ may be new too
                     self.sync_names(directory)
@@ -33,12 +30,15 @@ class SegmentDisk:
         hidden = path.with_name(f".{path.name}.new")
         with _map_faults(path):
             with hidden.open("wb", buffering=0) as file:
-                view = memoryview(data)
-                while view:
-                    view = view[self.write(file.fileno(), view) :]
-                self.sync(file.fileno())
+                self._write_all(file.fileno(), data)
             self.rename(hidden, path)
             self.sync_names(path.parent)
+
+    def _write_all(self, descriptor: int, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self.write(descriptor, view) :]
+        self.sync(descriptor)
 
     def write(self, descriptor: int, data: memoryview) -> int:
         """Write some of ``data``, or all. Returns how many bytes."""

@@ -14,8 +14,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -29,7 +28,7 @@ from cfetch.feed.backends.segment_index import (
     parse_index,
     read_lsn,
 )
-from cfetch.feed.protocol import parse_change
+from cfetch.feed.protocol import ANY_BASE_URL, parse_change
 from cfetch.feed.ranges import ALL_KEYS, KeyRange, Range
 from cfetch.feed.server.segment_disk import SegmentDisk
 from cfetch.manifest.entry import safe_path
@@ -40,7 +39,6 @@ ROLL_BYTES = 4 << 20  # a reader fetches a segment at once, and again if it read
 MAX_LINE_BYTES = 1 << 20  # as in manifests
 SKIPPED_LSNS = 10_000  # at most so many changes are written without a flush between them
 FIRST_LSN = 1  # readers use 0 for the oldest kept entry
-NOBODYS_BASE = "http://feed.invalid/"  # only to check relative URLs; readers have the true base
 
 
 class _Line(NamedTuple):
@@ -89,12 +87,10 @@ class SegmentWriter:
             os.close(self._lock)
             raise
 
-    def __enter__(self) -> "SegmentWriter":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -194,7 +190,7 @@ class SegmentWriter:
         live = self._index.live()
         following = dict(self._next)
         lines: dict[str, list[_Line]] = {}
-        document = Document(base_url=NOBODYS_BASE)
+        document = Document(base_url=ANY_BASE_URL)
         for number, row in enumerate(rows):
             try:
                 key = parse_change({"lsn": 0, **row}, document, f"row {number}").key

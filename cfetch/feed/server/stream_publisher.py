@@ -9,7 +9,7 @@ import msgspec
 
 from cfetch.clock import Clock
 from cfetch.errors import HostileFeed, UsageError
-from cfetch.feed.protocol import decode_document, parse_change
+from cfetch.feed.protocol import ANY_BASE_URL, decode_document, parse_change
 from cfetch.feed.server.store import FeedStore, NewChange
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
@@ -18,7 +18,6 @@ from cfetch.storage.files import local_fault
 BATCH = 1000  # changes of one transaction: a flush costs some milliseconds
 MAX_LINE_BYTES = 1 << 20  # a page has to hold several lines
 TAIL_BYTES = 4096  # hashed, to see that a stream is still the one that was read
-_SOMEWHERE = "http://feed.invalid/"  # only to check relative links, which are relative to the feed
 
 
 class StreamPublisher:
@@ -110,7 +109,7 @@ def _parse_row(text: bytes, what: str) -> NewChange:
         raise HostileFeed(f"{what}: a row must be an object")
     if "lsn" in fields:
         raise HostileFeed(f"{what}: lsn is given by the feed; leave it out")
-    change = parse_change({"op": "upsert"} | fields | {"lsn": 0}, Document(base_url=_SOMEWHERE), what)
+    change = parse_change({"op": "upsert"} | fields | {"lsn": 0}, Document(base_url=ANY_BASE_URL), what)
     if change.entry is None:
         return NewChange(change.path, key=change.key)
     rest = {name: value for name, value in fields.items() if name not in ("op", "path", "key")}

@@ -29,7 +29,7 @@ FLUSH_S = 1.0  # large files are published as they are hashed
 SETTLE_S = 1.0  # a file is published only when it has not been written to for so long
 READ_BYTES = 1 << 20
 MAX_DELETE = 0.1  # of all files, by one scan
-MAX_TOLD = 100  # files that are named when left out, to the publisher and to followers; not further ones
+MAX_TOLD = 100  # files left out whose names the publisher and followers get; further ones are only counted
 
 
 class Seen(NamedTuple):

@@ -15,7 +15,7 @@ def is_annex_line(line: str) -> bool:
     return _LINE.match(line) is not None
 
 
-def read_annex_batch(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_annex_batch(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url`` and ``path``."""
     for line, text in source.lines(faults):
         if not text or text.isspace():

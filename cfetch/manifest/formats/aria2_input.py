@@ -41,7 +41,7 @@ class _Download:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def read_aria2_input(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_aria2_input(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows; each has the line number of its URLs."""
     download: _Download | None = None
     for line, text in source.lines(faults):

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit
+from cfetch.manifest.strict_json import read_digits
 
 _LINE = re.compile(r"(?P<url>\S+)[ \t]+(?P<length>\S+)[ \t]+(?P<path>[^ \t].*)\Z")
-_LENGTH = re.compile(r"[0-9]{1,20}\Z")
 _HASH = re.compile(r"(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}|[0-9A-Fa-f]{128})[ \t]*\Z")
 _ENCODED = re.compile("%(0[Dd]|0[Aa]|25)")
 
@@ -25,7 +24,7 @@ def is_fetch_line(line: str) -> bool:
     )
 
 
-def read_bagit_fetch(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_bagit_fetch(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, and ``size`` where it is stated."""
     for line, text in source.lines(faults):
         if not text or text.isspace():
@@ -41,10 +40,6 @@ def read_bagit_fetch(source: Source, document: Document, faults: Faults) -> Iter
             )
             continue
         path = _ENCODED.sub(lambda escape: chr(int(escape[1], 16)), match["path"])
-        yield Row(line, {"url": match["url"], "size": _size(match["length"]), "path": path})
-
-
-def _size(text: str) -> int | Misfit | None:
-    if text == "-":
-        return None
-    return int(text) if _LENGTH.match(text) else Misfit("a length that is not all digits")
+        length = match["length"]
+        size = None if length == "-" else read_digits(length, "a length that is not all digits")
+        yield Row(line, {"url": match["url"], "size": size, "path": path})

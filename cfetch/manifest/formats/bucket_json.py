@@ -43,7 +43,7 @@ def read_bucket_json(source: Source, document: Document, faults: Faults) -> Iter
 
 
 def _read_entries(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    start = source.head().lstrip("\ufeff \t\r\n")
+    start = source.head()
     if start.startswith("["):
         yield from read_elements(source)
     elif '"Contents"' in start:

@@ -28,7 +28,7 @@ def is_checksum_line(line: str) -> bool:
     return match is not None and _algorithm(match) is not None
 
 
-def read_checksum_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_checksum_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and the hash."""
     for line, text in source.lines(faults):
         if not text or text[0] == "#":

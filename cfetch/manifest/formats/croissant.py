@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.whole_json import list_objects, load_object
+from cfetch.manifest.formats.whole_json import list_objects, load_object, read_content_size
 from cfetch.manifest.repository_urls import find_repository
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
-_BYTES = re.compile(r"([0-9]{1,20})(?: ?B)?\Z")
 _HEX = {name: re.compile(rf"[0-9A-Fa-f]{{{digits}}}\Z") for name, digits in (("sha256", 64), ("md5", 32))}
 
 
-def read_croissant(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_croissant(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``size``, ``sha256`` or ``md5``."""
     repositories: list[str] = []
     rows = 0
@@ -34,11 +33,10 @@ def read_croissant(source: Source, document: Document, faults: Faults) -> Iterat
         if form.startswith("git+"):
             repositories.append(str(thing.get("contentUrl")))
             continue
-        size = _BYTES.match(str(thing.get("contentSize")))
         hashes = {name: thing[name] for name in _HEX if _HEX[name].match(str(thing.get(name)))}
         rows += 1
         place = {"url": thing.get("contentUrl"), "path": _find_name(thing)}
-        yield Row(0, place | {"size": int(size[1]) if size else None, **hashes}, "distribution")
+        yield Row(0, place | {"size": read_content_size(thing), **hashes}, "distribution")
     if repositories:
         document.note_partial(f"repositories that are left out, with all their files: {len(repositories)}")
     if not rows and repositories:

@@ -15,10 +15,9 @@ from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_na
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, decode_text
+from cfetch.manifest.strict_json import Misfit, decode_text, read_digits
 
 DELIMITERS = ",\t;|"
-_NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
 _URL = re.compile(r"(?:https?|s3|gs|az|hf)://[!-~]", re.IGNORECASE)
 
@@ -159,7 +158,7 @@ def _unquote(cell: str) -> str:
 
 def _value(column: str, cell: str) -> object:
     if column in ("size", "offset", "length"):
-        return int(cell) if _NUMBER.match(cell) else Misfit("a cell that is not all digits")
+        return read_digits(cell, "a cell that is not all digits")
     if column == "expires_at" and _DECIMAL.match(cell):
         return float(cell)
     return json_cell(cell) if column in ("headers", "mirrors", "assemble") else cell

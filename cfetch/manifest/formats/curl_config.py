@@ -18,29 +18,16 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _SHORT = {
-    "o": "output",
-    "H": "header",
-    "A": "user-agent",
-    "e": "referer",
-    "g": "globoff",
-    "u": "user",
-    "b": "cookie",
-    "d": "data",
-    "E": "cert",
-    "F": "form",
-    "I": "head",
-    "T": "upload-file",
+    "o": "output", "H": "header", "A": "user-agent", "e": "referer", "g": "globoff", "r": "range",
+    "u": "user", "b": "cookie", "d": "data", "E": "cert", "F": "form", "I": "head", "T": "upload-file",
     "X": "request",
-    "r": "range",
-}
+}  # fmt: skip
 _HEADERS = {"user-agent": "User-Agent", "referer": "Referer"}
-_NEEDED = frozenset(
-    (
-        *("user", "cookie", "data", "data-ascii", "data-binary", "data-raw", "data-urlencode", "json"),
-        *("form", "form-string", "head", "request", "upload-file", "url-query"),
-        *("cert", "key", "oauth2-bearer", "output-dir"),
-    )
-)
+_NEEDED = frozenset({
+    "user", "cookie", "data", "data-ascii", "data-binary", "data-raw", "data-urlencode", "json", "form",
+    "form-string", "head", "request", "upload-file", "url-query", "cert", "key", "oauth2-bearer",
+    "output-dir",
+})  # fmt: skip
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})\Z", re.ASCII)
 _PATTERN = re.compile(r"\{[^{}]*\}|\[[0-9A-Za-z]{1,20}-[0-9A-Za-z]{1,20}(?::[0-9]{1,20})?\]")
 _FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.IGNORECASE)
@@ -76,7 +63,7 @@ class _Section:
         self.url = self.output = None
 
 
-def read_curl_config(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_curl_config(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows, each with the line number of its URL."""
     section = _Section()
     for line, text in source.lines(faults):

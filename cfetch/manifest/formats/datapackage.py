@@ -14,7 +14,7 @@ _MD5 = re.compile(r"[0-9A-Fa-f]{32}\Z")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def read_datapackage(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_datapackage(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` if it is relative, ``size`` and a hash; a resource may have many files."""
     for resource in list_objects(load_json(source, "the package"), "resources"):
         stated = resource.get("path") or resource.get("url")

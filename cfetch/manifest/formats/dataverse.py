@@ -13,7 +13,7 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
 
-def read_dataverse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_dataverse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size`` and a hash."""
     dataset = load_object(source, "the dataset")
     data = dataset.get("data")

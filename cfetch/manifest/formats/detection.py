@@ -130,76 +130,56 @@ _NO_SPACE = re.compile(rb"\S")
 _DEEPEST = 1000  # Python's reader of JSON goes no deeper, so the rest of such a document is of no use
 _SQL_KEYS = {"external_links", "statement_id", "result"}
 _TELLING_KEYS = {*_SQL_KEYS, "url"}
-_KNOWN_OBJECTS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = tuple(
-    (name, tuple(frozenset(keys.split()) for keys in signs))
-    for name, signs in (
-        (
-            "zenodo",
-            (
-                "conceptrecid",
-                "conceptdoi",
-                "recid files",
-                "entries enabled",
-                "hits links",
-                "parent pids files",
-            ),
-        ),
-        ("figshare", ("figshare_url", "url_public_api")),
-        ("github-release", ("assets_url upload_url", "assets tag_name", "browser_download_url content_type")),
-        ("package-index", ("meta files", "info urls releases", "info urls last_serial")),
-        ("stac", ("stac_version", "type features")),
-        ("ro-crate", ("@context @graph",)),
-        ("croissant", ("@context distribution",)),
-        ("dataverse", ("status data",)),
-        ("datapackage", ("resources",)),
-        ("bucket-json", ("Contents",)),
-        ("huggingface-tree", ("siblings id",)),
-        ("inventory-manifest", ("sourceBucket fileSchema",)),
-    )
-)
-"""Formats, with sets of keys: a document that is an object with all keys of one set has the format."""
 
-_KNOWN_ARRAYS: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
-    ("figshare", (frozenset({"computed_md5", "download_url"}), frozenset({"url_public_api", "doi"}))),
-    (
-        "github-release",
-        (frozenset({"assets_url", "upload_url"}), frozenset({"browser_download_url", "content_type"})),
-    ),
-    ("zenodo", (frozenset({"checksum", "filename", "filesize", "links"}),)),
-    ("ena", tuple(frozenset({"run_accession", f"{kind}_ftp"}) for kind in KINDS)),
-    (
-        "bucket-json",
-        (
-            frozenset({"Key", "LastModified"}),
-            frozenset({"Key", "Size"}),
-            frozenset({"storage_url"}),
-            frozenset({"name", "container", "properties"}),
-        ),
-    ),
-    ("huggingface-tree", (frozenset({"type", "oid", "path"}),)),
-    ("rclone-lsjson", (frozenset({"Path", "Name", "IsDir"}),)),
-)
-"""The same for the first object of an array."""
 
-_KNOWN_FILES: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
-    ("package-index", (frozenset({"filename", "hashes"}),)),
-    ("zenodo", (frozenset({"key", "links"}), frozenset({"checksum", "links"}))),
-    ("figshare", (frozenset({"computed_md5", "download_url"}),)),
-    ("lfs", (frozenset({"name", "oid", "oid_type"}),)),
-)
-"""The same for the first file in ``files``. That of a native manifest has ``url``, and none of these sets."""
+def _parse_signs(**known: str) -> dict[str, list[frozenset[str]]]:
+    """Sets of keys by format. A comma separates the sets; an underscore in a name is a dash."""
+    return {
+        name.replace("_", "-"): [frozenset(keys.split()) for keys in signs.split(",")]
+        for name, signs in known.items()
+    }
 
-_KNOWN_LINES: tuple[tuple[str, tuple[frozenset[str], ...]], ...] = (
-    ("annex-whereis", (frozenset({"file", "key", "whereis"}),)),
-    (
-        "bucket-json",
-        (
-            frozenset({"key", "type", "last_modified"}),
-            frozenset({"key", "status", "type", "lastModified", "etag"}),
-        ),
-    ),
+
+_KNOWN_OBJECTS = _parse_signs(
+    zenodo="conceptrecid, conceptdoi, recid files, entries enabled, hits links, parent pids files",
+    figshare="figshare_url, url_public_api",
+    github_release="assets_url upload_url, assets tag_name, browser_download_url content_type",
+    package_index="meta files, info urls releases, info urls last_serial",
+    stac="stac_version, type features",
+    ro_crate="@context @graph",
+    croissant="@context distribution",
+    dataverse="status data",
+    datapackage="resources",
+    bucket_json="Contents",
+    huggingface_tree="siblings id",
+    inventory_manifest="sourceBucket fileSchema",
 )
-"""The same for the object on the first line."""
+"""A document that is an object has the first format of which it has all keys of one set."""
+
+_KNOWN_ARRAYS = _parse_signs(
+    figshare="computed_md5 download_url, url_public_api doi",
+    github_release="assets_url upload_url, browser_download_url content_type",
+    zenodo="checksum filename filesize links",
+    ena=",".join(f"run_accession {kind}_ftp" for kind in KINDS),
+    bucket_json="Key LastModified, Key Size, storage_url, name container properties",
+    huggingface_tree="type oid path",
+    rclone_lsjson="Path Name IsDir",
+)
+"""Formats of documents that are arrays, by the keys of the first object in the array."""
+
+_KNOWN_FILES = _parse_signs(
+    package_index="filename hashes",
+    zenodo="key links, checksum links",
+    figshare="computed_md5 download_url",
+    lfs="name oid oid_type",
+)
+"""Formats by the keys of the first file in ``files``; a native manifest has ``url`` there."""
+
+_KNOWN_LINES = _parse_signs(
+    annex_whereis="file key whereis",
+    bucket_json="key type last_modified, key status type lastModified etag",
+)
+"""Formats of lines of JSON, by the keys of the object on the first line."""
 
 _GOOGLE = re.compile(
     rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
@@ -207,13 +187,9 @@ _GOOGLE = re.compile(
 )
 """What ``gcloud storage ls --json`` writes; its keys alone may be those of any table."""
 
+_KNOWN = (_KNOWN_OBJECTS, _KNOWN_ARRAYS, _KNOWN_FILES, _KNOWN_LINES)
 _WATCHED = {"files", *_TELLING_KEYS}.union(
-    *(
-        sign
-        for known in (_KNOWN_OBJECTS, _KNOWN_ARRAYS, _KNOWN_FILES, _KNOWN_LINES)
-        for _, signs in known
-        for sign in signs
-    )
+    *(sign for known in _KNOWN for signs in known.values() for sign in signs)
 )
 
 _HTML = re.compile(
@@ -248,7 +224,7 @@ def _make_refusal(name: str) -> Reader:
         "--from-format annex or --from-format urls"
     )
 
-    def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+    def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
         raise BrokenDocumentError(0, f"{message}{way}")
@@ -263,7 +239,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         return "parquet"
     if kind := find_kind(start):
         return kind
-    head = source.head().lstrip("\ufeff \t\r\n")
+    head = source.head()
     ending = _ENDINGS.get(_suffix(source.name), "")
     if head.startswith("{"):
         return _json_kind(start, ending, source, options)
@@ -316,26 +292,20 @@ def _suffix(name: str) -> str:
 
 def _kind_of_lines(first: str, head: str) -> str:
     """The format, if the first line that is no comment tells it for sure; else empty."""
-    if is_checksum_line(first):
-        return "sha256sum"
-    if looks_like_aria2(head):
-        return "aria2"
-    if is_fetch_line(first):
-        return "bagit"
-    if is_registry_line(first):
-        return "pooch"
-    if is_listing_line(first):
-        return "aws-s3-ls"
-    if is_report_head(first):
-        return "ena"
-    return ""
+    signs = (
+        ("sha256sum", is_checksum_line(first)),
+        ("aria2", looks_like_aria2(head)),
+        ("bagit", is_fetch_line(first)),
+        ("pooch", is_registry_line(first)),
+        ("aws-s3-ls", is_listing_line(first)),
+        ("ena", is_report_head(first)),
+    )
+    return next((name for name, holds in signs if holds), "")
 
 
 def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> str:
     """``csv`` if the first line names a column of URLs, or has tabs and one URL as a cell; else empty."""
-    if options is not None and options.url_column is not None:
-        return "csv"
-    if ending == "csv":
+    if ending == "csv" or (options is not None and options.url_column is not None):
         return "csv"
     for delimiter in DELIMITERS:
         cells = split_line(first, delimiter)
@@ -377,8 +347,8 @@ def _json_kind(data: bytes, ending: str, source: Source, options: ReadingOptions
     return "jsonl" if is_lines else "json"
 
 
-def _find_known(keys: set[str], known: tuple[tuple[str, tuple[frozenset[str], ...]], ...]) -> str:
-    return next((name for name, signs in known if any(sign <= keys for sign in signs)), "")
+def _find_known(keys: set[str], known: dict[str, list[frozenset[str]]]) -> str:
+    return next((name for name, signs in known.items() if any(sign <= keys for sign in signs)), "")
 
 
 class _First(NamedTuple):

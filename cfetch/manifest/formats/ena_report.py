@@ -4,17 +4,15 @@ The columns are ``fastq_ftp``, ``fastq_md5`` and ``fastq_bytes``, or the same wi
 ``bam``. The addresses have no scheme; the archive serves them by https. The same report in JSON is an array.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.json_document import read_elements
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit
+from cfetch.manifest.strict_json import read_digits
 
 KINDS = ("fastq", "submitted", "sra", "bam")
-_DIGITS = re.compile(r"[0-9]{1,20}\Z")
 
 
 def is_report_head(line: str) -> bool:
@@ -25,7 +23,7 @@ def is_report_head(line: str) -> bool:
 def read_ena_report(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``size`` and ``md5``, one for each file of a run."""
     wanted = document.options.url_column if document.options else None
-    is_json = source.head().lstrip("\ufeff \t\r\n").startswith("[")
+    is_json = source.head().startswith("[")
     kind, without = "", 0
     for line, cells in _read_objects(source, faults) if is_json else _read_table(source, faults):
         kind = kind or _choose_kind(list(cells), wanted)
@@ -40,7 +38,7 @@ def read_ena_report(source: Source, document: Document, faults: Faults) -> Itera
                 continue
             fields: dict[str, object] = {"url": "https://" + file.removeprefix("ftp://")}
             if sizes and sizes[place]:
-                fields["size"] = int(sizes[place]) if _DIGITS.match(sizes[place]) else Misfit("no digits")
+                fields["size"] = read_digits(sizes[place], "no digits")
             if hashes and hashes[place]:
                 fields["md5"] = hashes[place]
             yield Row(line, fields)
@@ -61,7 +59,7 @@ def _read_table(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str,
 
 
 def _read_objects(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
-    """The same for a report in JSON, whose values are texts."""
+    """Yield the rows of a report in JSON, whose values are texts."""
     for row in read_elements(source):
         if isinstance(row.fields, dict):
             yield row.line, {name: str(value or "") for name, value in row.fields.items()}

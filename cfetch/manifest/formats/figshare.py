@@ -12,7 +12,7 @@ PAGE = 10  # files in one answer, unless page_size asks for more
 _PAGE_SIZE = re.compile(r"[?&](?:page_size|limit)=([0-9]{1,9})(?:[&#]|\Z)")
 
 
-def read_figshare(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_figshare(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size`` and ``md5``. A link to another site has no size."""
     article = load_json(source, "the article")
     files = list(list_objects(article, None if isinstance(article, list) else "files"))

@@ -13,7 +13,7 @@ from cfetch.manifest.source import Source
 PAGE = 30  # assets in one answer of …/assets
 
 
-def read_github_release(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_github_release(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size`` and ``sha256``."""
     release = load_json(source, "the release")
     assets = list(list_objects(release))

@@ -185,7 +185,7 @@ def _is_listed(rest: list[bytes], files: set[bytes], directories: set[bytes]) ->
     return bool(rest) and (rest[0] in directories or (len(rest) == 1 and rest[0] in files))
 
 
-def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows, each with only a ``url``, relative to the page's directory."""
     page = read_page(load_text(source, "the page"), find_place(document.base() or ""))
     for doubt in page.doubts:

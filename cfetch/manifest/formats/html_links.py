@@ -3,8 +3,9 @@
 A link whose text ends with a slash means a directory, also if the link itself has lost its slash: else the
 page of that directory would be taken for a file.
 
-What it cannot read is told: it must not look like a page with fewer links. The parser looks again at a tag
-that has not ended whenever more text comes, so the text comes in pieces and a tag has a greatest length.
+If a part of the page cannot be read, ``doubts`` says so: else it would look like a page with fewer links. The
+parser reads a tag that has not ended again whenever more text comes, so the text is fed in pieces, and the
+length of a tag is limited.
 """
 
 from html.parser import HTMLParser

@@ -20,7 +20,7 @@ _TREE = re.compile(
 )
 
 
-def read_huggingface_tree(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_huggingface_tree(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size``, and ``sha256`` for large files or ``git_sha1`` for others."""
     match = _TREE.match(source.own_url or "")
     if match:

@@ -9,7 +9,7 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
 
 
-def read_lfs_files(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_lfs_files(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size`` and ``sha256``."""
     for file in list_objects(load_json(source, "the list"), "files"):
         name = str(file.get("name"))

@@ -17,7 +17,7 @@ from cfetch.manifest.digests import missing_library
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import MAX_MIRRORS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit
+from cfetch.manifest.strict_json import Misfit, read_digits
 
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
 OLD_NAMESPACE = "http://www.metalinker.org/"
@@ -28,11 +28,7 @@ LAST_PRIORITY = 999_999  # section 4.2.16.1: the priority of a source that state
 _ALGORITHMS = {"sha-512": "sha512", "sha-256": "sha256", "sha-1": "sha1", "md5": "md5"}
 """The registry's name of a hash (IANA's "Hash Function Textual Names", see RFC 5854) -> cfetch's name."""
 
-_OLD_ALGORITHMS = {
-    "sha512": "sha-512",
-    "sha256": "sha-256",
-    "sha1": "sha-1",
-}  # version 3's name -> version 4's
+_OLD_ALGORITHMS = {"sha512": "sha-512", "sha256": "sha-256", "sha1": "sha-1"}  # version 3's name -> 4's
 _OLD_WRAPPERS = frozenset({"files", "verification", "resources"})
 _MOST_PREFERENCE = 100  # version 3's best source
 
@@ -40,7 +36,7 @@ _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _HTTP = re.compile(r"https?:", re.IGNORECASE)
 
 
-def read_metalink(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_metalink(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows, each with the line number of its ``file`` element.
 
     Raises:
@@ -196,8 +192,7 @@ def _row(file: _File, faults: Faults) -> Row:
     if usable:
         fields |= {"url": usable[0], "mirrors": usable[1 : MAX_MIRRORS + 1]}
     if file.sizes:
-        number = file.sizes[0]
-        fields["size"] = int(number) if _NUMBER.match(number) else Misfit("a text that is not all digits")
+        fields["size"] = read_digits(file.sizes[0], "a text that is not all digits")
         if len(file.sizes) > 1:
             faults.add(file.line, "size: it is given twice")
     for kind, digits in file.hashes:

@@ -25,9 +25,9 @@ def is_project_page(head: str) -> bool:
     return _SIGN.search(head) is not None and ("pypi:" in head or _TITLE.search(head) is not None)
 
 
-def read_package_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_package_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size`` and the hashes."""
-    if source.head().lstrip("\ufeff \t\r\n").startswith("<"):
+    if source.head().startswith("<"):
         yield from _read_page(load_text(source, "the page"), document)
         return
     index = load_object(source, "the index")

@@ -30,7 +30,7 @@ def is_registry_line(line: str) -> bool:
     )
 
 
-def read_pooch_registry(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_pooch_registry(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and the hash."""
     for line, text in source.lines(faults):
         if not text or text.isspace() or text.lstrip()[0] == "#":

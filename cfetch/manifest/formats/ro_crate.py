@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.formats.whole_json import list_objects, load_json
+from cfetch.manifest.formats.whole_json import list_objects, load_json, read_content_size
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_BYTES = re.compile(r"([0-9]{1,20})(?: ?B)?\Z")
 
 
-def read_ro_crate(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_ro_crate(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` if it is relative, ``size`` and ``sha256``."""
     directories: set[str] = set()
     files: list[str] = []
@@ -32,10 +31,9 @@ def read_ro_crate(source: Source, document: Document, faults: Faults) -> Iterato
         if "File" not in named:
             continue
         files.append(name.removeprefix("./"))
-        size = _BYTES.match(str(entity.get("contentSize")))
         fields: dict[str, object] = {
             "url": _find_url(entity.get("contentUrl")) or name,
-            "size": int(size[1]) if size else None,
+            "size": read_content_size(entity),
             "sha256": entity.get("sha256"),
         }
         if not _ABSOLUTE.match(name):

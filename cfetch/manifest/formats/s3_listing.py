@@ -15,12 +15,9 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
 
-_LS_LINE = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +(?P<size>[0-9]{1,20}) (?P<key>.+)\Z"
-)
-_LS_HUMAN = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +[0-9.]{1,20} (?:Bytes|[KMGTPE]iB) "
-)
+_MOMENT = "[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+_LS_LINE = re.compile(rf"{_MOMENT} +(?P<size>[0-9]{{1,20}}) (?P<key>.+)\Z")
+_LS_HUMAN = re.compile(rf"{_MOMENT} +[0-9.]{{1,20}} (?:Bytes|[KMGTPE]iB) ")
 _LS_REST = re.compile(r" *(?:PRE .*|Total (?:Objects|Size): .*)?\Z")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 _MODIFIED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\Z")

@@ -19,7 +19,7 @@ from cfetch.secret import printable
 
 MAX_REPLY_BYTES = (
     16 << 20
-)  # of one reply, read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much
+)  # read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}
@@ -61,7 +61,7 @@ def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def read_sql_statement(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_sql_statement(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the links whose chunks have rows, of this reply and of the replies by ``source.fetch_chunk``."""
     reply = _decode(source.read(0, MAX_REPLY_BYTES + 1), "the reply")
     _check_state(reply)

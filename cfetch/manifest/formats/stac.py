@@ -21,7 +21,7 @@ from cfetch.manifest.urls import UrlError, decode_last_segment
 _MULTIHASHES = {"d50110": "md5", "1114": "sha1", "1220": "sha256", "1340": "sha512"}
 
 
-def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, and ``size`` and a hash where they are stated."""
     stac = load_object(source, "the item")
     kind = stac.get("type")

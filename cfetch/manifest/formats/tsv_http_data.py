@@ -7,21 +7,19 @@ host and path.
 
 import base64
 import binascii
-import re
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit
+from cfetch.manifest.strict_json import Misfit, read_digits
 
 FIRST_LINE = "TsvHttpData-1.0"
 
 _COLUMNS = ("url", "size", "md5")
-_SIZE = re.compile(r"[0-9]{1,20}\Z")
 
 
-def read_tsv_http_data(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_tsv_http_data(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, and ``size`` and ``md5`` where they are stated."""
     lines = source.lines(faults)
     if next(lines, (1, ""))[1].rstrip() != FIRST_LINE:
@@ -39,7 +37,7 @@ def read_tsv_http_data(source: Source, document: Document, faults: Faults) -> It
 
 def _value(column: str, cell: str) -> object:
     if column == "size":
-        return int(cell) if _SIZE.match(cell) else Misfit("a cell that is not all digits")
+        return read_digits(cell, "a cell that is not all digits")
     if column == "md5":
         try:
             return base64.b64decode(cell, validate=True).hex()

@@ -1,5 +1,6 @@
 """Functions for readers of other programs' JSON: one document about one data set, read as a whole."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit, decode_text, kind_of
 
 MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
+_CONTENT_SIZE = re.compile(r"([0-9]{1,20})(?: ?B)?\Z")
 
 
 def load_text(source: Source, what: str) -> str:
@@ -31,7 +33,7 @@ def load_json(source: Source, what: str) -> Any:  # noqa: ANN401 - JSON is any v
 
 
 def load_object(source: Source, what: str) -> dict[str, Any]:
-    """The same for a document that is an object. Raises BrokenDocumentError: it is no object."""
+    """The whole document, which must be an object. Raises BrokenDocumentError: it is not, or no JSON."""
     document = load_json(source, what)
     if not isinstance(document, dict):
         raise BrokenDocumentError(1, f"{what} must be an object, not {kind_of(document)}")
@@ -57,6 +59,12 @@ def list_objects(holder: object, key: str | None = None) -> Iterator[dict[str, A
             shown = f"{key or 'element'}[{place}]"
             raise BrokenDocumentError(0, f"{shown} must be an object, not {kind_of(element)}")
         yield element
+
+
+def read_content_size(thing: dict[str, Any]) -> int | None:
+    """The bytes in schema.org's ``contentSize``; None if it is not stated, or in another unit."""
+    match = _CONTENT_SIZE.match(str(thing.get("contentSize")))
+    return int(match[1]) if match else None
 
 
 def hash_fields(text: object) -> dict[str, object]:

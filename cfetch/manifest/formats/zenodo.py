@@ -14,7 +14,7 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
 
 
-def read_zenodo(source: Source, document: Document, faults: Faults) -> Iterator[Row]:  # noqa: ARG001 - a reader
+def read_zenodo(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size`` and ``md5``."""
     record = load_json(source, "the record")
     if isinstance(record, dict) and "hits" in record:

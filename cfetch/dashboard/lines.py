@@ -23,7 +23,7 @@ def plain_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
 @contextmanager
 def json_lines(stream: TextIO, *, explain: bool = False) -> Iterator[Listener]:
     """One JSON object per fact: ``t_s``, ``event``, ``level`` and the event's own values."""
-    yield _write_lines(stream, _as_json, explain=explain)
+    yield _write_lines(stream, _as_json, explain=explain, joins=False)
 
 
 @contextmanager
@@ -33,9 +33,13 @@ def quiet_lines(stream: TextIO) -> Iterator[Listener]:
 
 
 def _write_lines(
-    stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool = False
+    stream: TextIO,
+    render: Callable[[Fact, View], str | None],
+    *,
+    explain: bool = False,
+    joins: bool = True,
 ) -> Listener:
-    facts = Facts(explain=explain)
+    facts = Facts(explain=explain, joins=joins)
     alive = True
 
     def write_facts(event: Event) -> None:

@@ -89,7 +89,7 @@ def prepare_on_spark(
     )
     if plan.rejected:
         with on_disk(rejected):
-            make_private(rejected.parent)
+            make_private(rejected.parent, state=rejected.parent.parent)
             shutil.rmtree(rejected, ignore_errors=True)
             (directory / "rejected").rename(rejected)
         plan.raise_if_rejected(sources, kept=rejected)

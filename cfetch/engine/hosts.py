@@ -54,7 +54,7 @@ class Pause(NamedTuple):
 
 
 class _Leases(NamedTuple):
-    """This process's part of limits for several; ``others``: at each host that has no lease."""
+    """Limits that this process has as parts of those for several; ``others``: at each host that has no lease."""
 
     by_host: Mapping[str, int] = NONE
     others: int | None = None

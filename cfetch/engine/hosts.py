@@ -54,7 +54,7 @@ class Pause(NamedTuple):
 
 
 class _Leases(NamedTuple):
-    """Limits that this process has as parts of those for several; ``others``: at each host that has no lease."""
+    """The own parts of limits for several processes; ``others``: at each host that has no lease."""
 
     by_host: Mapping[str, int] = NONE
     others: int | None = None

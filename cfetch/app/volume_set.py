@@ -9,6 +9,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from cfetch.config.settings import Settings
 from cfetch.errors import UsageError, VolumeFault
 from cfetch.manifest.entry import UnsafePathError, safe_path
@@ -42,8 +44,22 @@ class Standing(NamedTuple):
 
 
 def list_volumes(settings: Settings, advance: Advance) -> Volumes:
-    """Look at each volume, and at the files of its batches. Raises LocalFault, ConfigError, UsageError."""
-    return Volumes(volumes=[_describe(standing, advance) for standing in _look_at_all(settings)])
+    """Look at each volume, and at the files of its batches. Raises LocalFault, ConfigError, UsageError.
+
+    A file that a record names is not missing where another volume has it: a newer version has gone there.
+    """
+    standings = _look_at_all(settings)
+    described = [_describe(standing, advance) for standing in standings]
+    lost = {path for _, lacked in described for path in lacked}
+    for standing in standings if lost else ():
+        if standing.is_readable:
+            with closing_tree(standing.root) as tree:
+                lost = {path for path in lost if size_of(tree, path) is None}
+    return Volumes(
+        volumes=[
+            msgspec.structs.replace(row, missing=len(lost.intersection(lacked))) for row, lacked in described
+        ]
+    )
 
 
 def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
@@ -74,9 +90,10 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
             if size_bytes is not None and name not in named
         ]
     there = {holder.path for holder in holders if holder.bytes is not None}
+    held = (holder for holder in holders if holder.bytes is not None or holder.path not in there)
     order = {name: number for number, name in enumerate(names)}
     return Whereabouts(
-        holders=sorted(holders, key=lambda holder: order[holder.path]),
+        holders=sorted(held, key=lambda holder: order[holder.path]),
         nowhere=[name for name in dict.fromkeys(names) if name not in there],
     )
 
@@ -126,8 +143,10 @@ def _look(root: Path, labels: Labels) -> Standing:
     return Standing(root, read_label(root), state, None, free_bytes)
 
 
-def _describe(standing: Standing, advance: Advance) -> VolumeRow:
-    batches = files = size_bytes = missing = unread = 0
+def _describe(standing: Standing, advance: Advance) -> tuple[VolumeRow, list[str]]:
+    """Describe a volume; also the files that its records name and it has not."""
+    batches = files = size_bytes = unread = 0
+    lacked: list[str] = []
     if standing.is_readable:
         paths: set[str] = set()
         for record in read_all(standing.root):
@@ -143,11 +162,11 @@ def _describe(standing: Standing, advance: Advance) -> VolumeRow:
         with closing_tree(standing.root) as tree:
             for path in paths:
                 held_bytes = size_of(tree, path)
-                missing += held_bytes is None
+                lacked += [path] if held_bytes is None else []
                 files += held_bytes is not None
                 size_bytes += held_bytes or 0
                 advance(1, held_bytes or 0)
-    return VolumeRow(
+    row = VolumeRow(
         volume=str(standing.root),
         label=standing.label,
         state=standing.state,
@@ -155,10 +174,10 @@ def _describe(standing: Standing, advance: Advance) -> VolumeRow:
         batches=batches,
         files=files,
         bytes=size_bytes,
-        missing=missing,
         unread=unread,
         free_bytes=standing.free_bytes,
     )
+    return row, lacked
 
 
 def read_all(root: Path) -> Iterator[BatchRecord | Unread]:

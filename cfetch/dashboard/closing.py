@@ -138,13 +138,20 @@ def _volume_lines(summary: Summary) -> list[str]:
 def _failure_lines(summary: Summary) -> list[str]:
     if not summary.files.failed:
         return []
+    causes: set[str | None] = set()
+    shown: list[Summary.Failure] = []
+    for failure in summary.failures:
+        cause = find_common_cause(failure.kind, failure.message, failure.path)
+        if len(shown) < SHOWN_FAILURES and (cause is None or cause not in causes):
+            shown.append(failure)
+        causes.add(cause)
     lines = [f"  {plural(summary.files.failed, 'file')} failed{_allowance(summary)}:"]
     lines += [
         f"    {printable(failure.path, 120)}: {printable(failure.message, 1000)} ({failure.kind})"
         f"{failed_where(failure.url, failure.line)}"
-        for failure in summary.failures[:SHOWN_FAILURES]
+        for failure in shown
     ]
-    more = summary.files.failed - min(len(summary.failures), SHOWN_FAILURES)
+    more = summary.files.failed - len(shown)
     return [*lines, f"    and {more:,} more"] if more > 0 else lines
 
 
@@ -155,6 +162,11 @@ def _failures_above_line(summary: Summary, named: int) -> list[str]:
 
 def _allowance(summary: Summary) -> str:
     return ", as --max-failures allows" if not summary.exit_code else ""
+
+
+def find_common_cause(kind: str, message: str, path: str) -> str | None:
+    """Find what failures of this machine have in common, as of a full disk; None: each is about its file."""
+    return message.replace(path, "") if kind == LocalFault.kind else None
 
 
 def failed_where(url: str | None, line: int | None) -> str:

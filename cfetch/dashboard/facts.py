@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from cfetch.dashboard.closing import closing_lines, failed_where
+from cfetch.dashboard.closing import closing_lines, failed_where, find_common_cause
 from cfetch.dashboard.view import (
     View,
     min_rate_text,
@@ -44,6 +44,7 @@ from cfetch.events import (
     VolumeView,
     WidthChanged,
 )
+from cfetch.records import FileRecord
 from cfetch.report.ending import Limits, describe_setup
 from cfetch.report.format import duration, percent, plural, rate, size, sizes
 from cfetch.secret import printable
@@ -80,12 +81,19 @@ class Fact(NamedTuple):
 
 
 class Facts:
-    """Turns events into facts, not more than a log needs; with ``explain``, also facts about each batch."""
+    """Turns events into facts, not more than a log needs; with ``explain``, also facts about each batch.
 
-    def __init__(self, *, explain: bool = False) -> None:
+    ``joins``: failures of one cause, as a full disk, are one fact, and in the end another with their number.
+    """
+
+    def __init__(self, *, explain: bool = False, joins: bool = False) -> None:
         self.view = View()
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
+        self._joins = joins
+        self._alike: dict[
+            str, tuple[str, int]
+        ] = {}  # by cause: the first path, and how many more have failed
         self._emitted = dict.fromkeys(_COUNTED, 0)
         self._longest_pause_s: dict[str, float] = {}  # of the stated pauses, by failing host
 
@@ -93,8 +101,18 @@ class Facts:
         """The facts that ``event`` adds: mostly none."""
         self.view.apply(event)
         if isinstance(event, EntryFinished):
-            return self._limit(_failure_fact(event)) if event.record.status == "failed" else ()
+            is_new = event.record.status == "failed" and not self._join(event.record)
+            return self._limit(_failure_fact(event)) if is_new else ()
         return self._make_facts(event)
+
+    def _join(self, record: FileRecord) -> bool:
+        """Count a failure whose cause has been stated; False: it has not."""
+        cause = find_common_cause(record.error_kind or "", record.error or "", record.path)
+        if not self._joins or cause is None:
+            return False
+        first, more = self._alike.get(cause, (record.path, -1))
+        self._alike[cause] = first, more + 1
+        return more >= 0
 
     def _make_facts(self, event: Event) -> Iterator[Fact]:
         if isinstance(event, Progress):
@@ -116,7 +134,14 @@ class Facts:
         elif type(event) in _AT_ONCE:
             yield _AT_ONCE[type(event)](event)
         elif isinstance(event, RunFinished):
+            yield from self._count_alike(event.t_s)
             yield self._finish_fact(event)
+
+    def _count_alike(self, t_s: float) -> Iterator[Fact]:
+        for first, more in self._alike.values():
+            if more:
+                text = f"failed: {plural(more, 'more file')} for the same reason as {printable(first)}"
+                yield Fact(t_s, "failed_alike", "warning", text, {})
 
     def _is_stated(self, event: HostPaused) -> bool:
         """Whether the log has stated such a pause since the host began to fail: nothing has changed."""

@@ -20,7 +20,7 @@ def plain_lines(stream: TextIO, *, explain: bool = False) -> Listener:
 
 def json_lines(stream: TextIO, *, explain: bool = False) -> Listener:
     """Write one JSON object per fact: ``t_s``, ``event``, ``level`` and the event's own values."""
-    return _write_lines(stream, _as_json, explain=explain)
+    return _write_lines(stream, _as_json, explain=explain, joins=False)
 
 
 def quiet_lines(stream: TextIO) -> Listener:
@@ -28,8 +28,10 @@ def quiet_lines(stream: TextIO) -> Listener:
     return _write_lines(stream, _as_error, explain=False)
 
 
-def _write_lines(stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool) -> Listener:
-    facts = Facts(explain=explain)
+def _write_lines(
+    stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool, joins: bool = True
+) -> Listener:
+    facts = Facts(explain=explain, joins=joins)
     alive = True
 
     def write_facts(event: Event) -> None:

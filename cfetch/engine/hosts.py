@@ -53,6 +53,16 @@ class Pause(NamedTuple):
     is_certain: bool = False
 
 
+class _Leases(NamedTuple):
+    """The own parts of limits for several processes; ``others``: at each host that has no lease."""
+
+    by_host: Mapping[str, int] = NONE
+    others: int | None = None
+
+    def find(self, name: str) -> int | None:
+        return self.by_host.get(name, self.others)
+
+
 class _Throttling:
     __slots__ = ("cut_s", "rounds", "too_long")
 
@@ -146,8 +156,7 @@ class Hosts:
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
-        self._leases: Mapping[str, int] = {}
-        self._unleased: int | None = None
+        self._leases = _Leases()
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
 
@@ -161,7 +170,7 @@ class Hosts:
 
         ``others``: the limit at each host that has no lease. Attempts under way continue.
         """
-        self._leases, self._unleased = leases, others
+        self._leases = _Leases(leases, others)
 
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
         """How many attempts have a place at ``name``, and how many would have one without a lease.
@@ -184,7 +193,7 @@ class Hosts:
         if self._pace is not None and (paced_s := self._pace.opens_s(name)) > now_s:
             return paced_s
         host = self._hosts.get(name)
-        most = self._leases.get(name, self._unleased)
+        most = self._leases.find(name)
         if most is not None and (host.running if host is not None else 0) >= most:
             self._refused.add(name)
             return float("inf")
@@ -222,7 +231,7 @@ class Hosts:
     def free(self, name: str) -> int:
         """The number of free places at ``name``."""
         host = self._hosts.get(name) or self._new_host(name)
-        lease = self._leases.get(name, self._unleased)
+        lease = self._leases.find(name)
         return max(0, (host.places if lease is None else min(host.places, lease)) - host.running)
 
     def finish_s(self, name: str, size_bytes: int) -> float:
@@ -337,7 +346,7 @@ class Hosts:
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
             host.limit.note_file(now_s, started_s)
-            host.limit.look(now_s, is_leased=name in self._leases)
+            host.limit.look(now_s, is_leased=name in self._leases.by_host)
             self._note_limit(name, host)
             host.refusals.note_end()
             if host.width is not None:
@@ -401,7 +410,7 @@ class Hosts:
             if host.width is None or not host.running:
                 continue
             had = host.places
-            host.limit.look(now_s, is_leased=name in self._leases)
+            host.limit.look(now_s, is_leased=name in self._leases.by_host)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before

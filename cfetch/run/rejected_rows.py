@@ -1,11 +1,13 @@
 """The faulty rows of a manifest that is read with ``bad_rows`` skip, as a file of lines and reasons."""
 
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
 from cfetch.secret import encode_json, printable
 from cfetch.storage.files import local_fault, make_private
+from cfetch.storage.sharing import create_file
 
 
 def describe_skipped(faults: int) -> str:
@@ -25,8 +27,9 @@ class RejectedRows:
         """Note one fault. Raises LocalFault."""
         try:
             if self._file is None:
-                make_private(self._path.parent)
-                self._file = self._path.open("w", encoding="utf-8")
+                make_private(self._path.parent, state=self._path.parent.parent)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._file = os.fdopen(create_file(self._path, flags, 0o600), "w", encoding="utf-8")
             self._file.write(encode_json({"line": line, "reason": reason}) + "\n")
             self._rows += 1
         except OSError as error:

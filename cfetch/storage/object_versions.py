@@ -23,6 +23,8 @@ TIMEOUT_S = 30.0  # for one request with its retries; a heartbeat may miss more 
 LONGEST_S = 86_400.0  # for a file of any size; the library itself ends a request that stands still
 MOST_FAULTS = 3  # of one change or answer, before it counts as failed: a connection is lost now and then
 QUICK_S = 5.0  # a store that needs longer to fail is down, and has been asked several times
+STILL_S = 10.0  # a loop that does not run for so long was stopped with its process, as a laptop that sleeps
+_TICK_S = 1.0
 _LOST = {"409", "412", "ConditionalRequestConflict", "PreconditionFailed"}
 _DENIED = {"401", "403", "429", "500", "502", "503", "504"}  # says nothing about conditions
 
@@ -33,6 +35,10 @@ class Version(NamedTuple):
     data: bytes
     tag: dict[str, str]
     changed_s: float
+
+
+class StoodStill(VolumeFault):
+    """A request failed in which this process stood still: that says nothing about the store."""
 
 
 class VersionedObjects:
@@ -110,15 +116,45 @@ class VersionedObjects:
         while True:
             try:
                 return self._wait(call, limit_s)
-            except VolumeFault:
+            except VolumeFault as fault:
                 faults += 1
+                if isinstance(fault, StoodStill):
+                    began_s = time.monotonic()
                 if faults == MOST_FAULTS or time.monotonic() - began_s > QUICK_S:
                     raise
 
     def _wait(self, call: Callable[[], Coroutine[Any, Any, T]], limit_s: float = 2 * TIMEOUT_S) -> T:
         """Wait for the answer in a thread of its own: this one may have an event loop."""
-        answer: T = Call(printable(self.url), lambda: asyncio.run(call())).result(limit_s)
+        began_s = time.monotonic()
+        try:
+            answer: T = Call(printable(self.url), lambda: asyncio.run(_watch(call))).result(limit_s)
+        except TimeoutError as error:
+            if time.monotonic() - began_s > limit_s + _TICK_S:  # this thread stood still as well
+                raise StoodStill(str(error.args[-1])) from None
+            raise
         return answer
+
+
+async def _watch(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Make a call. Raises StoodStill if it failed, and the process stood still meanwhile."""
+    loop = asyncio.get_running_loop()
+    ticked_s, longest_s = loop.time(), 0.0
+
+    async def tick() -> None:
+        nonlocal ticked_s, longest_s
+        while True:
+            await asyncio.sleep(_TICK_S)
+            longest_s, ticked_s = max(longest_s, loop.time() - ticked_s), loop.time()
+
+    ticking = loop.create_task(tick())
+    try:
+        return await call()
+    except VolumeFault as fault:
+        if max(longest_s, loop.time() - ticked_s) >= STILL_S:
+            raise StoodStill(str(fault)) from None
+        raise
+    finally:
+        ticking.cancel()
 
 
 class _NotUnderstood(VolumeFault):

@@ -3,7 +3,7 @@
 An archive file, ``timeline/archive/<first>_<last>_<tail>.jsonl``, holds up to ``FILE_INSTANTS`` instants, one
 a line. It is written whole and flushed, under a name that nobody else uses, before its instants leave.
 A process that is killed in between, or two that archive side by side, leave an instant twice; readers count
-it once.
+it once. So does an owner that stands still inside its commit for longer than its lock is respected.
 """
 
 from collections.abc import Collection, Iterator
@@ -42,6 +42,9 @@ def archive(table: Table, older_than_s: float, *, only: Collection[str] | None =
             and table.age_s(entry) >= older_than_s
             and (only is None or entry.instant in only)
         ]
+        if old:
+            with table.lock.hold():
+                pass  # who has just completed one of these has now added to its record, or never will
         for first in range(0, len(old), FILE_INSTANTS):
             done += _archive_file(table, old[first : first + FILE_INSTANTS])
         if done:

@@ -17,7 +17,7 @@ from cfetch.errors import NewerRecord, VolumeFault
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.object_versions import MOST_FAULTS, QUICK_S, Version, VersionedObjects
+from cfetch.storage.object_versions import MOST_FAULTS, QUICK_S, StoodStill, Version, VersionedObjects
 
 T = TypeVar("T")
 INDEX = f"{STATE_NAME}/timeline.json"
@@ -124,8 +124,10 @@ class BucketIndex:
                 with as_os_error():
                     if self._objects.swap(INDEX, data, tag):
                         return answer
-            except OSError:
+            except OSError as error:
                 faults += 1
+                if isinstance(error.__cause__, StoodStill):
+                    began_s = time.monotonic()
                 if faults == MOST_FAULTS or time.monotonic() - began_s > QUICK_S:
                     if name not in self._look().content.writes:
                         raise
@@ -139,4 +141,4 @@ def as_os_error() -> Iterator[None]:
     try:
         yield
     except VolumeFault as fault:
-        raise OSError(0, str(fault)) from None
+        raise OSError(0, str(fault)) from (fault if isinstance(fault, StoodStill) else None)

@@ -1,6 +1,7 @@
 """Destinations that several users of one group share: real users, to whom root's processes change."""
 
 import asyncio
+import json
 import os
 import shutil
 import stat
@@ -88,6 +89,23 @@ def closed_to_group(root):
         if not is_like_owner or (path.is_dir() and not mode & stat.S_ISGID):
             wrong.append((str(path), oct(mode)))
     return wrong
+
+
+@pytest.mark.parametrize("state", ["data/.cfetch", "state"])
+async def test_rejected_rows_are_for_the_group_too(folder, state):
+    """Another member reads why rows were skipped, and skips rows as well."""
+    to, place = folder / "team/data", folder / "team" / state
+    async with Origin(FILES) as origin:
+        names = sorted(FILES)
+        for user, name in ((ANNA, names[0]), (BERT, names[1])):
+            manifest = folder / f"{user}.jsonl"
+            good = json.dumps({"url": f"{origin.url}{name}", "path": name})
+            manifest.write_text(f'{good}\n{{"url": "{origin.url}x", "path": "../x"}}\n')
+            manifest.chmod(0o644)
+            words = ("--to", to, "--state", place, "--bad-rows", "skip", "--group", "-q")
+            assert await command(user, "download", manifest, *words) == (0, "")
+        assert len(list((place / "rejected").iterdir())) == 2
+        assert closed_to_group(place) == []
 
 
 async def test_members_of_a_group_share_a_destination(folder):

@@ -90,6 +90,35 @@ def test_failures_are_told_at_once_but_never_as_a_flood(lines):
     assert "counted only" in output[-1]
 
 
+def full(number):
+    """A disk that is full fails them all, each under its path."""
+    error = "cannot write {}: No space left on device"
+    failed = [record(i, 9, attempt(), status="failed", error_kind="local", error="") for i in range(number)]
+    return finished(*(replace(one, error=error.format(one.path)) for one in failed))
+
+
+def test_failures_of_one_cause_of_this_machine_are_told_once_and_counted():
+    """A full disk is no news with each file; scripts get them all."""
+    end = [started(9), *full(9)]
+    end.append(finish_run(*end, error=LocalFault("full")))
+    output = [line for line in write_events(plain_lines, *end) if "fail" in line]
+    assert output[0].endswith("failed: a/0: cannot write a/0: No space left on device (local)")
+    assert output[1].endswith("failed: 8 more files for the same reason as a/0")
+    assert output[2:] == [
+        "failed: 0 of 9 files in place, 900 B in 5.0s (180 B/s)",
+        "  9 files failed, 1 of them named above",
+    ]
+    quiet = write_events(quiet_lines, *end)
+    assert (len(quiet), "9 of 9 files failed" in quiet[1]) == (2, True)
+    machine = [json.loads(line) for line in write_events(json_lines, *end)]
+    assert [fact["event"] for fact in machine].count("failed") == 9
+    assert closing_lines(finish_run(*end[:-1]).summary)[2:5] == [
+        "  9 files failed:",
+        "    a/0: cannot write a/0: No space left on device (local)",
+        "    and 8 more",
+    ]
+
+
 def test_stragglers_have_a_limit_of_their_own():
     """A flood of stragglers does not silence failures."""
     output = write_events(plain_lines, *(cancelled(float(i)) for i in range(100)), *failures(1))

@@ -86,10 +86,12 @@ def test_a_host_that_resets_connections_bears_those_that_it_has():
     limits.note_reset("h", 4, 0.0)
     assert (limits.resetting, limits.find_limit("h", 4, 0.0)) == ({"h": 4}, 4)
     limits.note_reset("h", 1, ROUND_S - 0.1)  # of the same moment
-    assert [limits.find_limit("h", 4, t) for t in (DOUBLED_S, DOUBLED_S + 1 / SLOWLY)] == [8, 16]
-    limits.note_reset("h", 8, DOUBLED_S + 1 / SLOWLY)
-    assert limits.find_limit("h", 8, DOUBLED_S + 1 / SLOWLY) == 8
-    assert limits.find_limit("h", 8, 2 * DOUBLED_S + 1 / SLOWLY) == 12
+    doubled_s = HEARD_S + DOUBLED_S
+    later_s = doubled_s + 1.01 / SLOWLY
+    assert [limits.find_limit("h", 4, t) for t in (doubled_s + 0.1, later_s)] == [8, 16]
+    limits.note_reset("h", 8, later_s)
+    assert limits.find_limit("h", 8, later_s) == 8
+    assert limits.find_limit("h", 8, later_s + doubled_s) == 12
 
 
 @pytest.mark.parametrize("bears", [1, 3, 40])

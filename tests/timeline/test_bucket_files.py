@@ -1,12 +1,15 @@
 """The timeline's files in a bucket: as atomic as a directory's, and by the store's clock."""
 
+import asyncio
 import threading
 import time
 
 import pytest
 
 from cfetch.errors import ConfigError, NewerRecord, VolumeFault
+from cfetch.storage import object_versions as versions
 from cfetch.storage.object_versions import VersionedObjects, _Objects
+from cfetch.timeline import bucket_index as index_room
 from cfetch.timeline.bucket_files import DATA, BucketFiles
 from cfetch.timeline.bucket_index import INDEX
 from cfetch.timeline.clean import clean, tidy_up
@@ -236,6 +239,43 @@ def test_the_store_dates_the_files(files, bucket, tmp_path):
         table.store.put(entry, record)
         with table.lock.hold() as now_s:
             assert 0 <= table.pending_s(entry, now_s) < 60
+
+
+@pytest.mark.parametrize("step", ["read_version", "swap"])
+def test_a_process_that_stood_still_inside_a_request_asks_again(files, bucket, monkeypatch, step):
+    """As a laptop that slept: that the time was over says nothing about the store."""
+    files.create("f", b"1")
+    monkeypatch.setattr(versions, "STILL_S", 0.2)
+    monkeypatch.setattr(versions, "QUICK_S", 0.1)
+    monkeypatch.setattr(index_room, "QUICK_S", 0.1)
+    objects = files.index._objects._objects
+    asks, stops = getattr(objects, step), iter([1.0])
+
+    async def stands_still_once(*arguments):
+        for seconds in stops:
+            time.sleep(seconds)
+            raise VolumeFault("the store did not answer within 30 s")
+        return await asks(*arguments)
+
+    monkeypatch.setattr(objects, step, stands_still_once)
+    files.rename("f", "g")
+    assert files.names(".") == ["g"]
+
+
+def test_a_store_that_fails_slowly_is_not_asked_again(files, monkeypatch):
+    """It is down, and the process has not stood still."""
+    monkeypatch.setattr(versions, "QUICK_S", 0.1)
+    asked = []
+
+    async def fails(*_):
+        asked.append(1)
+        await asyncio.sleep(0.2)
+        raise VolumeFault("it is down")
+
+    monkeypatch.setattr(files.index._objects._objects, "read_version", fails)
+    with pytest.raises(OSError, match="it is down"):
+        files.names(".")
+    assert len(asked) == 1
 
 
 def test_a_newer_index_is_left_alone(files, bucket):

@@ -2,14 +2,19 @@
 
 import threading
 import time
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from cfetch.errors import LocalFault
+from cfetch.timeline import clean as sweep
 from cfetch.timeline import lock as room
+from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.files import LocalFiles
+from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.lock import EXPIRY_S, TableLock
+from cfetch.timeline.table import open_table
 from tests.timeline.test_heartbeat import an_owner
 
 
@@ -146,6 +151,27 @@ def test_an_error_under_the_lock_gives_it_back(files):
     with pytest.raises(ZeroDivisionError), a_lock(files, "a").hold():
         raise ZeroDivisionError
     assert left(files) == []
+
+
+@pytest.mark.parametrize("place", ["directory", "bucket"])
+def test_a_lock_that_a_killed_process_was_removing_is_swept(tmp_path, request, monkeypatch, place):
+    """It stood between the two steps; a sweep a day later takes what is left, and no younger one."""
+    url = request.getfixturevalue("bucket").url if place == "bucket" else None
+    with open_table(tmp_path, [tmp_path], Heartbeats(), bucket=url) as table:
+        files = table.files
+        lock = TableLock(
+            files, an_owner(token="a"), monotonic=Waiting(), sleep=Waiting().sleep, is_gone=lambda _: False
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "unlink", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt), lock.hold():
+                pass
+        assert [name for name in files.names(".") if name.startswith("lock")] == ["lock.a-1"]
+        tidy_up(table, 1e9)
+        assert "lock.a-1" in files.names(".")
+        monkeypatch.setattr(sweep, "ORPHAN_AGE_S", -1.0)
+        tidy_up(table, 1e9)
+        assert [name for name in files.names(".") if name.startswith("lock")] == []
 
 
 def test_a_directory_that_has_gone_is_not_waited_for(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.timeline.archive import read_archive
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.clean import ORPHAN_AGE_S
 from cfetch.timeline.states import Event, Kind, State
@@ -184,6 +185,37 @@ def test_a_claim_that_is_overtaken_by_a_rollback():
             world.finish(x)
             if (instant in world.committed) == (instant in world.removed):
                 raise Violation("K4: neither executed nor rolled back, or both")
+        finally:
+            world.close()
+
+
+def read_timeline(table):
+    return [(entry, table.store.read_plan(entry)) for entry in table.store.entries()]
+
+
+def test_an_archive_has_the_whole_record_of_a_plan_that_is_just_completed():
+    """Its owner adds to the record after the rename that completes it; the cleaner is stopped everywhere."""
+    for i, j, k in itertools.product(range(3), range(20), range(1, 24)):
+        world = World()
+        try:
+            instant = world.schedule()
+            x, y = world.node("x", host="x"), world.node("y", host="y")
+            x.begin(execute, instant)
+            while not all(f"out/{name}" in world.disk.bound for name in FILES):
+                world.run(x, 1)
+            y.begin(clean_up, -1.0)
+            world.run(y, j)
+            while not any(path.endswith(".download.completed") for path in world.disk.bound):
+                world.run(x, 1)
+            world.run(x, i)
+            world.run(y, k)
+            world.finish(x)
+            world.finish(y)
+            table = y.make_table()
+            y.begin(lambda _, table=table: [*read_archive(table), *read_timeline(table)])
+            records = [record for _, record in world.finish(y)]
+            if [record.completion is None for record in records] != [False]:
+                raise Violation(f"stops: {i}, {j}, {k}: {records}")
         finally:
             world.close()
 

@@ -113,6 +113,14 @@ async def test_a_file_that_another_volume_has_by_now_is_not_missing(tmp_path):
     (roots[1] / moved).parent.mkdir()
     (roots[0] / moved).rename(roots[1] / moved)
     (roots[0] / lost).unlink()  # by another hand: nobody has it
+    told_of = [*(word for root in roots for word in ("--to", root)), "--json"]
+    listed = await asyncio.to_thread(cfetch, "volume", "list", *told_of)
+    assert [row["missing"] for row in json.loads(listed.stdout)["volumes"]] == [1, 0]
+    where = await asyncio.to_thread(cfetch, "volume", "where", moved, lost, *told_of)
+    holders = [
+        (one["path"], one["volume"], one["bytes"] is None) for one in json.loads(where.stdout)["holders"]
+    ]
+    assert holders == [(moved, str(roots[1]), False), (lost, str(roots[0]), True)]
     code, document = await asyncio.to_thread(drain, *roots)
     assert (code, f"has no file {lost}" in document["stayed"][0]["why"]) == (1, True)
     (roots[0] / lost).write_bytes(b"again")

@@ -20,6 +20,7 @@ from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
 from cfetch.spark.session import spark_session
 from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.sharing import share_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +72,9 @@ def prepare_on_spark(
         LocalFault: ``directory`` cannot be written, or Spark has failed.
         Interrupted: a signal came.
     """
+    state = rejected.parent.parent
+    with on_disk(directory):
+        make_private(directory, state=state)
     sources = find_manifests([manifest])
     spark = stack.enter_context(spark_session(settings.spark_master, settings=SETTINGS))
     plan = run_interruptibly(
@@ -89,9 +93,10 @@ def prepare_on_spark(
     )
     if plan.rejected:
         with on_disk(rejected):
-            make_private(rejected.parent)
+            make_private(rejected.parent, state=state)
             shutil.rmtree(rejected, ignore_errors=True)
             (directory / "rejected").rename(rejected)
+            share_files(rejected.parent)
         plan.raise_if_rejected(sources, kept=rejected)
     if plan.names_batches:
         raise UsageError(

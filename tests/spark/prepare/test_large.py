@@ -115,6 +115,19 @@ def test_all_is_the_groups(tmp_path):
     assert closed == []
 
 
+def test_the_table_of_faults_is_the_groups(tmp_path):
+    """Another member reads why there is no plan."""
+    with served(FILES) as origin:
+        folder = directory_of(tmp_path / "manifests", origin)
+        (folder / "z.jsonl").write_text(json.dumps({"url": "ftp://h/x"}) + "\n")
+        with pytest.raises(ManifestError):
+            download(folder, tmp_path / "to", engine="spark", group=True, state=str(tmp_path / "state"))
+    made = [path for path in (tmp_path / "state").rglob("*") if "rejected" in path.parts]
+    modes = [path.stat().st_mode for path in made]
+    assert [path.suffix for path in made if path.suffix == ".parquet"]
+    assert all(mode >> 3 & 0o7 == mode >> 6 & 0o7 for mode in modes)
+
+
 class Died(BaseException):
     """As if the driver were no more: nothing of ours catches it."""
 

@@ -8,12 +8,12 @@ from typing import Literal
 import msgspec
 
 from cfetch.clock import Clock
-from cfetch.errors import UsageError
 from cfetch.report.metrics import expand_metrics
 from cfetch.report.tuning_document import Tuning
 from cfetch.secret import printable
 from cfetch.spark.replay_job import replay_on_spark
 from cfetch.spark.session import spark_session
+from cfetch.storage.files import input_fault
 from cfetch.tuning.recommendation import ADAPTIVE_GRID, DEFAULT_GRID, list_columns, read_grid, recommend
 from cfetch.tuning.runs import Load, Policy, read_recorded_policy, read_recorded_runs, replay_runs
 
@@ -86,4 +86,4 @@ def _read_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError as error:
-        raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
+        raise input_fault(error, f"{printable(str(path))}: cannot read the metrics") from None

@@ -111,6 +111,10 @@ class _Host:
         window = int(min(self.window, self.limit.places))
         return window if self.width is None else min(window, self.width.places)
 
+    def may_keep_one(self, places: int) -> bool:
+        """Whether the only free one of ``places`` may be kept: no attempt at the host has ended yet."""
+        return not self.brought_bytes and LEAST_CROWD <= places == self.running + 1
+
     def clear_refusal(self) -> None:
         """Take back the last refusal's effect: it concerned one file, as other files are served."""
         if self.refusals.unclear_window is not None:
@@ -202,7 +206,7 @@ class Hosts:
         places = host.places
         if host.running >= places:
             return float("inf")
-        if self._keeps_one and not helps and self._is_place_kept(host, places):
+        if self._keeps_one and not helps and host.may_keep_one(places):
             if len(self._kept_until_s) > MAX_KEPT:
                 self._kept_until_s.clear()
             kept_until_s = self._kept_until_s.setdefault(name, now_s + KEPT_S)
@@ -223,10 +227,6 @@ class Hosts:
     def is_paced(self) -> bool:
         """Whether a rate of requests is stated, so that each attempt may make one request only."""
         return self._pace is not None
-
-    def _is_place_kept(self, host: _Host, places: int) -> bool:
-        """Whether the only free place may be kept: no attempt at the host has ended yet."""
-        return not host.brought_bytes and LEAST_CROWD <= places == host.running + 1
 
     def free(self, name: str) -> int:
         """The number of free places at ``name``."""
@@ -290,7 +290,7 @@ class Hosts:
         host.breaker = host.breaker.end_probe(now_s)
         if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
-        if self._kept_until_s.get(name, 0.0) > now_s and not self._is_place_kept(host, host.places):
+        if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.places):
             self.opens_early = True
             if host.brought_bytes:  # else the last free place is still kept, until the same time
                 del self._kept_until_s[name]

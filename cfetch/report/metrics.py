@@ -225,8 +225,19 @@ def _write(fd: int, data: bytearray) -> None:
 
 
 def make_header(started: RunStarted) -> RunHeader:
-    """The header of the run's metrics."""
-    return msgspec.convert(started, RunHeader, from_attributes=True)
+    """The header of the run's metrics. Sizes from a hostile list may add up to more than a table takes."""
+    return RunHeader(
+        instant=started.instant,
+        wall_start=started.wall_start,
+        version=started.version,
+        host=started.host,
+        files=started.files,
+        bytes_known=started.bytes_known,
+        sizes_unknown=started.sizes_unknown,
+        concurrency=started.concurrency,
+        destination=started.destination,
+        settings=started.settings,
+    )
 
 
 Record = FileRecord | EventRecord | EndRecord
@@ -413,7 +424,7 @@ def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     except own_errors:
         raise _refusal(path, line + 1, "the compressed data is broken") from None
     except OSError as error:
-        raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
+        raise input_fault(error, f"{printable(str(path))}: cannot read the metrics") from None
 
 
 def _find(path: Path) -> Path:

@@ -14,11 +14,11 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from cfetch.errors import UsageError
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO, is_compressed, is_zstd, open_decompressor
 from cfetch.records import NOT_DECODED
 from cfetch.report.metrics import MAX_LINE_BYTES, Document, RunHeader, decode_document
 from cfetch.secret import printable
+from cfetch.storage.files import input_fault
 
 CHUNK_BYTES = 64 << 20  # some 100,000 files: a few seconds for a task, which itself costs 50 ms
 _RUN_MARK = b"cfetch.run/1"
@@ -50,7 +50,7 @@ def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
     """The chunks of a metrics file at its present length, at least one.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError, LocalFault: it cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -61,7 +61,7 @@ def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
             file.seek(0)
             yield from _cut_at_lines(str(path), file, chunk_bytes)
     except OSError as error:
-        raise UsageError(f"{printable(str(path))}: cannot read the metrics: {error.strerror}") from None
+        raise input_fault(error, f"{printable(str(path))}: cannot read the metrics") from None
 
 
 def _is_foreign_array(start: bytes) -> bool:

@@ -1,9 +1,9 @@
 """What a second run of a list without sizes costs: cfetch beside ``aria2c -c`` and ``wget -nc``.
 
 A complete set is asked for again, then a list whose first run was interrupted half-way. The server's own log
-counts requests and bodies::
+counts requests and bodies. With ``--alone``, only cfetch's run that has nothing to do is measured::
 
-    python benchmarks/second_runs.py [--files 20000] [--size 3000]
+    python benchmarks/second_runs.py [--files 20000] [--size 3000] [--alone]
 """
 
 import argparse
@@ -141,13 +141,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=3000)
+    parser.add_argument("--alone", action="store_true")
     args = parser.parse_args()
     # extended attributes, which a folder in memory may lack, are part of what is measured
     outer = Path(tempfile.mkdtemp(prefix="cfetch-second-"))
     try:
         with _log_of(args, outer / "urls.txt") as log:
             _measure_complete(log, outer, args)
-            _measure_interrupted(log, outer, args)
+            if not args.alone:
+                _measure_interrupted(log, outer, args)
     finally:
         shutil.rmtree(outer, ignore_errors=True)
 
@@ -160,7 +162,7 @@ def _measure_complete(log: Log, outer: Path, args: argparse.Namespace) -> None:
     log.take()
     print(f"\n{'complete set, again':26} {'wall':>8} {'requests':>9} {'bodies':>7}")
     to = outer / "to"
-    for name, words in _commands(urls, to).items():
+    for name, words in list(_commands(urls, to).items())[: 1 if args.alone else None]:
         own = name.startswith("cfetch")
         _place(first, to, own=own)
         began_s = time.monotonic()

@@ -8,6 +8,7 @@ import tarfile
 from collections import Counter
 from pathlib import Path
 
+import deltalake
 import pytest
 
 from cfetch.bench.faults import Fault
@@ -114,7 +115,7 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
 
 def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
     """docs/spark-download.md, word by word but for the place: a table of results is there at the end."""
-    code, shards = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code, _, shards = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len([line for line in code.splitlines() if line]) <= 10
     (tmp_path / "data").mkdir()
     lines = [f"{row['url']},{row['digest']}" for row in rows_of(origin)]
@@ -132,6 +133,20 @@ def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
     shown = sorted(path.name for path in (tmp_path / "data/shards").iterdir())
     assert shown == [".cfetch", "00000.parquet", "00000.tar", "_SUCCESS"]
     assert list((tmp_path / "data/shards/.cfetch/shards").iterdir()) == []
+
+
+def test_results_go_into_a_delta_table(spark, origin, tmp_path):
+    """The page's two lines, without Spark's jars for Delta; a second call adds a version of the table."""
+    _, code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    frame = spark.createDataFrame(rows_of(origin), SCHEMA)
+    results = download(frame, to=tmp_path / "to", path="path", size="size", sha256="digest", headers="more")
+    for _ in range(2):
+        exec(code.replace("/data", str(tmp_path)), {"results": results})
+    table = deltalake.DeltaTable(str(tmp_path / "results"))
+    rows = pa.table(table.to_pyarrow_table()).to_pylist()
+    assert table.version() == 1
+    assert Counter((row["path"], row["status"]) for row in rows) == Counter((path, "done") for path in FILES)
+    assert asked(origin) == dict.fromkeys(FILES, 1)
 
 
 def test_an_object_store(spark, origin, bucket):

@@ -76,9 +76,8 @@ class _Helps:
             join_switches(self.get_params(ctx))
             super().format_help(ctx, formatter)  # type: ignore[misc]
         else:
-            typer.echo(
-                "\n".join(short_help(self, ctx))
-            )  # printed, as Typer does: an error shows no other help
+            # printed, as Typer does: an error shows no other help
+            typer.echo("\n".join(short_help(self, ctx)))
 
 
 class Command(_Helps, TyperCommand):

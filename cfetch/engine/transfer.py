@@ -53,9 +53,8 @@ class Sources:
         self._own_host = self.host = own_host
         self._mirrors = mirrors
         self._failures = [0] * (1 + len(mirrors))
-        self._is_owed = (
-            False  # True: wrong bytes may be another source's, so this one gets a try from the first byte
-        )
+        # True: wrong bytes may be another source's, so this one gets a try from the first byte.
+        self._is_owed = False
         self.number = 0
         self.corrupt = 0
         self.place: SecretUrl | None = None

@@ -21,9 +21,8 @@ KEY_BYTES = NONCE_BYTES = 32
 PROOF_BYTES = 32  # SHA-256
 MAC_BYTES = 16
 HEAD_BYTES = 4 + MAC_BYTES
-MOST_DEMANDS = (
-    64  # hosts for which a task asks leases; a share with more has small hosts, each in this share only
-)
+# Hosts for which a task asks leases; a share with more has small hosts, each in this share only.
+MOST_DEMANDS = 64
 MOST_SAMPLES = 64  # files whose speed one beat reports, of those that finished since the last beat
 MOST_BEAT_BYTES = 256 << 10  # twice the 32 attempts of a beat, with the longest paths (4 KiB)
 MOST_ORDERS_BYTES = 64 << 10

@@ -34,9 +34,8 @@ from cfetch.secret import SecretText
 from cfetch.wire.listener import close_listener
 
 MEETING_S = 5.0  # for both sides to prove that they know the key; a task needs a round trip
-MOST_UNPROVED = BACKLOG = (
-    4096  # connections that have not proved it yet: all tasks of a large cluster begin at once
-)
+# Connections that have not proved it yet: all tasks of a large cluster begin at once.
+MOST_UNPROVED = BACKLOG = 4096
 
 BAD_INPUT = (OSError, EOFError, *NOT_DECODED)  # these end the connection on which they happen
 

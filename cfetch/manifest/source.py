@@ -15,9 +15,8 @@ FetchChunk = Callable[[int], bytes]
 """Asks the service for the links from one chunk index on, and returns the reply's body."""
 
 MAX_ROW_CHARS = 1 << 20  # 300 times a long presigned URL; bounds memory and the cost of a number's digits
-WINDOW_BYTES = (
-    1 << 18
-)  # few rows are cut at a window's edge, and it is small compared with the plan's columns
+# Few rows are cut at a window's edge, and it is small compared with the plan's columns.
+WINDOW_BYTES = 1 << 18
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
 
 

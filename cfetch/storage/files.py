@@ -53,8 +53,15 @@ def local_fault(error: OSError, what: str) -> LocalFault:
     return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
 
 
-_NAME = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
-_RIGHTS = {errno.EACCES, errno.EPERM}
+_WRONG_NAME = {
+    errno.ENOENT,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.EACCES,
+    errno.EPERM,
+}
 
 
 def input_fault(error: OSError, what: str) -> LocalFault | UsageError:
@@ -62,7 +69,7 @@ def input_fault(error: OSError, what: str) -> LocalFault | UsageError:
 
     It is the user's fault if the name is wrong or the user may not read the file, else this machine's.
     """
-    if error.errno in _NAME | _RIGHTS:
+    if error.errno in _WRONG_NAME:
         return UsageError(f"{what}: {error.strerror}")
     return local_fault(error, what)
 

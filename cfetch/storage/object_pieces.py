@@ -95,9 +95,8 @@ class Sending:
         self._calls.tidy(self._end)
 
     async def _end(self) -> None:
-        await (
-            self._wait_until_sent()
-        )  # a cancelled first piece may leave an upload whose name is not known here
+        # A cancelled first piece may leave an upload whose name is not known here.
+        await self._wait_until_sent()
         await self._upload.abort()
         if self.fault is None:
             self._forget()

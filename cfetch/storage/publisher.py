@@ -114,9 +114,8 @@ class Publisher:
                     break
                 self._work.clear()
                 await self._work.wait()
-            is_batch = (
-                bool(named) and named[-1].record is not None
-            )  # until it is reported, no other may begin
+            # until a batch is reported, its volume begins no other
+            is_batch = bool(named) and named[-1].record is not None
             if (self._durable or self._unwritten) and not is_batch:
                 await self._wait_for_more()
             self._write_parts()

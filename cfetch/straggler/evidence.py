@@ -232,9 +232,8 @@ class Evidence:
     def paces(self) -> list[tuple[float, ...] | None]:
         """The present pace of each slot over three windows, 1 being normal; None while it is not known."""
         facts = self._facts
-        old = (
-            self._times[-1] - facts[_START_S] - facts[_HELD_S] > facts[_GUARD_S]
-        )  # false for those without terms
+        # false for those without terms
+        old = self._times[-1] - facts[_START_S] - facts[_HELD_S] > facts[_GUARD_S]
         windows = [
             (self.rate_bps(window_s) * facts[_PACE_S]).tolist() for window_s in (INSTANT_S, SHORT_S, LONG_S)
         ]

@@ -84,9 +84,8 @@ def execute(table: Table, rollback: str) -> bool:
     entry, record = claimed
     with on_this_machine(f"cannot roll back plan {record.target}"):
         pulse = table.first_beat(entry)
-        beating = table.keep_beating(
-            pulse, lambda _: None
-        )  # a lost pulse ends nothing, as all steps may be done twice
+        # A lost pulse ends nothing, as all steps may be done twice.
+        beating = table.keep_beating(pulse, lambda _: None)
         try:
             _undo(table, record.target)
             _complete(table, entry, record)

@@ -17,9 +17,8 @@ from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.strict_json import decode_text, kind_of
 from cfetch.secret import printable
 
-MAX_REPLY_BYTES = (
-    16 << 20
-)  # read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much
+# Read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much.
+MAX_REPLY_BYTES = 16 << 20
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}

@@ -124,9 +124,8 @@ def cut_units(
 
 def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: int) -> list[Unit]:
     document = Document(given_base_url=base_url)
-    next(
-        read_json_lines(source, document, Faults()), None
-    )  # the header, if there is one, is valid for all parts
+    # The header, if there is one, is valid for all parts.
+    next(read_json_lines(source, document, Faults()), None)
     units, begin = [], 0
     while begin < whole.size_bytes:
         end = _find_line_end(source.file, begin + unit_bytes, whole.size_bytes)

@@ -122,6 +122,7 @@ def main() -> None:
         print(f"cfetch: {refusal}", file=sys.stderr)
         sys.exit(UsageError.exit_code)
     guard()
+    sys.unraisablehook = _tell_unraisable
     word = _find_verb(sys.argv[1:], os.environ)
     if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
         print("cfetch: a URL is no command; to download it, say `cfetch get URL`", file=sys.stderr)
@@ -135,6 +136,13 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on Python would answer with a traceback
     _leave(code)
+
+
+def _tell_unraisable(lost: "sys.UnraisableHookArgs") -> None:
+    """End the process at a Ctrl-C that came inside a destructor: Python would only print it, and go on."""
+    if lost.exc_type is KeyboardInterrupt:
+        os._exit(128 + signal.SIGINT)
+    sys.__unraisablehook__(lost)
 
 
 def _find_verb(words: Sequence[str], env: Mapping[str, str]) -> str | None:

@@ -240,6 +240,27 @@ def test_a_late_interrupt_finds_no_handler_of_pythons(tmp_path):
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "True"), done.stderr
 
 
+INTERRUPTED = """
+import signal, sys
+import cfetch.cli.app
+class Passing:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["cfetch", "--version"]
+cfetch.cli.app.add_verbs = lambda word: Passing()
+cfetch.cli.app.main()
+"""
+
+
+def test_an_interrupt_inside_a_destructor_ends_the_process():
+    """Python would print it with a traceback, and go on."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 ENDING = """
 import atexit, os, sys
 atexit.register(os.write, 1, b"registered, ")

@@ -21,25 +21,20 @@ from typing import NamedTuple
 FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
 STEP = 1.25  # a failed step costs other users of the host at most a quarter more load for one period
 WORTH = 0.2  # of the added share must show in the rate: 5 % for a full step; less is noise
-PERIOD_S = 3.0  # a dozen reports; the fluctuations of one connection even out over that
 SETTLE_S = 1.0  # new connections shake hands and get to speed
-# in a period, for each place, so that it does not show only latency or chance: ends of attempts, or bytes
-ENDS_A_PLACE, BYTES_A_PLACE = 4, 4 << 20
 LONGEST_PERIOD_S = 60.0  # then the period counts as it is, as a slow host may not bring more before the end
 FIRST_HOLD_S, LONGEST_HOLD_S = 10.0, 300.0  # between trials that fail: 13 in the first hour
 REMEMBERED_HOLD_S = 60.0  # after two runs have seen connections hang, a third look can wait
 
 DOUBLE = 2.0  # the step while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
-DOUBLE_PERIOD_S, DOUBLE_SETTLE_S = 0.5, 0.3
-DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE = 2, 256 << 10
-MORE = 1.1  # times the places may be in use while a rate is measured
+DOUBLE_SETTLE_S = 0.3
+LESS, MORE = 0.9, 1.1  # times the places must and may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
 THREE_QUARTERS = 0.75  # a trial at a host without signs of drowning must be cheap
 RELIEF = 0.2  # the gain in speed that keeps a step down below the start
 MOST_SILENT = 1 / 8  # of the attempts may be silent; with more, the rate shows nothing about the places
 MORE_RELIEF = 0.06  # gain of a further step, once drowning is known; two of seventeen places bring it
-SURE_PERIOD_S = 1.0  # for the rates that first decide that a host drowns
 PROBE_SHARE = 0.02  # of a run's time may be lost to such trials
 PROBE_S = 0.24  # about the loss of one trial: a quarter of the places for the time of a quick period
 
@@ -86,6 +81,22 @@ class _Period:
 
     since: Reading
     ends: int = 0
+
+
+class _Sample(NamedTuple):
+    """The least that a period must hold before its rate counts: seconds, and ends of attempts or bytes.
+
+    Ends and bytes are for each place: a rate of fewer would show only latency or chance.
+    """
+
+    least_s: float
+    ends_a_place: int
+    bytes_a_place: int
+
+
+FULL = _Sample(3.0, 4, 4 << 20)  # a dozen reports; the fluctuations of one connection even out over that
+QUICK = _Sample(0.5, 2, 256 << 10)  # for large steps, whose gain shows soon
+SURE = QUICK._replace(least_s=1.0)  # for the rates that first decide that a host drowns
 
 
 @dataclass(slots=True)
@@ -167,43 +178,53 @@ class Width:
     def look(self, reading: Reading, *, calm: bool) -> Change | None:
         """Look at the host, a few times a second. ``calm`` False: it throttles, or all attempts are slow."""
         now_s, running = reading.now_s, reading.running
-        trial = self._trial
-        is_cut = trial is not None and self.places < min(trial.level, self._start)
-        self._losses.count(reading, trial.level if trial is not None and is_cut else running)
-        if not calm and trial is not None and self.places > trial.level:
-            self._end(now_s, trial.level, next_down=True)
-            self._suspect_drowning(now_s)
-        if trial is not None and self._costs_too_much(trial):
-            self._end(now_s, trial.level, next_down=False)
+        self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
+        self._end_bad_trial(now_s, calm=calm)
         if running > MORE * self.places:  # attempts of a trial that is over have to end first
             self._period = None
-            return None
-        if running < 0.9 * self.places:  # a file has just ended, and the next has not begun
+        elif running < LESS * self.places:  # a file has just ended, and the next has not begun
             self._period = None
             if self._trial is not None and now_s - self._trial.began_s > LONGEST_PERIOD_S / 2:
                 self._end(now_s, self._trial.level, next_down=False)  # nothing more is left to fetch there
-            return None
-        if self._period is None:
-            if now_s >= self._quiet_until_s:
-                self._period = _Period(reading)
-            return None
-        since, ends = self._period.since, self._period.ends
-        elapsed_s = now_s - since.now_s
-        came = reading.received - since.received
+        elif self._period is not None:
+            return self._measure(reading, self._period, calm=calm)
+        elif now_s >= self._quiet_until_s:
+            self._period = _Period(reading)
+        return None
+
+    def _end_bad_trial(self, now_s: float, *, calm: bool) -> None:
+        """End a trial of more places that has made all attempts slow, or one of few that costs too much."""
+        trial = self._trial
+        if trial is not None and not calm and self.places > trial.level:
+            self._end(now_s, trial.level, next_down=True)
+            self._suspect_drowning(now_s)
+        elif trial is not None and self._costs_too_much():
+            self._end(now_s, trial.level, next_down=False)
+
+    def _measure(self, reading: Reading, period: _Period, *, calm: bool) -> Change | None:
+        """Judge the rate of the period so far, if it is long enough."""
+        elapsed_s = reading.now_s - period.since.now_s
+        came = reading.received - period.since.received
         large_steps = self._climbs or not calm or self._drowns or self.places < self._start
-        least_s = DOUBLE_PERIOD_S if large_steps else PERIOD_S
-        if reading.silent > MOST_SILENT * running:  # places that get no bytes show nothing
+        if reading.silent > MOST_SILENT * reading.running:  # places that get no bytes show nothing
             calm = False
             if self._trial is None:
                 self._served.proven = 0
-        seems_relieved = elapsed_s > 0 and self._says_relief(came / elapsed_s)
-        if self._may_probe(calm=calm) or (seems_relieved and not self._drowns):
-            large_steps, least_s = True, SURE_PERIOD_S
-        if not self._is_enough(elapsed_s, came, ends, least_s, is_quick=large_steps):
+        rate_bps = came / elapsed_s if elapsed_s > 0 else 0.0
+        finds_drowning = self._may_probe(calm=calm) or (self._says_relief(rate_bps) and not self._drowns)
+        sample = SURE if finds_drowning else QUICK if large_steps else FULL
+        is_large = (
+            period.ends >= sample.ends_a_place * self.places or came >= sample.bytes_a_place * self.places
+        )
+        if elapsed_s < sample.least_s or not (is_large or elapsed_s > LONGEST_PERIOD_S):
             return None
         self._period = None
-        busy = (reading.cpu_s - since.cpu_s) / elapsed_s
-        return self._judge_rate(now_s, came / elapsed_s, busy, calm=calm)
+        busy = (reading.cpu_s - period.since.cpu_s) / elapsed_s
+        return self._judge_rate(reading.now_s, rate_bps, busy, calm=calm)
+
+    def _tries_few(self) -> bool:
+        """Whether fewer places are tried than the host had at the start."""
+        return self._trial is not None and self.places < min(self._trial.level, self._start)
 
     def _may_probe(self, *, calm: bool) -> bool:
         """Whether fewer places may be tried without any sign of drowning."""
@@ -213,21 +234,11 @@ class Width:
     def _says_relief(self, rate_bps: float) -> bool:
         """Whether a trial of fewer places than at the start seems to help."""
         trial = self._trial
-        is_fewer = trial is not None and self.places < min(trial.level, self._start)
-        return trial is not None and is_fewer and rate_bps >= (1 + RELIEF) * trial.rate_bps
+        return trial is not None and self._tries_few() and rate_bps >= (1 + RELIEF) * trial.rate_bps
 
-    def _costs_too_much(self, trial: _Trial) -> bool:
+    def _costs_too_much(self) -> bool:
         """Whether a trial of fewer places without signs of drowning lasts too long: attempts end slowly."""
-        if self._drowns or self.places >= min(trial.level, self._start):
-            return False
-        return self._period is None and self._losses.left_s < 0
-
-    def _is_enough(self, elapsed_s: float, came: int, ended: int, least_s: float, *, is_quick: bool) -> bool:
-        ends, size_bytes = ENDS_A_PLACE, BYTES_A_PLACE
-        if is_quick:
-            ends, size_bytes = DOUBLE_ENDS_A_PLACE, DOUBLE_BYTES_A_PLACE
-        enough = ended >= ends * self.places or came >= size_bytes * self.places
-        return elapsed_s >= least_s and (enough or elapsed_s > LONGEST_PERIOD_S)
+        return self._tries_few() and not self._drowns and self._period is None and self._losses.left_s < 0
 
     def _judge_rate(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> Change | None:
         if self._trial is None:

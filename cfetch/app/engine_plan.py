@@ -1,6 +1,5 @@
 """A frozen manifest in the form that each engine takes. No caller has to ask which kind of plan it is."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,14 +9,11 @@ from cfetch.manifest.plan import FILE_NAME, Plan, load_plan
 from cfetch.spark.prepare.mark import ABOUT
 
 if TYPE_CHECKING:
-    from cfetch.spark.open_shares import ShareSource
     from cfetch.spark.prepare.prepared import PreparedPlan
 
 
 class EnginePlan(NamedTuple):
-    """``frozen`` for all, ``shares`` for Spark, ``here`` for this machine (None if only Spark can bring it).
-
-    ``shares`` is a function, so that the modules for Spark are imported only if Spark is used.
+    """``frozen`` for all engines, ``here`` for this machine; None if only Spark can bring it.
 
     A file called ``file_name`` marks a directory in which a plan of this kind was saved.
     """
@@ -25,7 +21,6 @@ class EnginePlan(NamedTuple):
     frozen: Frozen
     file_name: str
     here: Plan | None
-    shares: "Callable[[], ShareSource]"
 
     def forget_other_kind(self, directory: Path) -> None:
         """Remove the mark of the other kind of plan; a run that reads it has it open. Raises OSError."""
@@ -35,24 +30,12 @@ class EnginePlan(NamedTuple):
 
 def frozen_here(plan: Plan) -> EnginePlan:
     """Wrap a plan that this machine has frozen: every engine can bring it."""
-
-    def make_shares() -> "ShareSource":
-        from cfetch.spark.open_shares import PlanShares
-
-        return PlanShares(plan)
-
-    return EnginePlan(plan, FILE_NAME, plan, make_shares)
+    return EnginePlan(plan, FILE_NAME, plan)
 
 
 def frozen_by_spark(plan: "PreparedPlan") -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
-
-    def make_shares() -> "ShareSource":
-        from cfetch.spark.open_shares import PreparedShares
-
-        return PreparedShares(plan)
-
-    return EnginePlan(plan, ABOUT, None, make_shares)
+    return EnginePlan(plan, ABOUT, None)
 
 
 def load(stack: ExitStack, directory: Path) -> EnginePlan:

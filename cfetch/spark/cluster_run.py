@@ -18,6 +18,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.hub.account import Account
 from cfetch.hub.server import Hub, HubPlace
+from cfetch.manifest.entries import Frozen
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.signals import keep_handlers
 from cfetch.shares.cut import Pace
@@ -32,7 +33,7 @@ from cfetch.spark.job import (
     list_missing_settings,
     start_job,
 )
-from cfetch.spark.open_shares import OpenShares, ShareSource
+from cfetch.spark.open_shares import OpenShares, find_open_shares
 from cfetch.spark.preflight import Look, StoreLook, check_executors, explain_python
 from cfetch.spark.session import spark_session
 from cfetch.spark.work import find_task_fault
@@ -49,7 +50,7 @@ class SparkEngine(ShareEngine):
 
     def __init__(
         self,
-        shares: ShareSource,
+        plan: Frozen,
         root: Path | str,
         state: Path,
         settings: Settings,
@@ -57,9 +58,7 @@ class SparkEngine(ShareEngine):
         origin: ManifestRef,
         clock: Clock,
     ) -> None:
-        super().__init__(
-            _SparkTasks(shares, settings), Setup(shares.plan, root, state, settings, origin, clock)
-        )
+        super().__init__(_SparkTasks(plan, settings), Setup(plan, root, state, settings, origin, clock))
 
 
 class _SparkTasks:
@@ -71,8 +70,8 @@ class _SparkTasks:
     sweeps = True  # a killed Python worker removes nothing
     learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
 
-    def __init__(self, shares: ShareSource, settings: Settings) -> None:
-        self._shares = shares
+    def __init__(self, plan: Frozen, settings: Settings) -> None:
+        self._plan = plan
         self._settings = settings
         self._spark: SparkSession | None = None
         self._open: OpenShares | None = None
@@ -92,7 +91,8 @@ class _SparkTasks:
     def prepare(self, account: Account, directory: Path) -> list[str]:
         """Find the open shares. Raises LocalFault."""
         assert self._spark is not None
-        self._open = self._shares.find_open_shares(
+        self._open = find_open_shares(
+            self._plan,
             account,
             directory,
             pace=Pace(concurrency=self._settings.concurrency),

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares
-from cfetch.spark.prepare.prepared import Floor
 from cfetch.spark.prepare.queues import (
     GIANT,
     QUEUE,
@@ -33,7 +32,7 @@ class ManifestCut(NamedTuple):
     deal: Deal
     hosts: int
     host_files: dict[str, int]
-    floors: list[Floor]
+    floors_s: dict[str, float]
     entries: "DataFrame"
 
 
@@ -157,7 +156,7 @@ class ManifestCutter(NamedTuple):
         columns = (column.to_pylist() for column in rows.columns)
         return sorted(Piece(*row) for row in zip(*columns, strict=True))  # so all runs make the same shares
 
-    def _find_floors(self, hosts: "DataFrame", deal: Deal) -> list[Floor]:
+    def _find_floors(self, hosts: "DataFrame", deal: Deal) -> dict[str, float]:
         """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -177,8 +176,7 @@ class ManifestCutter(NamedTuple):
             top = hosts.select("host", alone_s.alias("s")).orderBy(F.desc("s"), "host").limit(MOST_FLOORS)
             for row in top.collect():
                 longest[row.host] = max(longest.get(row.host, 0.0), row.s)
-        floors = [Floor(host, seconds) for host, seconds in longest.items()]
-        return sorted(floors, key=lambda floor: (-floor.seconds, floor.host))[:MOST_FLOORS]
+        return dict(sorted(longest.items(), key=lambda floor: (-floor[1], floor[0]))[:MOST_FLOORS])
 
 
 def _make_frame(

@@ -85,7 +85,6 @@ def prepare(
     *,
     base_url: str | None = None,
     options: ReadingOptions = STANDARD,
-    headers: Headers = (),
     slots: int,
     pace: Pace = Pace(),  # noqa: B008 - a tuple
     per_host: int | None = None,
@@ -100,10 +99,9 @@ def prepare(
         directory: is made, or is empty.
         base_url: the base of relative URLs; takes precedence over the documents' own.
         options: the meaning of columns, and the names of files.
-        headers: go with every request; a document's own take precedence.
         slots: how many tasks download at a time.
         pace: the expected speed of each task.
-        per_host: the most connections to a host; for ``floors``.
+        per_host: the most connections to a host; for ``floors_s``.
         progress: gets the number of good rows, once all have been read.
         unit_bytes: larger manifests are read by several tasks.
 
@@ -115,9 +113,7 @@ def prepare(
 
     base_url = None if base_url is None else check_base_url(base_url)
     _check_options(options)
-    preparing = _Preparation(
-        spark, sources, directory.absolute(), base_url, options, headers, slots, pace, per_host
-    )
+    preparing = _Preparation(spark, sources, directory.absolute(), base_url, options, slots, pace, per_host)
     _make_directories(preparing.directory)
     try:
         return preparing.run(unit_bytes, progress)
@@ -164,7 +160,6 @@ class _Preparation(NamedTuple):
     directory: Path
     base_url: str | None
     options: ReadingOptions
-    headers: Headers
     slots: int
     pace: Pace
     per_host: int | None
@@ -377,7 +372,7 @@ class _Preparation(NamedTuple):
             shares_per_file=per_file,
             cost_s=cut.deal.cost_s,
             files_of=cut.deal.files,
-            floors=cut.floors,
+            floors_s=cut.floors_s,
         )
 
     def _find_headers(
@@ -389,10 +384,9 @@ class _Preparation(NamedTuple):
             of_source.setdefault(units[number].source, kept[number].headers)
         distinct = list(dict.fromkeys(of_source.values()))
         if len(distinct) <= 1:
-            own = distinct[0] if distinct else ()
-            return tuple((dict(self.headers) | dict(own)).items()), [], [None] * len(units)
+            return distinct[0] if distinct else (), [], [None] * len(units)
         number_of = {headers: number for number, headers in enumerate(distinct)}
-        return self.headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
+        return (), distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
 
     def _locate_entries(self, report: UnitReport) -> Path:
         """The entries of a unit that are left."""

@@ -22,13 +22,6 @@ from cfetch.storage.sharing import make_directory
 PLAN = "plan"
 
 
-class Floor(msgspec.Struct, frozen=True):
-    """The least seconds that a host's files take, however many slots there are."""
-
-    host: str
-    seconds: float
-
-
 class RejectedRow(msgspec.Struct, frozen=True):
     """A fault of a manifest. ``line`` 0: the manifest as a whole, or a row that ``reason`` names."""
 
@@ -45,7 +38,8 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     and ``files_of`` have a figure for each share. ``digest`` is the same that one machine would compute for
     the manifests joined in order. ``headers`` go with every request; ``own_headers`` are lists to which
     entries refer by number. ``merged``: how many repeated entries were dropped. ``total_bytes`` counts known
-    sizes only. ``host_files``: files by host, for the hosts with most files of all ``hosts``. Only the lists
+    sizes only. ``host_files``: files by host, for the hosts with most files of all ``hosts``; ``floors_s``:
+    the least seconds that the slowest hosts take with any number of tasks, the slowest first. Only the lists
     with a figure for each share grow with the manifest.
     """
 
@@ -68,7 +62,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     cost_s: list[float] = []
     files_of: list[int] = []
-    floors: list[Floor] = []
+    floors_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         return self.files
@@ -82,11 +76,6 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     def tasks(self) -> int:
         """How many tasks bring it: one for each share."""
         return len(self.cost_s)
-
-    @property
-    def floors_s(self) -> dict[str, float]:
-        """The least seconds that the slowest hosts take, however many tasks there are."""
-        return {floor.host: floor.seconds for floor in self.floors}
 
     @property
     def share_files(self) -> ShareFiles:

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from cfetch.errors import ManifestError, UsageError
-from cfetch.manifest.fields import check_headers
 from cfetch.manifest.freezing import freeze
 from cfetch.shares.cut import MICRO, count_shares
 from cfetch.spark.prepare.manifests import find_manifests, prepare
@@ -196,22 +195,21 @@ def test_one_manifest_has_the_digest_ids_and_shares_of_every_run(spark, tmp_path
     for at in (100, 101, 102):  # their sum needs more than 64 bits
         rows[at] |= {"size": 2**63 - 1}
     path = write(tmp_path / "m.jsonl", rows)
-    given = check_headers({"X-C": "given"})
     plans = [
-        prepare(spark, [path], tmp_path / f"p{size}", slots=4, unit_bytes=size, headers=given, per_host=4)
+        prepare(spark, [path], tmp_path / f"p{size}", slots=4, unit_bytes=size, per_host=4)
         for size in (SMALL_UNIT, 1 << 20)
     ]
     with frozen(path, tmp_path / "one") as one:
         for plan in plans:
             assert (plan.digest, plan.total_bytes) == (one.digest, one.total_bytes)
             assert entries_of(plan) == [one.entry(index) for index in range(len(one))]
-            assert dict(plan.headers) == dict(given) | dict(one.headers)
+            assert plan.headers == one.headers
     first, second = ([plan.share(at) for at in range(len(plan.cost_s))] for plan in plans)
     assert first == second
     assert plans[0].cost_s == plans[1].cost_s == sorted(plans[0].cost_s, reverse=True)
     assert plans[0].hosts == 10
-    assert plans[0].floors == plans[1].floors
-    assert len(plans[0].floors) == 10
+    assert plans[0].floors_s == plans[1].floors_s
+    assert len(plans[0].floors_s) == 10
 
 
 def test_faults_are_those_of_one_machine(spark, tmp_path):
@@ -274,8 +272,7 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
         write(tmp_path / f"{name}.jsonl", rows)
     write(tmp_path / "c.jsonl", [{"url": "http://h/c1"}])
     sources = find_manifests([tmp_path])
-    given = check_headers({"X-G": "given"})
-    plan = prepare(spark, sources, tmp_path / "plan", slots=1, headers=given)
+    plan = prepare(spark, sources, tmp_path / "plan", slots=1)
     found = {one.path: {name: text.reveal() for name, text in one.headers} for one in entries_of(plan)}
     assert found == {
         "a1": {"X-A": "of a", "X-B": "of a"},
@@ -284,7 +281,7 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
         "b2": {"X-A": "mine"},
         "c1": {},
     }
-    assert plan.headers == given
+    assert plan.headers == ()
 
 
 def test_what_is_told_of_a_unit(tmp_path):

@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def beat(task=1, *, executor="a", **more):
-    return Beat(**{"task": task, "share": task, "executor": executor, **more})
+    return Beat(**{"task": task, "executor": executor, **more})
 
 
 def samples(rate, number, host="h"):

@@ -97,7 +97,7 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
     if kept:
-        report = Report(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task, attempt=0)
+        report = Report(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task)
         with on_disk(path):
             data = path.read_bytes()
         replace_file(path, data + encode_report(report, kept))

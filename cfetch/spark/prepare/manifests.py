@@ -32,7 +32,6 @@ from cfetch.spark.prepare.rows import (
     UnitReport,
     count_lines,
     cut_units,
-    find_earliest,
     read_identities,
     read_unit,
 )
@@ -229,9 +228,9 @@ class _Preparation(NamedTuple):
             if report.fault is not None:
                 raise LocalFault(report.fault)
             source = units[report.number].source
-            if source in broken and report.rejected:
+            if source in broken:
                 with on_disk(rejected):
-                    (rejected / f"rows-{report.number:08d}.parquet").unlink()
+                    (rejected / f"rows-{report.number:08d}.parquet").unlink(missing_ok=True)
             broken |= {source: report.number} if report.broken and source not in broken else {}
         return [
             report
@@ -331,7 +330,6 @@ class _Preparation(NamedTuple):
             names_batches=any(report.names_batches for report in reports),
             headers=headers,
             own_headers=own_headers,
-            expires_at=find_earliest(*(report.expires_at for report in reports)),
         )
 
     def _write_shares(
@@ -371,7 +369,6 @@ class _Preparation(NamedTuple):
             host_files=cut.host_files,
             shares_per_file=per_file,
             cost_s=cut.deal.cost_s,
-            files_of=cut.deal.files,
             floors_s=cut.floors_s,
         )
 

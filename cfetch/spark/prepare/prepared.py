@@ -35,12 +35,12 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``directory`` has ``folder`` (share, id, entry as msgpack, host, size, sharers, own_headers; a row group
     for each share, ``shares_per_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
-    and ``files_of`` have a figure for each share. ``digest`` is the same that one machine would compute for
+    has the expected seconds of each share. ``digest`` is the same that one machine would compute for
     the manifests joined in order. ``headers`` go with every request; ``own_headers`` are lists to which
     entries refer by number. ``merged``: how many repeated entries were dropped. ``total_bytes`` counts known
     sizes only. ``host_files``: files by host, for the hosts with most files of all ``hosts``; ``floors_s``:
-    the least seconds that the slowest hosts take with any number of tasks, the slowest first. Only the lists
-    with a figure for each share grow with the manifest.
+    the least seconds that the slowest hosts take with any number of tasks, the slowest first. Only
+    ``cost_s`` grows with the manifest.
     """
 
     directory: str
@@ -59,9 +59,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     headers: Headers = ()
     own_headers: list[Headers] = []
-    expires_at: float | None = None
     cost_s: list[float] = []
-    files_of: list[int] = []
     floors_s: dict[str, float] = {}
 
     def __len__(self) -> int:

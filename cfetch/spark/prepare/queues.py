@@ -39,7 +39,6 @@ class Deal(NamedTuple):
 
     share_of: Sequence[int]
     cost_s: list[float]
-    files: list[int]
     sharers: list[int]
     host: list[str]
 
@@ -62,7 +61,6 @@ def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
     return Deal(
         cut.share_of,
         cut.cost_s,
-        [sum(piece.files for piece in share) for share in shares],
         [max(piece.others + queues_of[piece.host] for piece in share) for share in shares],
         [share[0].host if len(names) == 1 else "" for share, names in zip(shares, hosts, strict=True)],
     )

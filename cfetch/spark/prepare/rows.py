@@ -37,7 +37,6 @@ from cfetch.storage.files import input_fault, local_fault
 BLOCK_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +68,7 @@ class UnitReport(msgspec.Struct, kw_only=True):
     rows: int = 0
     known_bytes: int = 0
     unknown: int = 0
-    expires_at: float | None = None
     names_batches: bool = False
-    rejected: int = 0
     broken: bool = False
     headers: Headers = ()
     usage: str | None = None
@@ -209,7 +206,6 @@ def read_unit(
                 report.broken = True
                 for problem in error.problems:
                     faults.add(problem.line, problem.message)
-            report.rejected = faults.total
     except UsageError as error:
         report.usage = error.message
     except CfetchError as error:
@@ -242,11 +238,6 @@ def _check_entries(
         report.headers = document.headers
 
 
-def find_earliest(*times: float | None) -> float | None:
-    """The first of the known times."""
-    return min((time for time in times if time is not None), default=None)
-
-
 class _EntryStage:
     """Collects entries for a unit's tables."""
 
@@ -266,8 +257,6 @@ class _EntryStage:
         report.known_bytes += size or 0
         report.unknown += size is None
         report.names_batches |= entry.batch is not None
-        if entry.expires_at is not None:
-            report.expires_at = find_earliest(report.expires_at, entry.expires_at)
         for directory in self._directories.list_new(key):
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
             self._above.add(unit, row, _hash_key(directory), _encode(slim))
@@ -296,8 +285,6 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
                 report.rows += len(left)
                 report.unknown += sizes.null_count
                 report.known_bytes += sum(size for size in sizes.to_pylist() if size is not None)
-                entries = map(_decode, left.column("entry").to_pylist())
-                report.expires_at = find_earliest(report.expires_at, *(entry.expires_at for entry in entries))
     return report
 
 

@@ -22,9 +22,8 @@ from cfetch.spark.table_writer import TABLES, WRITE_ROWS, TableWriter
 
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
-    """An entry, and the place where it was staged."""
+    """An entry, and the number of its manifest."""
 
-    unit: int = 0
     source: int = 0
 
 
@@ -65,9 +64,7 @@ def judge_places(
                 nonlocal position
                 for _, _, *place, entry in rows:
                     position = place[0], place[1]
-                    yield msgspec.structs.replace(
-                        decode(entry), unit=position[0], source=source_of[position[0]]
-                    )
+                    yield msgspec.structs.replace(decode(entry), source=source_of[position[0]])
 
             for is_here, members in groupby(group, itemgetter(1)):
                 if not is_here:

@@ -68,7 +68,7 @@ class FeedSource(DataSource):
     def schema(self) -> str:
         """The columns. Raises ConfigError."""
         content = self._read_options().content_bytes is not None
-        return ddl(list_columns(content=content, manifest=True).items())
+        return ddl(list_columns(content=content, manifest=True))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
         """Make the reader. Raises UsageError, LocalFault."""

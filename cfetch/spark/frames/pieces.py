@@ -282,7 +282,7 @@ def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
 def _make_batch(table: "pa.Table", results: Sequence[dict[str, Any]], work: Work) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    for field in arrow_schema(list_results(content=work.options.content_bytes is not None).items()):
+    for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
         column = pa.array([result.get(field.name) for result in results], field.type)
         if field.name == "path" and work.columns.get("path") == "path":
             table = table.set_column(table.column_names.index("path"), "path", column)

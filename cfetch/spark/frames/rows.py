@@ -67,7 +67,7 @@ def make_arrow_batches(
     """
     import pyarrow as pa
 
-    schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest).items())
+    schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest))
     volume = Directory(root)
     try:
         waiting: list[dict[str, Any]] = []

@@ -42,13 +42,13 @@ class FilesSource(DataSource):
         Raises UsageError, LocalFault.
         """
         if "provider" not in self.options:
-            return ddl(self._load(self.options).items())
+            return ddl(self._load(self.options))
         options = _read_table_options(self.options)
         # Spark gives a table's options to nobody but this function, and keeps the comment of a column.
         kept = urlencode(options, safe="/:", quote_via=quote)
         columns = self._load(options)
         columns["id"] += f" COMMENT '{kept}'"
-        return ddl(columns.items())
+        return ddl(columns)
 
     def reader(self, schema: StructType) -> "FilesReader":
         """Make a reader, for each action, of the frame that ``schema`` has kept.

@@ -1,6 +1,5 @@
 """Makes shares of staged entries: Spark sums up hosts and pieces, and the driver divides the pieces."""
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares
@@ -13,7 +12,7 @@ from cfetch.spark.prepare.queues import (
     count_pieces_per_share,
     deal_pieces,
 )
-from cfetch.spark.schemas import arrow_schema
+from cfetch.spark.schemas import arrow_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -94,7 +93,7 @@ class ManifestCutter(NamedTuple):
             hosts.unpersist()
         rows = zip(pieces, deal.share_of, strict=True)
         table = [(p.kind, p.host, p.bucket, share, deal.sharers[share]) for p, share in rows]
-        shares = _make_frame(spark, PIECES, table)
+        shares = spark.createDataFrame(arrow_table(PIECES, table))
         cut = self._assign_pieces(entries, noted, small).join(
             F.broadcast(shares), ["kind", "place", "bucket"]
         )
@@ -137,7 +136,8 @@ class ManifestCutter(NamedTuple):
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
         many = [self._count_buckets(int(row.cost), row.files) if row.large else None for row in rows]
         others = [row.giants + (not row.large and row.files > 0) for row in rows]
-        return _make_frame(spark, NOTED, zip([row.host for row in rows], many, others, strict=True))
+        noted = zip([row.host for row in rows], many, others, strict=True)
+        return spark.createDataFrame(arrow_table(NOTED, noted))
 
     def _collect_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> list[Piece]:
         from pyspark.sql import functions as F  # noqa: N812
@@ -177,13 +177,3 @@ class ManifestCutter(NamedTuple):
             for row in top.collect():
                 longest[row.host] = max(longest.get(row.host, 0.0), row.s)
         return dict(sorted(longest.items(), key=lambda floor: (-floor[1], floor[0]))[:MOST_FLOORS])
-
-
-def _make_frame(
-    spark: "SparkSession", columns: Mapping[str, str], rows: Iterable[Sequence[object]]
-) -> "DataFrame":
-    import pyarrow as pa
-
-    schema = arrow_schema(columns.items())
-    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema=schema)
-    return spark.createDataFrame(table)

@@ -35,7 +35,7 @@ from cfetch.spark.prepare.rows import (
     read_identities,
     read_unit,
 )
-from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, write_share_files
+from cfetch.spark.prepare.tasks import REPEATS, Numbering, judge_places, rewrite_units, write_share_files
 from cfetch.spark.schemas import ddl
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.table_writer import TABLES
@@ -263,10 +263,8 @@ class _Preparation(NamedTuple):
 
             rows = stage.join(keys, "key").select("key", "here", "unit", "row", "entry")
             parted = rows.repartition(1 + count // ROWS_A_TASK, "key")
-            judged = parted.sortWithinPartitions("key", "here", "unit", "row").mapInArrow(
-                work, "unit int, row long"
-            )
-            judged = judged.persist()
+            in_order = parted.sortWithinPartitions("key", "here", "unit", "row")
+            judged = in_order.mapInArrow(work, ddl(REPEATS)).persist()
             judged.count()
         finally:
             keys.unpersist()
@@ -393,7 +391,7 @@ class _Preparation(NamedTuple):
     def _open_tables(self, table: str, paths: Sequence[Path]) -> "DataFrame":
         """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
         names = [f"file://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
-        return self.spark.read.schema(ddl(TABLES[table].items())).parquet(*names)
+        return self.spark.read.schema(ddl(TABLES[table])).parquet(*names)
 
 
 def _unpersist(frame: "DataFrame | None") -> None:

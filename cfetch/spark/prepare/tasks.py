@@ -17,8 +17,11 @@ from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.freezing import places
 from cfetch.secret import printable
 from cfetch.spark.prepare.rows import drop_rows, open_rejects
+from cfetch.spark.schemas import arrow_table
 from cfetch.spark.share_files import file_name
 from cfetch.spark.table_writer import TABLES, WRITE_ROWS, TableWriter
+
+REPEATS = {"unit": "int", "row": "bigint"}
 
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -78,7 +81,8 @@ def judge_places(
                     if len(pairs) >= WRITE_ROWS:
                         yield _make_pairs(pairs)
                         pairs.clear()
-    yield _make_pairs(pairs)
+    if pairs:
+        yield _make_pairs(pairs)
 
 
 def _describe_collision(collision: Collision, names: Sequence[str]) -> tuple[str, int, str]:
@@ -98,13 +102,8 @@ def _describe_place(entry: _PlacedEntry, names: Sequence[str]) -> str:
 
 
 def _make_pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a RecordBatch
-    import pyarrow as pa
-
-    units, rows = (
-        pa.array([unit for unit, _ in pairs], pa.int32()),
-        pa.array([row for _, row in pairs], pa.int64()),
-    )
-    return pa.RecordBatch.from_arrays([units, rows], names=["unit", "row"])
+    (batch,) = arrow_table(REPEATS, pairs).to_batches()
+    return batch
 
 
 def rewrite_units(batches: Iterable[Any], stage: Path) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 Types are Spark's names. Seconds ``…_s`` count from the run's start; sizes are bytes, rates bytes per second.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -160,7 +161,12 @@ VERDICTS = (
 )
 
 
+def types_of(columns: Iterable[Column]) -> dict[str, str]:
+    """The type of each column, by its name."""
+    return {column.name: column.type for column in columns}
+
+
 @cache
 def table_schema(table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
     """A table's columns as pyarrow's schema."""
-    return arrow_schema(TABLES[table])
+    return arrow_schema(types_of(TABLES[table]))

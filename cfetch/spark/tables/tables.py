@@ -15,7 +15,7 @@ from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.slow_files import mitigations
 from cfetch.secret import printable
 from cfetch.spark.schemas import arrow_schema, ddl
-from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS
+from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS, types_of
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -80,7 +80,7 @@ def _read(spark: "SparkSession", directory: str | Path, table: str) -> "DataFram
 
     try:
         columns = TABLES[table] if table == "rejected" else (*TABLES[table], DAY)
-        return spark.read.schema(ddl(columns)).parquet(f"{directory}/{table}")
+        return spark.read.schema(ddl(types_of(columns))).parquet(f"{directory}/{table}")
     except AnalysisException:
         raise UsageError(
             f"{printable(str(directory), 1000)}: there are no metrics tables; "
@@ -184,7 +184,7 @@ def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
     rescued = read_files(spark, directory).where(F.col("attempts") > 1)
     joined = rescued.join(read_attempts(spark, directory).groupBy(*key).agg(tries), key)
-    return joined.mapInArrow(_judge_batches, ddl(VERDICTS))
+    return joined.mapInArrow(_judge_batches, ddl(types_of(VERDICTS)))
 
 
 def _judge_batches(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
@@ -192,7 +192,7 @@ def _judge_batches(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
 
     for batch in batches:
         rows = [verdict for row in batch.to_pylist() for verdict in _make_verdict_rows(row)]
-        yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(VERDICTS))
+        yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(types_of(VERDICTS)))
 
 
 def _make_verdict_rows(row: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -106,14 +106,9 @@ def _is_feed(path: str) -> bool:
 def open_feed_state(options: Options, *, slots: int) -> Feed:
     """Make the directories of a feed's state. Raises LocalFault."""
     directory = open_frame_directory(options, "feeds", options.own["feed"])
-    path = options.own["feed"]
-    if _is_feed(path):
-        own = directory / "pulled"
-        return Feed(
-            own, directory, make_run_spec(options, directory, str(own), slots=slots), options.content_bytes
-        )
-    spec = make_run_spec(options, directory, path, slots=slots)
-    return Feed(Path(path), directory, spec, options.content_bytes)
+    path = directory / "pulled" if _is_feed(options.own["feed"]) else Path(options.own["feed"])
+    spec = make_run_spec(options, directory, str(path), slots=slots)
+    return Feed(path, directory, spec, options.content_bytes)
 
 
 def locate_receipts(feed: Feed, manifest: str) -> Path:
@@ -128,28 +123,29 @@ def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
         LocalFault: this executor cannot do the work.
     """
     text = read_lines(feed.path / span.manifest, span.begin, span.end, feed.spec.settings.base_url)
-    entries = list({line.entry.path: line.entry for line in reversed(text.lines) if line.entry}.values())[
-        ::-1
-    ]
+    first: dict[str, Entry] = {}  # of several lines that name one file
+    for line in text.lines:
+        if line.entry is not None:
+            first.setdefault(line.entry.path, line.entry)
     receipts = locate_receipts(feed, span.manifest) / f"{span.begin.bytes}-{span.end.bytes}"
     with on_disk(receipts):
         make_private(receipts)
     spec = msgspec.structs.replace(feed.spec, headers=text.headers, receipts=str(receipts))
     task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span has it
-    records = bring_share_once(spec, Share(entries, spec.at_a_time), 0, task=task)
-    rows = _make_rows(span.manifest, text.lines, {record.path: record for record in records})
+    records = bring_share_once(spec, Share([*first.values()], spec.at_a_time), 0, task=task)
+    rows = _make_rows(span.manifest, text.lines, first, {record.path: record for record in records})
     return make_arrow_batches(rows, Path(spec.place.root), content_bytes=feed.content_bytes, manifest=True)
 
 
-def _make_rows(manifest: str, lines: list[ManifestLine], records: dict[str, FileRecord]) -> Iterator[FileRow]:
+def _make_rows(
+    manifest: str, lines: list[ManifestLine], first: dict[str, Entry], records: dict[str, FileRecord]
+) -> Iterator[FileRow]:
     """A row for each line. If several lines name one file, the first one is brought."""
-    first: dict[str, Entry] = {}
     for line in lines:
         if line.entry is None:
             yield FileRow(line.number, error=line.error, manifest=manifest)
             continue
-        entry, record = line.entry, records[line.entry.path]
-        other = first.setdefault(entry.path, entry)
+        entry, other, record = line.entry, first[line.entry.path], records[line.entry.path]
         if other is entry:
             yield FileRow(line.number, entry.digest, record, manifest=manifest)
         elif (entry.size_bytes, entry.digest) == (other.size_bytes, other.digest):

@@ -275,13 +275,12 @@ class _Preparation(NamedTuple):
         with on_disk(self.directory):
             paths = sorted((self.directory / "rejected").iterdir())
         if not paths:
-            return PreparedPlan(directory=str(self.directory), rejected=0, shares_per_file=1)
+            return PreparedPlan(directory=str(self.directory))
         frame = self._open_tables("rejected", [path for path in paths if path.name[0] != "."])
         first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
         return PreparedPlan(
             directory=str(self.directory),
             rejected=frame.count(),
-            shares_per_file=1,
             first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
         )
 
@@ -320,8 +319,6 @@ class _Preparation(NamedTuple):
         reports = kept.values()
         return PreparedPlan(
             directory=str(self.directory),
-            rejected=0,
-            shares_per_file=1,
             files=sum(report.rows for report in reports),
             total_bytes=sum(report.known_bytes for report in reports),
             sizes_unknown=sum(report.unknown for report in reports),

@@ -46,8 +46,8 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     folder: str = PLAN
     source: str = ""
-    rejected: int
-    shares_per_file: int
+    rejected: int = 0
+    shares_per_file: int = 1
     first_rejected: list[RejectedRow] = []
     files: int = 0
     total_bytes: int = 0
@@ -108,10 +108,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         with on_disk(target):
             make_directory(target, 0o700)
             for part in Path(self.directory, self.folder).iterdir():
-                try:
-                    (target / part.name).hardlink_to(part)
-                except OSError:  # the file system has no links
-                    shutil.copy(part, target / part.name)
+                (target / part.name).hardlink_to(part)
         save(msgspec.structs.replace(self, directory=str(directory), folder=folder))
 
     def forget_others(self, directory: Path) -> None:

@@ -5,7 +5,7 @@ Rows are checked by the code that reads a manifest on one machine. Files appear 
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -195,10 +195,8 @@ def read_unit(
             TableWriter(stage / f"above-{name}", "above") as above,
         ):
             faults = Faults(partial(reject, unit.path))
-            staged = _EntryStage(report, entries, above)
             try:
-                for entry in _check_entries(unit, base_url, options, faults, report):
-                    staged.add(entry)
+                _stage(_check_entries(unit, base_url, options, faults, report), report, entries, above)
             except BrokenDocumentError as error:
                 report.broken = True
                 faults.note_break(error)
@@ -238,28 +236,20 @@ def _check_entries(
         report.headers = document.headers
 
 
-class _EntryStage:
-    """Collects entries for a unit's tables."""
-
-    def __init__(self, report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
-        self._report = report
-        self._entries = entries
-        self._above = above
-        self._directories = DirectoriesAbove()
-
-    def add(self, entry: Entry) -> None:
-        report, unit, row = self._report, self._report.number, self._report.rows
-        key = collision_key(entry.path)
+def _stage(found: Iterable[Entry], report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
+    """Write entries to the tables of a unit, and sum them up in its report."""
+    unit, directories = report.number, DirectoriesAbove()
+    for entry in found:
+        row, key, size = report.rows, collision_key(entry.path), entry.size_bytes
         host = host_of(entry.url.value)
-        size = entry.size_bytes
-        self._entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
+        entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
         report.rows += 1
         report.known_bytes += size or 0
         report.unknown += size is None
         report.names_batches |= entry.batch is not None
-        for directory in self._directories.list_new(key):
+        for directory in directories.list_new(key):
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            self._above.add(unit, row, _hash_key(directory), _encode(slim))
+            above.add(unit, row, _hash_key(directory), _encode(slim))
 
 
 def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:

@@ -192,7 +192,7 @@ def test_of_a_damaged_report_nothing_is_taken_in(scene, tmp_path):
 @pytest.mark.parametrize("facts", [{"instant": "j"}, {"epoch": 2}, {"share": 1}])
 def test_a_receipt_of_another_plan_or_share_does_not_count(tmp_path, facts):
     """Somebody has put it there: its numbers are those of other files."""
-    head = Report(**{"instant": "i", "epoch": 1, "share": 0, "task": 1, "attempt": 0} | facts)
+    head = Report(**{"instant": "i", "epoch": 1, "share": 0, "task": 1} | facts)
     leave_receipt(tmp_path, SHARE, encode_report(head, [ended(1)]))
     leave_receipt(tmp_path, part_name(0), encode_report(head, [ended(1)]))
     assert list(ReceiptReader(tmp_path, "i").read_new(everything, needs_all=False)) == []

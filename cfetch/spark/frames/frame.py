@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -170,13 +170,9 @@ def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
     Raises LocalFault.
     """
     directory = name_frame_directory(options, kind, identity)
-    volume = Directory(options.root)  # makes the state private, and refuses a symlink in its place
-    try:
-        with on_disk(directory):
-            make_private(directory)
-            make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
-    finally:
-        volume.close()
+    with closing(Directory(options.root)), on_disk(directory):  # which makes the state private
+        make_private(directory)
+        make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
     return directory
 
 

@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from cfetch.errors import LocalFault
@@ -111,11 +111,8 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
 
 
 def _select_in_place(records: list[FileRecord], spec: RunSpec) -> list[FileRecord]:
-    volume = Directory(Path(spec.place.root))
-    try:
+    with closing(Directory(Path(spec.place.root))) as volume:
         return [record for record in records if is_in_place(volume, record)]
-    finally:
-        volume.close()
 
 
 def forget_failures(receipts: Path) -> None:

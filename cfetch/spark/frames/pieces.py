@@ -8,7 +8,7 @@ are in place. If only contents are wanted, the files go to a directory of the ta
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +25,7 @@ from cfetch.shares.work import RunSpec, Share, TaskCopy
 from cfetch.spark.frames.frame import FRAMES, open_frame_directory
 from cfetch.spark.frames.once import EPOCH, find_or_bring
 from cfetch.spark.frames.options import Options
-from cfetch.spark.frames.rows import CONTENT_BYTES, ROWS, find_size, read_content
+from cfetch.spark.frames.rows import cut_batches, find_size, read_content
 from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.spark.job import name_executor
 from cfetch.spark.schemas import arrow_schema
@@ -194,34 +194,30 @@ def _find_scratch() -> str | None:
 def join_results(
     work: Work, table: "pa.Table", rows: UrlRows, receipt: ShareResult, root: Path | None
 ) -> "Iterator[pa.RecordBatch]":
-    """The rows of ``table`` with their results, in batches of at most about ``CONTENT_BYTES``.
+    """The rows of ``table`` with their results, in batches of at most about ``rows.CONTENT_BYTES``.
 
     ``root``: the directory of the files; None: they are objects of a store.
     """
     records = {record.path: record for record in receipt.records}
     digests: dict[str, Digest | None] = {entry.path: entry.digest for entry in rows.entries}
-    volume = None if root is None else Directory(root)
-    try:
-        begin, results, held_bytes = 0, [], 0
-        for index, path in enumerate(rows.paths):
-            record = None if path is None else records.get(path)
-            result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
-            if path is not None:
-                result |= _describe(record, volume, receipt.executor)
-                digest = digests[path]
-                if record is not None and digest is not None and record.verified == digest.algorithm:
-                    result["hash"] = f"{digest.algorithm}:{digest.hex}"
-            if work.options.content_bytes is not None:
-                held_bytes += _add_content(result, record, volume, work)
-            results.append(result)
-            if len(results) == ROWS or held_bytes >= CONTENT_BYTES:
-                yield _make_batch(table.slice(begin, len(results)), results, work)
-                begin, results, held_bytes = index + 1, [], 0
-        if results:
-            yield _make_batch(table.slice(begin), results, work)
-    finally:
-        if volume is not None:
-            volume.close()
+
+    def make_result(index: int, path: str | None, volume: Directory | None) -> dict[str, Any]:
+        record = None if path is None else records.get(path)
+        result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
+        if path is not None:
+            result |= _describe(record, volume, receipt.executor)
+            digest = digests[path]
+            if record is not None and digest is not None and record.verified == digest.algorithm:
+                result["hash"] = f"{digest.algorithm}:{digest.hex}"
+        if work.options.content_bytes is not None:
+            _add_content(result, record, volume, work)
+        return result
+
+    with nullcontext() if root is None else closing(Directory(root)) as volume:
+        begin = 0
+        for part in cut_batches(make_result(index, path, volume) for index, path in enumerate(rows.paths)):
+            yield _make_batch(table.slice(begin, len(part)), part, work)
+            begin += len(part)
 
 
 def _describe(record: FileRecord | None, volume: Directory | None, executor: str) -> dict[str, Any]:
@@ -238,8 +234,8 @@ def _describe(record: FileRecord | None, volume: Directory | None, executor: str
 
 def _add_content(
     result: dict[str, Any], record: FileRecord | None, volume: Directory | None, work: Work
-) -> int:
-    """Add the content of a row; returns its bytes. Without a directory, a file without content is none."""
+) -> None:
+    """Add the content of a row. Without a directory, a file without content is none."""
     limit = work.options.content_bytes
     assert limit is not None
     assert volume is not None
@@ -251,7 +247,6 @@ def _add_content(
             "hash": None,
             "error": f"it has more than the {limit:,} bytes of content_limit",
         }
-    return len(content or b"")
 
 
 def list_results(*, content: bool) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -68,32 +69,31 @@ def make_arrow_batches(
     import pyarrow as pa
 
     schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest))
-    volume = Directory(root)
-    try:
-        waiting: list[dict[str, Any]] = []
-        size_bytes = 0
-        for row in rows:
-            values = _make_values(row, volume)
-            if content_bytes is not None:
-                values["content"] = content = read_content(volume, row.record, content_bytes)
-                size_bytes += len(content or b"")
-            waiting.append(values | {"manifest": row.manifest})
-            if len(waiting) == ROWS or size_bytes >= CONTENT_BYTES:
-                yield pa.RecordBatch.from_pylist(waiting, schema=schema)
-                waiting, size_bytes = [], 0
-        if waiting:
-            yield pa.RecordBatch.from_pylist(waiting, schema=schema)
-    finally:
-        volume.close()
+    with closing(Directory(root)) as volume:
+        for part in cut_batches(_make_values(row, volume, content_bytes) for row in rows):
+            yield pa.RecordBatch.from_pylist(part, schema=schema)
 
 
-def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
-    record = row.record
+def cut_batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows in parts for Arrow batches: ``ROWS`` of them, or about ``CONTENT_BYTES`` of contents."""
+    part: list[dict[str, Any]] = []
+    held_bytes = 0
+    for row in rows:
+        part.append(row)
+        held_bytes += len(row.get("content") or b"")
+        if len(part) == ROWS or held_bytes >= CONTENT_BYTES:
+            yield part
+            part, held_bytes = [], 0
+    if part:
+        yield part
+
+
+def _make_values(row: FileRow, volume: Directory, content_bytes: int | None) -> dict[str, Any]:
+    record, own = row.record, {"id": row.id, "manifest": row.manifest}
     if record is None:
-        return {"id": row.id, "status": "failed", "error_kind": "manifest", "error": row.error}
+        return own | {"status": "failed", "error_kind": "manifest", "error": row.error}
     is_there = record.is_in_place
-    return {
-        "id": row.id,
+    return own | {
         "path": record.path,
         "size_bytes": find_size(volume, record) if is_there else record.size_bytes,
         "hash": None if row.digest is None else {"algorithm": row.digest.algorithm, "hex": row.digest.hex},
@@ -108,6 +108,7 @@ def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
         "attempts": len(record.attempts),
         "error_kind": record.error_kind,
         "error": record.error,
+        "content": None if content_bytes is None else read_content(volume, record, content_bytes),
     }
 
 

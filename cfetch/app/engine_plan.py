@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.manifest.entries import Frozen
-from cfetch.manifest.plan import FILE_NAME, Plan, load_plan
-from cfetch.spark.prepare.mark import ABOUT
+from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 
 if TYPE_CHECKING:
     from cfetch.spark.prepare.prepared import PreparedPlan
@@ -24,7 +23,7 @@ class EnginePlan(NamedTuple):
 
     def forget_other_kind(self, directory: Path) -> None:
         """Remove the mark of the other kind of plan; a run that reads it has it open. Raises OSError."""
-        for name in {ABOUT, FILE_NAME} - {self.file_name}:
+        for name in {PREPARED_NAME, FILE_NAME} - {self.file_name}:
             (directory / name).unlink(missing_ok=True)
 
 
@@ -35,12 +34,12 @@ def frozen_here(plan: Plan) -> EnginePlan:
 
 def frozen_by_spark(plan: "PreparedPlan") -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
-    return EnginePlan(plan, ABOUT, None)
+    return EnginePlan(plan, PREPARED_NAME, None)
 
 
 def load(stack: ExitStack, directory: Path) -> EnginePlan:
     """Read the plan that was saved in ``directory``; ``stack`` closes it. Raises LocalFault."""
-    if (directory / ABOUT).exists():
+    if (directory / PREPARED_NAME).exists():
         from cfetch.spark.prepare.prepared import load_prepared
 
         return frozen_by_spark(load_prepared(directory))

@@ -7,10 +7,9 @@ A task may ask for some entries of a share only: then the receipt grows by those
 """
 
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from cfetch.errors import LocalFault
@@ -126,14 +125,11 @@ def forget_failures(receipts: Path) -> None:
 def hold_lock(path: Path) -> Iterator[None]:
     """Keep all others out of the ``with``, on any machine that sees ``path``. Raises LocalFault."""
     with on_disk(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+        file = path.open("ab")
+    with file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
             what = f"cannot lock {path}; the data source needs a shared file system with file locks"
             raise local_fault(error, what) from None
         yield
-    finally:
-        with suppress(OSError):
-            os.close(descriptor)

@@ -2,7 +2,7 @@
 
 The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
 stage them in files; hashes of paths find possible collisions; and the driver divides pieces of hosts among
-shares (``prepare.queues``). The driver collects nothing that grows with the entries, only with units and
+shares (``prepare.cut``). The driver collects nothing that grows with the entries, only with units and
 shares. It uses neither RDDs nor ``sparkContext``. Only the owner can read the files: they hold signed links.
 """
 
@@ -21,11 +21,11 @@ from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.names import refuse_server_names
+from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.manifest.reading import check_base_url
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
 from cfetch.spark.prepare.cut import ManifestCutter
-from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.prepare.prepared import PLAN, PreparedPlan, RejectedRow, save
 from cfetch.spark.prepare.rows import (
     Unit,
@@ -127,7 +127,7 @@ def _make_directories(directory: Path) -> None:
         make_private(directory)
         if not is_for_group(directory.stat()):
             directory.chmod(0o700)
-        if (directory / ABOUT).exists():
+        if (directory / PREPARED_NAME).exists():
             raise UsageError(
                 f"{printable(str(directory))} has a prepared plan already; name another directory"
             )

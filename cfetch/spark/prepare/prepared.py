@@ -11,10 +11,10 @@ import msgspec
 from cfetch.errors import LocalFault, ManifestError, Problem
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.shares.work import Share
-from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.share_files import ShareFiles
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.storage.sharing import make_directory
@@ -139,7 +139,7 @@ def load_prepared(directory: Path) -> PreparedPlan:
 
     Raises LocalFault.
     """
-    path = directory / ABOUT
+    path = directory / PREPARED_NAME
     with on_disk(path):
         data = path.read_bytes()
     try:
@@ -151,4 +151,4 @@ def load_prepared(directory: Path) -> PreparedPlan:
 
 def save(plan: PreparedPlan) -> None:
     """Save the plan, as the last step of its preparation; atomic and durable. Raises LocalFault."""
-    replace_file(Path(plan.directory) / ABOUT, msgspec.json.encode(plan))
+    replace_file(Path(plan.directory) / PREPARED_NAME, msgspec.json.encode(plan))

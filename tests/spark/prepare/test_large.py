@@ -26,9 +26,9 @@ from cfetch.shares import cut
 from cfetch.shares.cut import Pace
 from cfetch.spark.open_shares import find_open_shares
 from cfetch.spark.prepare import large
+from cfetch.spark.prepare.cut import COARSEST, EVENEST, MOST_PIECES, count_pieces_per_share
 from cfetch.spark.prepare.large import run_interruptibly
 from cfetch.spark.prepare.prepared import PreparedPlan, load_prepared
-from cfetch.spark.prepare.queues import COARSEST, EVENEST, MOST_PIECES, count_pieces_per_share
 from tests.engine.drive import tree
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest
 

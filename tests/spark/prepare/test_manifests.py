@@ -17,9 +17,9 @@ import pytest
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest.freezing import freeze
 from cfetch.shares.cut import MICRO, count_shares
+from cfetch.spark.prepare.cut import GIANT, QUEUE, SMALL, Piece, deal_pieces
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import load_prepared
-from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, deal_pieces
 from cfetch.spark.prepare.rows import cut_units, drop_rows, read_unit
 
 REMEDY = "give one of them another path, or name files by --name-by url-path, row or hash"

@@ -185,8 +185,7 @@ def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
     directories = ((place.fence_option, place.fence), ("--state", spec.receipts))
     store = StoreLook(place.root, pick_login(place.root, spec.env)) if place.is_store else None
     url = shares.files.read_share(shares.numbers[0]).entries[0].url
-    parts, ports = urlsplit(url.reveal()), {"http": 80, "https": 443}
+    origin = urlsplit(url.origin())
     by_proxy = make_network(spec.settings.network, spec.env).proxy_for(url) is not None
-    if parts.scheme not in ports or parts.hostname is None or by_proxy:
-        return Look(directories, None, store)
-    return Look(directories, (parts.hostname, parts.port or ports[parts.scheme]), store)
+    source = (origin.hostname, origin.port) if origin.hostname and origin.port and not by_proxy else None
+    return Look(directories, source, store)

@@ -23,6 +23,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.manifest.reading import check_base_url
+from cfetch.run.open_manifest import expand_manifests
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
 from cfetch.spark.prepare.cut import ManifestCutter
@@ -57,23 +58,17 @@ _SIGNS, _ESCAPED = re.compile(r"[\\*?{}\[\]]"), r"\\\g<0>"  # of Hadoop's patter
 
 
 def find_manifests(names: Iterable[str | Path]) -> list[Path]:
-    """Files, and the files directly in directories, by name; names that begin with a dot or _ are skipped.
+    """The files for the names, each once, as ``expand_manifests`` has it: directories are opened.
 
     Raises:
         UsageError: a name stands for no manifest.
     """
     manifests: dict[Path, None] = {}
-    for name in names:
-        path = Path(name)
-        shown = printable(str(path))
+    for name in expand_manifests([str(name) for name in names]).manifests:
         try:
-            within = sorted(path.iterdir()) if path.is_dir() else [path]
-            files = [file for file in within if file == path or (file.name[0] not in "._" and file.is_file())]
-            manifests |= dict.fromkeys(file.resolve(strict=True) for file in files)
+            manifests[Path(name).resolve(strict=True)] = None
         except OSError as error:
-            raise input_fault(error, f"cannot read the manifest {shown}") from None
-        if not files:
-            raise UsageError(f"there are no manifests in {shown}")
+            raise input_fault(error, f"cannot read the manifest {printable(name)}") from None
     return list(manifests)
 
 

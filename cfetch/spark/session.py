@@ -39,7 +39,7 @@ _OWN_SETTINGS = {
 
 def find_class_archive() -> Path:
     """The place of the archive of Spark's classes. Raises UsageError: Spark or Java is missing or too old."""
-    _require_libraries()
+    require_libraries()
     return archive_path(_require_java())
 
 
@@ -62,7 +62,7 @@ def spark_session(
     Raises:
         UsageError: the extra ``spark`` or Java is missing or too old, or ``master`` gives no session.
     """
-    _require_libraries()
+    require_libraries()
     session = given or _find_active()
     if session is not None:
         yield session
@@ -74,7 +74,8 @@ def spark_session(
         made.stop()
 
 
-def _require_libraries() -> None:
+def require_libraries() -> None:
+    """Raise UsageError if a library of the extra ``spark`` is missing or too old: else it can be imported."""
     for package in ("pyspark", "pyarrow", "pandas"):  # mapInArrow needs pandas too
         if find_spec(package) is None:
             raise UsageError(missing_library("Spark", package, "spark"))

@@ -10,9 +10,10 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -29,10 +30,6 @@ from cfetch.spark.frames.rows import FileRow, list_columns, make_arrow_batches
 from cfetch.spark.schemas import ddl
 from cfetch.spark.session import refuse_older_spark
 from cfetch.storage.files import make_private, on_disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 OLDEST_SPARK = (4, 2)  # the first version that limits what a trigger takes from a Python source
 
@@ -116,7 +113,7 @@ def locate_receipts(feed: Feed, manifest: str) -> Path:
     return feed.directory / hashlib.sha256(manifest.encode()).hexdigest()[:32]
 
 
-def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
+def read_span(feed: Feed, span: Span) -> Iterator[pa.RecordBatch]:
     """Bring the files of a span, unless that was done, and return their rows; runs on an executor.
 
     Raises:

@@ -10,9 +10,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.hub.receipts import ShareResult, read_result, share_receipt_name
@@ -32,10 +33,6 @@ from cfetch.spark.schemas import arrow_schema
 from cfetch.spark.work import current_task
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 RESULTS = {
     "status": "string",
@@ -88,7 +85,7 @@ def require_on_executor(directory: Path) -> None:
 def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
     """The function that brings the rows of a partition."""
 
-    def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in cut_pieces(batches, _count_piece_rows(work)):
             yield from bring_rows(work, table, task=current_task().taskAttemptId())
 
@@ -102,10 +99,8 @@ def _count_piece_rows(work: Work) -> int:
     return min(PIECE_ROWS, max(1, SCRATCH_BYTES // max(1, work.options.content_bytes)))
 
 
-def cut_pieces(batches: "Iterator[pa.RecordBatch]", most_rows: int) -> "Iterator[pa.Table]":
+def cut_pieces(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
     """The rows in pieces that end at ``most_rows``, or after ``PIECE_BYTES``."""
-    import pyarrow as pa
-
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         rest = batch
@@ -120,7 +115,7 @@ def cut_pieces(batches: "Iterator[pa.RecordBatch]", most_rows: int) -> "Iterator
         yield pa.Table.from_batches(waiting)
 
 
-def bring_rows(work: Work, table: "pa.Table", *, task: int) -> "Iterator[pa.RecordBatch]":
+def bring_rows(work: Work, table: pa.Table, *, task: int) -> Iterator[pa.RecordBatch]:
     """Bring the files of a piece, on an executor, and return its rows with the results.
 
     Raises:
@@ -150,7 +145,7 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
 
 
 @contextmanager
-def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[ShareResult, Path]]":
+def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[ShareResult, Path]]:
     """Bring files to a directory of this task's own, for as long as the ``with`` lasts.
 
     Files that are stated to be larger than the limit of contents, if there is one, are left out.
@@ -192,8 +187,8 @@ def _find_scratch() -> str | None:
 
 
 def join_results(
-    work: Work, table: "pa.Table", rows: UrlRows, receipt: ShareResult, root: Path | None
-) -> "Iterator[pa.RecordBatch]":
+    work: Work, table: pa.Table, rows: UrlRows, receipt: ShareResult, root: Path | None
+) -> Iterator[pa.RecordBatch]:
     """The rows of ``table`` with their results, in batches of at most about ``rows.CONTENT_BYTES``.
 
     ``root``: the directory of the files; None: they are objects of a store.
@@ -274,9 +269,7 @@ def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
         )
 
 
-def _make_batch(table: "pa.Table", results: Sequence[dict[str, Any]], work: Work) -> "pa.RecordBatch":
-    import pyarrow as pa
-
+def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) -> pa.RecordBatch:
     for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
         column = pa.array([result.get(field.name) for result in results], field.type)
         if field.name == "path" and work.columns.get("path") == "path":

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import Digest, SafePath
@@ -14,10 +16,6 @@ from cfetch.secret import printable
 from cfetch.spark.schemas import arrow_schema
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 COLUMNS = {
     "id": "bigint",
@@ -60,14 +58,12 @@ def list_columns(*, content: bool, manifest: bool = False) -> dict[str, str]:
 
 def make_arrow_batches(
     rows: Iterable[FileRow], root: Path, *, content_bytes: int | None, manifest: bool = False
-) -> Iterator["pa.RecordBatch"]:
+) -> Iterator[pa.RecordBatch]:
     """Make batches. ``content_bytes``: files up to that size have their content; None: no such column.
 
     Raises:
         LocalFault: a file cannot be read.
     """
-    import pyarrow as pa
-
     schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest))
     with closing(Directory(root)) as volume:
         for part in cut_batches(_make_values(row, volume, content_bytes) for row in rows):

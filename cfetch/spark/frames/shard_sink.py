@@ -7,8 +7,8 @@ when all tasks are over, or none.
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -24,10 +24,6 @@ from cfetch.spark.frames.pieces import (
 )
 from cfetch.spark.frames.shards import ShardJob, open_stage, publish_shards, stage_shard
 from cfetch.spark.work import current_task
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's files twice while it writes
 
@@ -114,7 +110,7 @@ class ShardWriter(DataSourceArrowWriter):
         self._files_per_shard = files_per_shard
         self._overwrite = overwrite
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the shards of a partition, on an executor. Raises LocalFault."""
         context = current_task()
         partition, task = context.partitionId(), context.taskAttemptId()

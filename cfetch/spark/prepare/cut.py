@@ -7,14 +7,13 @@ driver can easily hold, however many files there are. ``cfetch/shares/cut.py`` d
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares, deal_items
 from cfetch.spark.schemas import arrow_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 
 MOST_FLOORS = 20  # a person reads only the first ones
 MOST_HOSTS = 100  # a person reads only the first ones
@@ -83,7 +82,7 @@ class ManifestCut(NamedTuple):
     hosts: int
     host_files: dict[str, int]
     floors_s: dict[str, float]
-    entries: "DataFrame"
+    entries: DataFrame
 
 
 class ManifestCutter(NamedTuple):
@@ -112,18 +111,14 @@ class ManifestCutter(NamedTuple):
         shares = max(int(self.total_s * MICRO) // self.target, self.files // MOST_FILES)
         return count_pieces_per_share(shares) * count_shares(cost, files, self.target)
 
-    def _cost(self) -> "Column":
+    def _cost(self) -> Column:
         """The cost of an entry, in microseconds."""
-        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
-
         size = F.coalesce(F.col("size").cast("double"), F.lit(float(self.mean)))
         seconds = F.lit(self.pace.latency_s / self.pace.concurrency) + size / F.lit(float(self.pace.rate_bps))
         return F.least(seconds * F.lit(float(MICRO)), F.lit(MOST_COST)).cast("long")
 
-    def cut(self, spark: "SparkSession", entries: "DataFrame") -> ManifestCut:
+    def cut(self, spark: SparkSession, entries: DataFrame) -> ManifestCut:
         """Divide entries (row, key, host, size) among shares."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         hosts = self._sum_hosts(entries).persist()
         try:
             large = (F.col("cost") * 2 >= 3 * self.target) | (F.col("files") > MOST_FILES)
@@ -150,10 +145,8 @@ class ManifestCutter(NamedTuple):
         )
         return ManifestCut(deal, every.hosts, {row.host: row.files for row in most}, floors, cut)
 
-    def _assign_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> "DataFrame":
+    def _assign_pieces(self, entries: DataFrame, noted: DataFrame, small: int) -> DataFrame:
         """Entries with the piece that each belongs to: ``kind``, ``place`` (a host) and ``bucket``."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         joined = entries.join(F.broadcast(noted), "host", "left").withColumn("cost", self._cost())
         giant = F.col("cost") >= self.target
         is_queue = F.col("buckets").isNotNull()
@@ -166,13 +159,11 @@ class ManifestCutter(NamedTuple):
         place = F.when(giant | is_queue, F.col("host")).otherwise(F.lit(""))
         return joined.withColumns({"kind": kind, "bucket": bucket, "place": place})
 
-    def _sum_hosts(self, entries: "DataFrame") -> "DataFrame":
+    def _sum_hosts(self, entries: DataFrame) -> DataFrame:
         """Sum up each host.
 
         The columns are cost and number of the files that are no share of their own, and number of the others.
         """
-        from pyspark.sql import functions as F  # noqa: N812
-
         costed = entries.withColumn("cost", self._cost().cast("decimal(20,0)"))  # a sum of bigints overflows
         giant = F.col("cost") >= self.target
         return costed.groupBy("host").agg(
@@ -182,7 +173,7 @@ class ManifestCutter(NamedTuple):
             F.sum(F.col("size").cast("decimal(20,0)")).alias("known"),
         )
 
-    def _note_large_hosts(self, spark: "SparkSession", hosts: "DataFrame") -> "DataFrame":
+    def _note_large_hosts(self, spark: SparkSession, hosts: DataFrame) -> DataFrame:
         """Hosts that need several shares, or have files that are shares: their buckets and shares."""
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
         many = [self._count_buckets(int(row.cost), row.files) if row.large else None for row in rows]
@@ -190,9 +181,7 @@ class ManifestCutter(NamedTuple):
         noted = zip([row.host for row in rows], many, others, strict=True)
         return spark.createDataFrame(arrow_table(NOTED, noted))
 
-    def _collect_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> list[Piece]:
-        from pyspark.sql import functions as F  # noqa: N812
-
+    def _collect_pieces(self, entries: DataFrame, noted: DataFrame, small: int) -> list[Piece]:
         cost = F.least(F.sum(F.col("cost").cast("decimal(20,0)")), F.lit(MOST_COST)).cast("long")
         rows = (
             self._assign_pieces(entries, noted, small)
@@ -207,10 +196,8 @@ class ManifestCutter(NamedTuple):
         columns = (column.to_pylist() for column in rows.columns)
         return sorted(Piece(*row) for row in zip(*columns, strict=True))  # so all runs make the same shares
 
-    def _find_floors(self, hosts: "DataFrame", deal: Deal) -> dict[str, float]:
+    def _find_floors(self, hosts: DataFrame, deal: Deal) -> dict[str, float]:
         """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         longest: dict[str, float] = {}
         for host, cost_s in zip(deal.host, deal.cost_s, strict=True):
             if host:

@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from pyarrow import RecordBatch
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import LocalFault, UsageError
@@ -44,11 +48,6 @@ from cfetch.spark.work import current_task, explain_failure, group_into_tasks, r
 from cfetch.storage.files import input_fault, make_private, on_disk
 from cfetch.storage.sharing import is_for_group, make_directory
 
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
-    from pyspark.sql import DataFrame, SparkSession
-
-
 T = TypeVar("T")
 
 UNIT_BYTES = 32 << 20  # some 100,000 rows: a few seconds for a task, which itself costs 50 ms
@@ -73,7 +72,7 @@ def find_manifests(names: Iterable[str | Path]) -> list[Path]:
 
 
 def prepare(
-    spark: "SparkSession",
+    spark: SparkSession,
     sources: Sequence[Path],
     directory: Path,
     *,
@@ -103,8 +102,6 @@ def prepare(
         UsageError: a source cannot be read, or ``base_url`` is no base URL.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
     """
-    from pyspark.errors import PySparkException
-
     base_url = None if base_url is None else check_base_url(base_url)
     _check_options(options)
     preparing = _Preparation(spark, sources, directory.absolute(), base_url, options, slots, pace, per_host)
@@ -149,7 +146,7 @@ def _check_options(options: ReadingOptions) -> None:
 class _Preparation(NamedTuple):
     """The steps of one ``prepare``."""
 
-    spark: "SparkSession"
+    spark: SparkSession
     sources: Sequence[Path]
     directory: Path
     base_url: str | None
@@ -233,10 +230,8 @@ class _Preparation(NamedTuple):
             if report.number <= broken.get(units[report.number].source, report.number)
         ]
 
-    def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> "DataFrame | None":
+    def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> DataFrame | None:
         """Rows (unit, row) of entries that repeat others; None: no two entries may want one place."""
-        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
-
         columns = ["key", "unit", "row", "entry"]
         here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
         beneath = [_locate(self.stage, "above", report.number) for report in reports]
@@ -252,7 +247,7 @@ class _Preparation(NamedTuple):
             source_of = {unit.number: unit.source for unit in units}
             folder = self.directory / "rejected"
 
-            def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+            def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
                 path = folder / f"places-{current_task().partitionId():08d}.parquet"
                 yield from judge_places(batches, source_of, names, path)
 
@@ -280,7 +275,7 @@ class _Preparation(NamedTuple):
         )
 
     def _drop_repeats(
-        self, judged: "DataFrame | None", reports: Sequence[UnitReport]
+        self, judged: DataFrame | None, reports: Sequence[UnitReport]
     ) -> tuple[dict[int, UnitReport], int]:
         """Drop entries that repeat others. Returns the rest of each unit, and how many were dropped."""
         kept = {report.number: report for report in reports}
@@ -380,13 +375,13 @@ class _Preparation(NamedTuple):
         kept = _locate(self.stage, "kept", report.number)
         return kept if kept.exists() else _locate(self.stage, "entries", report.number)
 
-    def _open_tables(self, table: str, paths: Sequence[Path]) -> "DataFrame":
+    def _open_tables(self, table: str, paths: Sequence[Path]) -> DataFrame:
         """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
         names = [f"file://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
         return self.spark.read.schema(ddl(TABLES[table])).parquet(*names)
 
 
-def _unpersist(frame: "DataFrame | None") -> None:
+def _unpersist(frame: DataFrame | None) -> None:
     if frame is not None:
         frame.unpersist()
 

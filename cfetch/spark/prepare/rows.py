@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
@@ -254,10 +257,6 @@ def _stage(found: Iterable[Entry], report: UnitReport, entries: TableWriter, abo
 
 def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
     """Leave ``kept-N``: the entries of a unit without some ``rows``, numbered anew."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     name = f"{number:08d}.parquet"
     report = UnitReport(number=number)
     dropped = pa.array(rows, pa.int64())
@@ -280,8 +279,6 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
 
 def read_identities(path: Path) -> Iterator[memoryview]:
     """The encoded identities of a file's staged entries, joined, in pieces."""
-    import pyarrow.parquet as pq
-
     with path.open("rb") as file:
         for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS, columns=["identity"]):
             column = batch.column(0)

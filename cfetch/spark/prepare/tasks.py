@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.entry import Collision, Entry
@@ -108,8 +110,6 @@ def _make_pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a Re
 
 def rewrite_units(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
     """Write units without their repeats: rows (unit, row), sorted so. Yields a ``UnitReport`` for each."""
-    import pyarrow as pa
-
     for unit, rows in groupby(_iterate_rows(batches), itemgetter(0)):
         report = msgspec.json.encode(drop_rows(stage, unit, array("q", (row for _, row in rows))))
         yield pa.RecordBatch.from_pydict({"report": [report]})
@@ -120,9 +120,6 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
 
     Yields its number of entries.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     first, own_headers = pa.array(numbering.first, pa.int64()), pa.array(numbering.own_headers, pa.int32())
 
     def number_rows(rows: Any) -> Any:  # noqa: ANN401 - a Table of a share
@@ -145,8 +142,6 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
 
 def _split_by_share(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     """Cut rows where their first column, the share, changes; nothing is copied."""
-    import pyarrow.compute as pc
-
     for rows in batches:
         runs, begin = pc.run_end_encode(rows.column(0)), 0
         for share, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):

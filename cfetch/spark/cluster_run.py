@@ -34,7 +34,7 @@ from cfetch.spark.job import (
     start_job,
 )
 from cfetch.spark.open_shares import OpenShares, find_open_shares
-from cfetch.spark.preflight import Look, StoreLook, check_executors, explain_python
+from cfetch.spark.preflight import Look, check_executors, explain_python
 from cfetch.spark.session import spark_session
 from cfetch.spark.work import find_task_fault
 from cfetch.storage.object_store import pick_login
@@ -183,7 +183,7 @@ def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
     """The look at an executor of this run: its directories, its store, and the source of its first file."""
     place = spec.place
     directories = ((place.fence_option, place.fence), ("--state", spec.receipts))
-    store = StoreLook(place.root, pick_login(place.root, spec.env)) if place.is_store else None
+    store = (place.root, pick_login(place.root, spec.env)) if place.is_store else None
     url = shares.files.read_share(shares.numbers[0]).entries[0].url
     origin = urlsplit(url.origin())
     by_proxy = make_network(spec.settings.network, spec.env).proxy_for(url) is not None

@@ -58,22 +58,16 @@ _NO_MODULE = re.compile(r"No module named '?([\w.]+)'?|PACKAGE_NOT_INSTALLED\] (
 _PLACE = re.compile(r"\(TID \d+\) \((\S+) executor (\w+)\)")
 
 
-class StoreLook(NamedTuple):
-    """A look at the object store of ``--to``. ``login``: the driver's; if empty, the executor's own."""
-
-    url: str
-    login: dict[str, str]
-
-
 class Look(NamedTuple):
     """A look at an executor. ``directories``: paths that it has to share, by the options that name them.
 
     ``source``: host and port of one file's source; None: it is not known, or a proxy stands before it.
+    ``store``: the URL of the object store of ``--to``, and the driver's login; if empty, the executor's own.
     """
 
     directories: tuple[tuple[str, str], ...]
     source: tuple[str, int] | None
-    store: StoreLook | None = None
+    store: tuple[str, dict[str, str]] | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

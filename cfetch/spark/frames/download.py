@@ -150,7 +150,7 @@ def _prepare(spark: SparkSession, options: Options, columns: dict[str, str], *, 
     makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
     work = _make_work(options, columns, slots=slots, is_scratch=is_scratch, makes=makes)
     if has_receipts and not makes:
-        open_row_directory(options, work.identity, work.spec)
+        open_row_directory(options, work.spec)
         sweep_frames(Path(work.spec.receipts).parents[1], options.root)
     return work
 
@@ -162,4 +162,4 @@ def _make_work(
     is_kept = not options.is_store
     directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
     spec = make_run_spec(options, directory, "a data frame", slots=slots)
-    return Work(options, identity, spec, columns, is_scratch, makes)
+    return Work(options, spec, columns, is_scratch, makes)

@@ -22,7 +22,7 @@ from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
 from cfetch.shares.work import RunSpec, Share
-from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
+from cfetch.spark.frames.frame import make_frame_directory, make_run_spec, name_frame_directory
 from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import Options, name_source, read_options
@@ -102,7 +102,8 @@ def _is_feed(path: str) -> bool:
 
 def open_feed_state(options: Options, *, slots: int) -> Feed:
     """Make the directories of a feed's state. Raises LocalFault."""
-    directory = open_frame_directory(options, "feeds", options.own["feed"])
+    directory = name_frame_directory(options, "feeds", options.own["feed"])
+    make_frame_directory(options, directory)
     path = directory / "pulled" if _is_feed(options.own["feed"]) else Path(options.own["feed"])
     spec = make_run_spec(options, directory, str(path), slots=slots)
     return Feed(path, directory, spec, options.content_bytes)

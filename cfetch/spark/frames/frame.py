@@ -169,23 +169,20 @@ def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> 
 
 
 def _open_directory(options: Options, digest: str) -> Path:
-    return open_frame_directory(options, FRAMES, f"{__version__} {digest}")
-
-
-def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
-    """Make the directory in the state for one ``identity`` and destination, and that for its parts.
-
-    Raises LocalFault.
-    """
-    directory = name_frame_directory(options, kind, identity)
-    with closing(Directory(options.root)), on_disk(directory):  # which makes the state private
-        make_private(directory)
-        make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
+    directory = name_frame_directory(options, FRAMES, f"{__version__} {digest}")
+    make_frame_directory(options, directory)
     return directory
 
 
+def make_frame_directory(options: Options, directory: Path) -> None:
+    """Make the directory of a frame, and that for its parts. Raises LocalFault."""
+    with closing(Directory(options.root)), on_disk(directory):  # which makes the state private
+        make_private(directory)
+        make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
+
+
 def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
-    """The path of that directory."""
+    """The path of the directory in the state for one ``identity`` and destination."""
     text = f"{identity}\0{options.root}"
     name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
     return find_places(options.settings).state / kind / name

@@ -23,7 +23,7 @@ from cfetch.secret import printable
 from cfetch.shares.place import Place, place_at, place_in_store
 from cfetch.shares.task import bring_share
 from cfetch.shares.work import RunSpec, Share, TaskCopy
-from cfetch.spark.frames.frame import FRAMES, open_frame_directory
+from cfetch.spark.frames.frame import make_frame_directory
 from cfetch.spark.frames.once import EPOCH, find_or_bring
 from cfetch.spark.frames.options import Options
 from cfetch.spark.frames.rows import cut_batches, find_size, read_content
@@ -59,16 +59,15 @@ class Work(NamedTuple):
     """
 
     options: Options
-    identity: str
     spec: RunSpec
     columns: dict[str, str]
     is_scratch: bool
     makes: bool
 
 
-def open_row_directory(options: Options, identity: str, spec: RunSpec) -> None:
+def open_row_directory(options: Options, spec: RunSpec) -> None:
     """Make the directory of a frame and that of its receipts. Raises LocalFault."""
-    open_frame_directory(options, FRAMES, identity)
+    make_frame_directory(options, Path(spec.receipts).parent)
     with on_disk(Path(spec.receipts)):
         make_private(Path(spec.receipts))
 
@@ -137,7 +136,7 @@ def bring_rows(work: Work, table: pa.Table, *, task: int) -> Iterator[pa.RecordB
 def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
     spec, number = work.spec, rows.number
     if work.makes:
-        open_row_directory(work.options, work.identity, spec)
+        open_row_directory(work.options, spec)
     else:
         require_on_executor(Path(spec.receipts))
     share = Share(rows.entries, spec.at_a_time)

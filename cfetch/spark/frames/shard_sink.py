@@ -66,9 +66,9 @@ class WebdatasetSink(DataSource):
         files = options.own.get("files_per_shard", str(FILES_PER_SHARD))
         if not (files.isascii() and files.isdecimal() and 1 <= int(files) <= 1_000_000):
             raise ConfigError("option files_per_shard must be a whole number from 1 to 1000000")
-        root, identity = options.root, uuid.uuid4().hex
-        spec = make_run_spec(options, root / f"shards-{identity}", "a data frame", slots=self.slots)
-        work = Work(options, identity, spec, columns, is_scratch=True, makes=False)
+        root = options.root
+        spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
+        work = Work(options, spec, columns, is_scratch=True, makes=False)
         job = ShardJob(work, root, self.is_tar)
         open_stage(job)
         return ShardWriter(job, int(files), overwrite=overwrite)

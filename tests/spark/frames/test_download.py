@@ -68,7 +68,7 @@ def work_of(tmp_path, *, content=False, content_limit="1MiB", columns=COLUMNS, t
     )
     work = _make_work(options, columns, slots=1, is_scratch=to is None, makes=False)
     if to is not None:
-        open_row_directory(work.options, work.identity, work.spec)
+        open_row_directory(work.options, work.spec)
     return work
 
 

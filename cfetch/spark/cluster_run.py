@@ -34,9 +34,9 @@ from cfetch.spark.job import (
     start_job,
 )
 from cfetch.spark.open_shares import OpenShares, find_open_shares
-from cfetch.spark.preflight import Look, check_executors, explain_python
+from cfetch.spark.preflight import Look, check_executors
 from cfetch.spark.session import spark_session
-from cfetch.spark.work import find_task_fault
+from cfetch.spark.work import explain_failure
 from cfetch.storage.object_store import pick_login
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.wire.network import make_network
@@ -123,16 +123,9 @@ class _SparkTasks:
         """The executor's message, without Spark's own text."""
         if isinstance(failure, CfetchError):
             return failure
-        cause = explain_python(str(failure))
-        if cause is not None:
-            return LocalFault(cause)
-        said = receipt or find_task_fault(failure)
-        if said is not None:
-            return LocalFault(f"an executor cannot work: {said}")
-        kind = type(failure).__name__
-        return LocalFault(
-            f"the Spark job ended early ({kind}); the executors' logs say why, then run it again"
-        )
+        if receipt is not None:
+            return LocalFault(f"an executor cannot work: {receipt}")
+        return explain_failure(failure, "finish the job", "then run the same command again")
 
 
 class _SparkJob:

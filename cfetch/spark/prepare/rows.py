@@ -239,10 +239,10 @@ def _check_entries(
         report.headers = document.headers
 
 
-def _stage(found: Iterable[Entry], report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
+def _stage(checked: Iterable[Entry], report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
     """Write entries to the tables of a unit, and sum them up in its report."""
     unit, directories = report.number, DirectoriesAbove()
-    for entry in found:
+    for entry in checked:
         row, key, size = report.rows, collision_key(entry.path), entry.size_bytes
         host = host_of(entry.url.value)
         entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))

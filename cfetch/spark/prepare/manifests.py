@@ -223,7 +223,8 @@ class _Preparation(NamedTuple):
             if source in broken:
                 with on_disk(rejected):
                     (rejected / f"rows-{report.number:08d}.parquet").unlink(missing_ok=True)
-            broken |= {source: report.number} if report.broken and source not in broken else {}
+            elif report.broken:
+                broken[source] = report.number
         return [
             report
             for report in reports

@@ -65,7 +65,6 @@ async def task(at: HubAddress, number: int, tasks: int, took_s: list[float]) -> 
         began_s = time.perf_counter()
         beat = Beat(
             task=number,
-            share=number,
             executor=f"worker-{number // 4}:4000",
             active=shown,
             under_way=ATTEMPTS,
@@ -115,7 +114,7 @@ def main() -> None:
             target=all_tasks, args=(hub.address.host, hub.address.port, key, args.tasks, theirs)
         )
         process.start()
-        while len(hub.view().tasks) < args.tasks:
+        while sum(executor.tasks for executor in hub.view().executors) < args.tasks:
             assert process.is_alive()
             time.sleep(0.1)
         began_s, cpu_s, in_looks_s = time.perf_counter(), time.process_time(), 0.0

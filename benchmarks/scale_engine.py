@@ -197,7 +197,7 @@ class Copy:
         cluster, world, rules = self.cluster, self.cluster.world, self.cluster.rules
         await asyncio.sleep(TASK_S)
         entries = ShareEntries(cluster.job, self.share)
-        who = Beat(task=self.number, share=self.share, executor=str(self.executor))
+        who = Beat(task=self.number, executor=str(self.executor))
         shown = min(MOST_SHOWN, max(2, SHOWN // world.tasks))
         beats = BeatMaker(who, shown=shown, now_s=cluster.clock.now)
         dice = random.Random(f"{world.seed} {self.number}")

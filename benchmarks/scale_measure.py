@@ -146,7 +146,7 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
     from cfetch.spark.table_writer import TABLES
 
     entry = msgspec.msgpack.encode(Entry(id=0, path=safe_path("a"), url=SecretUrl("http://h.test/a")))
-    schema = arrow_schema(TABLES["shares"].items())
+    schema = arrow_schema(TABLES["shares"])
     values = ([0], [0], [entry], ["h.test"], [None], [1], [None])
     arrays = [pa.array(one, field.type) for one, field in zip(values, schema, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=schema)

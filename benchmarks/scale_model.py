@@ -242,7 +242,6 @@ class Copy:
                     demands[host] = Demand(has, self.leases[host], wants)
         beat = Beat(
             task=self.number,
-            share=self.batch.number,
             executor=str(self.executor),
             active=[] if over else [self._shown(flow) for flow in list(self.active.values())[:shown]],
             under_way=0 if over else len(self.active),

@@ -112,7 +112,7 @@ def show(entries: int, size_bytes: int, elapsed_s: float, plan: PreparedPlan, pe
     print(
         f"{len(costs):,} batches: {costs[0]:.0f} to {costs[-1]:.0f} s, median {costs[len(costs) // 2]:.0f} s"
     )
-    print(f"at most {max(plan.files_of):,} files; rejected {plan.rejected}, merged {plan.merged}")
+    print(f"rejected {plan.rejected}, merged {plan.merged}")
 
 
 def main() -> None:

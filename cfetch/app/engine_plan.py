@@ -1,23 +1,18 @@
 """A frozen manifest in the form that each engine takes. No caller has to ask which kind of plan it is."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.manifest.entries import Frozen
-from cfetch.manifest.plan import FILE_NAME, Plan, load_plan
-from cfetch.spark.prepare.mark import ABOUT
+from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 
 if TYPE_CHECKING:
-    from cfetch.spark.open_shares import ShareSource
     from cfetch.spark.prepare.prepared import PreparedPlan
 
 
 class EnginePlan(NamedTuple):
-    """``frozen`` for all, ``shares`` for Spark, ``here`` for this machine (None if only Spark can bring it).
-
-    ``shares`` is a function, so that the modules for Spark are imported only if Spark is used.
+    """``frozen`` for all engines, ``here`` for this machine; None if only Spark can bring it.
 
     A file called ``file_name`` marks a directory in which a plan of this kind was saved.
     """
@@ -25,39 +20,26 @@ class EnginePlan(NamedTuple):
     frozen: Frozen
     file_name: str
     here: Plan | None
-    shares: "Callable[[], ShareSource]"
 
     def forget_other_kind(self, directory: Path) -> None:
         """Remove the mark of the other kind of plan; a run that reads it has it open. Raises OSError."""
-        for name in {ABOUT, FILE_NAME} - {self.file_name}:
+        for name in {PREPARED_NAME, FILE_NAME} - {self.file_name}:
             (directory / name).unlink(missing_ok=True)
 
 
 def frozen_here(plan: Plan) -> EnginePlan:
     """Wrap a plan that this machine has frozen: every engine can bring it."""
-
-    def make_shares() -> "ShareSource":
-        from cfetch.spark.open_shares import PlanShares
-
-        return PlanShares(plan)
-
-    return EnginePlan(plan, FILE_NAME, plan, make_shares)
+    return EnginePlan(plan, FILE_NAME, plan)
 
 
 def frozen_by_spark(plan: "PreparedPlan") -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
-
-    def make_shares() -> "ShareSource":
-        from cfetch.spark.open_shares import PreparedShares
-
-        return PreparedShares(plan)
-
-    return EnginePlan(plan, ABOUT, None, make_shares)
+    return EnginePlan(plan, PREPARED_NAME, None)
 
 
 def load(stack: ExitStack, directory: Path) -> EnginePlan:
     """Read the plan that was saved in ``directory``; ``stack`` closes it. Raises LocalFault."""
-    if (directory / ABOUT).exists():
+    if (directory / PREPARED_NAME).exists():
         from cfetch.spark.prepare.prepared import load_prepared
 
         return frozen_by_spark(load_prepared(directory))

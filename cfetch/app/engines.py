@@ -149,7 +149,7 @@ def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
             "file by itself: use --engine local"
         )
     return SparkEngine(
-        plan.shares(),
+        plan.frozen,
         outside.volumes.roots[0],
         outside.state,
         outside.settings,

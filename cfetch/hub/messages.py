@@ -47,7 +47,6 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     task: int
-    share: int
     executor: str
     active: list[ActiveAttempt] = []
     under_way: int = 0
@@ -67,8 +66,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """The hub's answer to a beat; orders with only a ``stop`` may come at any time and answer no beat.
 
-    ``median_bps``: normal speed over all tasks; None: the task judges by its own files. ``slow``: it does so
-    because its machine as a whole is slower than the others. ``rates``: the task's parts of the rates.
+    ``median_bps``: normal speed over all tasks; None: the task judges by its own files, also because its
+    machine as a whole is slower than the others. ``rates``: the task's parts of the rates.
     ``pauses``: hosts that have asked any task for a pause, with the seconds that are left of it. ``alive``:
     hosts of the task that serve other tasks, though they reset further connections.
     """
@@ -80,7 +79,6 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     pauses: dict[str, float] = {}
     alive: list[str] = []
     median_bps: float | None = None
-    slow: bool = False
 
 
 def make_proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:

@@ -50,7 +50,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     share: int
     task: int
-    attempt: int
     number: Number = 0
     executor: str = ""
     events: list[ReportedEvent] = []

@@ -30,7 +30,6 @@ class ClusterView(NamedTuple):
     ``resetting``: the connections of all tasks that hosts bore when they last reset further ones.
     """
 
-    tasks: frozenset[int]
     executors: list[ExecutorView]
     active: list[ActiveAttempt]
     unshown: int
@@ -39,7 +38,7 @@ class ClusterView(NamedTuple):
     resetting: Mapping[str, int] = MappingProxyType({})
 
 
-EMPTY_VIEW = ClusterView(frozenset(), [], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
+EMPTY_VIEW = ClusterView([], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
 
 
 class _Task:
@@ -100,15 +99,13 @@ class TaskRegistry:
             others = self._leases.count_used(host, without=beat.task)
             self._learned.note_reset(host, others + has, now_s)
         leases = self._leases.take_demands(beat.task, beat.demands, now_s)
-        slow = beat.executor in self._slow
         return Orders(
             stop=self.stopping,
             leases=leases,
             rates=self._rates.take_demands(beat.task, beat.rates, now_s),
             pauses=pauses,
             alive=sorted(self._learned.resetting.keys() & beat.demands.keys()),
-            median_bps=None if slow else self._merged.in_force_bps(self._under_way),
-            slow=slow,
+            median_bps=None if beat.executor in self._slow else self._merged.in_force_bps(self._under_way),
         )
 
     def view(self, now_s: float) -> ClusterView:
@@ -121,7 +118,6 @@ class TaskRegistry:
             for attempt in beat.active
         ]
         return ClusterView(
-            tasks=frozenset(self._tasks),
             executors=[
                 self._view_executor(name, executor)
                 for name, executor in sorted(self._executors.items())

@@ -14,6 +14,7 @@ from cfetch.manifest.plan_file import PlanFile
 from cfetch.records import NOT_DECODED
 
 FILE_NAME = "entries.msgpack"
+PREPARED_NAME = "about.json"  # its place in a plan that Spark has prepared; JSON, as numbers may be large
 
 
 class About(msgspec.Struct, array_like=True):

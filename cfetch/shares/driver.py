@@ -9,8 +9,7 @@ their records. The hub shows the tasks' present work. Only shares without a rece
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -149,11 +148,9 @@ class ShareEngine:
         """Implements ``Engine.learned``."""
         return self._runner.learned
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
+    def open(self) -> AbstractContextManager[None]:
         """Implements ``Engine.open``."""
-        with self._runner.open():
-            yield
+        return self._runner.open()
 
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``."""
@@ -357,8 +354,12 @@ class Driver:
                 written_ns = self._receipts.find_written_ns(receipt)
                 for record in _read_records(receipt):
                     if record.id not in self._account and is_in_place(volume, record, written_ns=written_ns):
+                        now_s = self._now()
+                        skipped = msgspec.structs.replace(
+                            record, status="skipped", attempts=[], stragglers=0, start_s=now_s, end_s=now_s
+                        )
                         self._account.add(record.id)
-                        self._emit(self._finish_skipped(record))
+                        self._emit(EntryFinished(t_s=now_s, record=skipped))
 
     def _is_earlier(self, name: str) -> bool:
         """Whether this is a receipt of an earlier run of the plan."""
@@ -387,13 +388,6 @@ class Driver:
                 if is_in_place(volume, record):
                     self._account.add(entry.id)
                     self._emit(EntryFinished(t_s=record.end_s, record=record))
-
-    def _finish_skipped(self, record: FileRecord) -> EntryFinished:
-        now_s = self._now()
-        skipped = msgspec.structs.replace(
-            record, status="skipped", attempts=[], stragglers=0, start_s=now_s, end_s=now_s
-        )
-        return EntryFinished(t_s=now_s, record=skipped)
 
     def _read(self) -> None:
         """Emit the events of new receipts."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 STILL_S = 600.0  # a live attempt writes or ends sooner: its longest waits are shorter
 LOOK_S = 60.0  # between two looks
-MOST_SWEEPS = 100  # of one directory; a task that is alive after all may add a part between two sweeps
 
 
 class Orphans:
@@ -36,17 +35,16 @@ class Orphans:
             before = self._seen.get(task.name)
             since_s = before[1] if before is not None and before[0] == sight else now_s
             if now_s - since_s >= STILL_S:
-                _remove(task)
+                shutil.rmtree(task, ignore_errors=True)  # a later look takes what was added meanwhile
             else:
                 seen[task.name] = (sight, since_s)
         self._seen = seen
 
     def clear(self) -> None:
         """Remove all directories, as the run is complete and needs no part any more."""
-        for task in self._list_tasks():
-            _remove(task)
-        for kept in self._directory.parent.glob("*-*"):  # kept from earlier runs, for entries now in place
-            _remove(kept)
+        kept = self._directory.parent.glob("*-*")  # from earlier runs, for entries now in place
+        for directory in (*self._list_tasks(), *kept):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def _list_tasks(self) -> list[Path]:
         with suppress(OSError):
@@ -60,10 +58,3 @@ def _observe(task: Path) -> object:
     with suppress(OSError), os.scandir(task) as entries:
         return sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in entries)
     return None
-
-
-def _remove(task: Path) -> None:
-    for _ in range(MOST_SWEEPS):
-        shutil.rmtree(task, ignore_errors=True)
-        if not task.exists():
-            return

@@ -107,7 +107,7 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
-    return msgspec.structs.replace(reporter.outcome(), learned=learned)
+    return reporter.outcome()._replace(learned=learned)
 
 
 class Reporter:
@@ -173,9 +173,7 @@ class Reporter:
 
     def outcome(self) -> ShareOutcome:
         """The result of the task so far."""
-        return ShareOutcome(
-            share=self._copy.share, files=self.counts.ended.settled, failed=self.counts.ended.failed
-        )
+        return ShareOutcome(self.counts.ended.settled, self.counts.ended.failed)
 
     def _begin_report(self) -> Report:
         settings = self._spec.settings
@@ -185,7 +183,6 @@ class Reporter:
             epoch=self._spec.epoch,
             share=self._copy.share,
             task=self._copy.task,
-            attempt=self._copy.attempt,
             number=len(self._reports),
             executor=self._copy.executor,
             events=self._events,
@@ -260,7 +257,7 @@ async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
 
 
 def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) -> BeatMaker:
-    who = Beat(task=copy.task, share=copy.share, executor=copy.executor)
+    who = Beat(task=copy.task, executor=copy.executor)
     return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 

@@ -56,13 +56,12 @@ class Share(NamedTuple):
     sharers: int
 
 
-class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class ShareOutcome(NamedTuple):
     """The result of a task: how many entries it brought to their end, and how many of them failed.
 
     ``learned``: knowledge about hosts.
     """
 
-    share: int
     files: int
     failed: int
     learned: Knowledge = NOTHING

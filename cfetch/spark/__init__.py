@@ -34,6 +34,9 @@ __all__ = ["download", "register"]
 def __getattr__(name: str) -> object:
     """Import ``download`` when it is used first: other parts of this room load without the engine."""
     if name == "download":
+        from cfetch.spark.session import require_libraries
+
+        require_libraries()
         from cfetch.spark.frames.download import download
 
         return download

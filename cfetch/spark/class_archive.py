@@ -7,21 +7,16 @@ goes on without it where Java or Spark's jars are others than those that made it
 
 import hashlib
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from shlex import quote  # Spark takes the options of a JVM apart as a shell does
 
 from cfetch.errors import LocalFault
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # an archive that does not fit costs time, and no word
 TRAINING_S = 600.0  # a slow machine takes a minute
@@ -31,16 +26,15 @@ def archive_path(java_version: str, env: Mapping[str, str] = os.environ) -> Path
     """The place of the archive for this Spark and this Java, in the user's cache."""
     import pyspark
 
-    spec = find_spec("pyspark")
-    home = env.get("SPARK_HOME") or (spec.origin if spec is not None else "")
-    place = hashlib.sha256(f"{home}".encode()).hexdigest()[:8]  # the archive is bound to its jars' paths
+    home = env.get("SPARK_HOME") or str(pyspark.__file__)
+    place = hashlib.sha256(home.encode()).hexdigest()[:8]  # the archive is bound to its jars' paths
     cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "cfetch" / f"spark-{pyspark.__version__}-java-{java_version}-{place}.jsa"
 
 
 def reading_options(archive: Path) -> str:
     """The options of a JVM that uses the archive; none if there is none."""
-    return f"{_quote(f'-XX:SharedArchiveFile={archive}')} {_SILENT}" if archive.is_file() else ""
+    return f"{quote(f'-XX:SharedArchiveFile={archive}')} {_SILENT}" if archive.is_file() else ""
 
 
 def make_archive(archive: Path) -> int:
@@ -84,21 +78,13 @@ def _train(made: Path) -> None:
     """Do once what the sessions of this program do: run Python over rows, group, write and read Parquet."""
     from cfetch.spark.session import LIGHT_JVM, QUIET, spark_session
 
-    options = f"{QUIET} {LIGHT_JVM} {_SILENT} {_quote(f'-XX:ArchiveClassesAtExit={made}')}"
+    options = f"{QUIET} {LIGHT_JVM} {_SILENT} {quote(f'-XX:ArchiveClassesAtExit={made}')}"
     with spark_session("local[2]", settings={"spark.driver.extraJavaOptions": options}) as session:
         frame = session.range(1000, numPartitions=2).selectExpr("id", "id % 7 AS share")
-        frame.mapInArrow(_pass_on, "id long, share long").groupBy("share").count().collect()
+        frame.mapInArrow(lambda batches: batches, "id long, share long").groupBy("share").count().collect()
         table = str(made.with_suffix(".parquet"))
         frame.write.parquet(table)
         session.read.parquet(table).orderBy("id").toArrow()
-
-
-def _pass_on(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    yield from batches
-
-
-def _quote(option: str) -> str:
-    return shlex.quote(option)  # Spark takes the options apart as a shell does
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.hub.account import Account
 from cfetch.hub.server import Hub, HubPlace
+from cfetch.manifest.entries import Frozen
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.signals import keep_handlers
 from cfetch.shares.cut import Pace
@@ -32,10 +33,10 @@ from cfetch.spark.job import (
     list_missing_settings,
     start_job,
 )
-from cfetch.spark.open_shares import OpenShares, ShareSource
-from cfetch.spark.preflight import Look, StoreLook, check_executors, explain_python
+from cfetch.spark.open_shares import OpenShares, find_open_shares
+from cfetch.spark.preflight import Look, check_executors
 from cfetch.spark.session import spark_session
-from cfetch.spark.work import find_task_fault
+from cfetch.spark.work import explain_failure
 from cfetch.storage.object_store import pick_login
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.wire.network import make_network
@@ -49,7 +50,7 @@ class SparkEngine(ShareEngine):
 
     def __init__(
         self,
-        shares: ShareSource,
+        plan: Frozen,
         root: Path | str,
         state: Path,
         settings: Settings,
@@ -57,9 +58,7 @@ class SparkEngine(ShareEngine):
         origin: ManifestRef,
         clock: Clock,
     ) -> None:
-        super().__init__(
-            _SparkTasks(shares, settings), Setup(shares.plan, root, state, settings, origin, clock)
-        )
+        super().__init__(_SparkTasks(plan, settings), Setup(plan, root, state, settings, origin, clock))
 
 
 class _SparkTasks:
@@ -71,8 +70,8 @@ class _SparkTasks:
     sweeps = True  # a killed Python worker removes nothing
     learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
 
-    def __init__(self, shares: ShareSource, settings: Settings) -> None:
-        self._shares = shares
+    def __init__(self, plan: Frozen, settings: Settings) -> None:
+        self._plan = plan
         self._settings = settings
         self._spark: SparkSession | None = None
         self._open: OpenShares | None = None
@@ -92,7 +91,8 @@ class _SparkTasks:
     def prepare(self, account: Account, directory: Path) -> list[str]:
         """Find the open shares. Raises LocalFault."""
         assert self._spark is not None
-        self._open = self._shares.find_open_shares(
+        self._open = find_open_shares(
+            self._plan,
             account,
             directory,
             pace=Pace(concurrency=self._settings.concurrency),
@@ -123,16 +123,9 @@ class _SparkTasks:
         """The executor's message, without Spark's own text."""
         if isinstance(failure, CfetchError):
             return failure
-        cause = explain_python(str(failure))
-        if cause is not None:
-            return LocalFault(cause)
-        said = receipt or find_task_fault(failure)
-        if said is not None:
-            return LocalFault(f"an executor cannot work: {said}")
-        kind = type(failure).__name__
-        return LocalFault(
-            f"the Spark job ended early ({kind}); the executors' logs say why, then run it again"
-        )
+        if receipt is not None:
+            return LocalFault(f"an executor cannot work: {receipt}")
+        return explain_failure(failure, "finish the job", "then run the same command again")
 
 
 class _SparkJob:
@@ -183,10 +176,9 @@ def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
     """The look at an executor of this run: its directories, its store, and the source of its first file."""
     place = spec.place
     directories = ((place.fence_option, place.fence), ("--state", spec.receipts))
-    store = StoreLook(place.root, pick_login(place.root, spec.env)) if place.is_store else None
+    store = (place.root, pick_login(place.root, spec.env)) if place.is_store else None
     url = shares.files.read_share(shares.numbers[0]).entries[0].url
-    parts, ports = urlsplit(url.reveal()), {"http": 80, "https": 443}
+    origin = urlsplit(url.origin())
     by_proxy = make_network(spec.settings.network, spec.env).proxy_for(url) is not None
-    if parts.scheme not in ports or parts.hostname is None or by_proxy:
-        return Look(directories, None, store)
-    return Look(directories, (parts.hostname, parts.port or ports[parts.scheme]), store)
+    source = (origin.hostname, origin.port) if origin.hostname and origin.port and not by_proxy else None
+    return Look(directories, source, store)

@@ -77,7 +77,7 @@ def count_slots(spark: "SparkSession") -> int:
     if context is None:  # Connect, but its server cuts a range into as many parts
         return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
     if not is_one_machine(spark):
-        _wait_for_executors(context)
+        _wait_for_executors(spark)
     return max(1, int(context.defaultParallelism))
 
 
@@ -96,24 +96,22 @@ def find_driver_address(spark: "SparkSession") -> HubPlace | None:
     return HubPlace(name, settings.get("spark.driver.bindAddress"), int(port))
 
 
-def _wait_for_executors(context: Any) -> None:  # noqa: ANN401 - of py4j
-    end_s, before = time.monotonic() + EXECUTORS_COME_S, 1  # the driver counts as one
+def _wait_for_executors(spark: "SparkSession") -> None:
+    end_s, before = time.monotonic() + EXECUTORS_COME_S, 0
     while time.monotonic() < end_s:
-        now = 1 + _count_executors(context)
-        if now == before > 1:
+        now = count_executors(spark)
+        if now and now == before:
             return
-        before = now
+        before = now or 0
         time.sleep(STEADY_S)
-
-
-def _count_executors(context: Any) -> int:  # noqa: ANN401 - of py4j
-    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the driver is one of them
 
 
 def count_executors(spark: "SparkSession") -> int | None:
     """How many executors there are besides the driver; None: it is the only one, or Connect does not tell."""
     context = _find_context(spark)
-    return None if context is None or is_one_machine(spark) else _count_executors(context)
+    if context is None or is_one_machine(spark):
+        return None
+    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the driver is one of them
 
 
 def find_task_error(spark: "SparkSession", tag: str) -> str | None:

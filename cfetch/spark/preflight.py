@@ -7,7 +7,6 @@ cannot work fails task after task, and Spark waits two minutes before it ends th
 
 import asyncio
 import os
-import re
 import socket
 import sys
 import time
@@ -32,7 +31,7 @@ from cfetch.spark.job import (
     name_executor,
     start_thread,
 )
-from cfetch.spark.work import run_tasks
+from cfetch.spark.work import explain_python, run_tasks
 from cfetch.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
@@ -46,34 +45,17 @@ SAME_DISK = 0.5  # the least part of the driver's free space that an executor se
 MOST_NAMED = 5  # executors in one message
 LOOK_S = 0.5
 
-_REMEDY = (
-    "set PYSPARK_PYTHON to the path of the executors' Python, which has the driver's version and "
-    "`pip install 'cfetch[spark]'`"
-)
-_MISMATCH = re.compile(
-    r"PYTHON_VERSION_MISMATCH.*?worker has different version:? (\S+?)[:,]? than", re.DOTALL
-)
-_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
-_NO_MODULE = re.compile(r"No module named '?([\w.]+)'?|PACKAGE_NOT_INSTALLED\] (\w+)")
-_PLACE = re.compile(r"\(TID \d+\) \((\S+) executor (\w+)\)")
-
-
-class StoreLook(NamedTuple):
-    """A look at the object store of ``--to``. ``login``: the driver's; if empty, the executor's own."""
-
-    url: str
-    login: dict[str, str]
-
 
 class Look(NamedTuple):
     """A look at an executor. ``directories``: paths that it has to share, by the options that name them.
 
     ``source``: host and port of one file's source; None: it is not known, or a proxy stands before it.
+    ``store``: the URL of the object store of ``--to``, and the driver's login; if empty, the executor's own.
     """
 
     directories: tuple[tuple[str, str], ...]
     source: tuple[str, int] | None
-    store: StoreLook | None = None
+    store: tuple[str, dict[str, str]] | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,20 +161,6 @@ def _name_culprits(said: dict[str, list[str]]) -> list[str]:
     return texts
 
 
-def explain_python(said: str) -> str | None:
-    """The cause and the remedy if ``said``, Spark's text, tells of a Python that cannot work; else None."""
-    place = _PLACE.search(said)
-    where = f" of executor {place[2]} on {place[1]}" if place else " of the executors"
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if match := _MISMATCH.search(said):
-        return f"the Python{where} is {match[1].strip('()')}, and the driver's {own}; {_REMEDY}"
-    if match := _NO_PYTHON.search(said):
-        return f"the Python{where} is not there: {printable(match[1])}; {_REMEDY}"
-    if match := _NO_MODULE.search(said):
-        return f"the Python{where} lacks the library {match[1] or match[2]}; {_REMEDY}"
-    return None
-
-
 def check_planning_python(spark: "SparkSession") -> None:
     """Check that Spark can start a Python with cfetch here: it plans the reads of data sources.
 
@@ -224,7 +192,7 @@ def check_executors(
     ``tell`` gets notes for a person, also while the look waits for the first executor.
 
     Raises:
-        LocalFault: an executor cannot work; it says which, why, and what to do.
+        LocalFault: an executor cannot work; it says which, why, and what to do. Also Spark's own errors.
     """
     free_bytes = disk_usage(look.directories[0][1]).free
     began_s, is_told = time.time(), False
@@ -243,10 +211,6 @@ def check_executors(
                 "no executors yet: the cluster has no free cores or memory, or its workers cannot start "
                 "them; its page says which. This run waits"
             )
-    failure = seen.exception()
-    if failure is not None:
-        cause = explain_python(str(failure))
-        raise failure if cause is None else LocalFault(cause)
     verdict = judge(seen.result(), began_s, time.time(), free_bytes)
     if verdict.faults:
         raise LocalFault("; ".join(verdict.faults))

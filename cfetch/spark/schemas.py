@@ -1,15 +1,25 @@
 """Columns as Spark and as pyarrow take them: names with Spark's types, each list of columns stated once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
-def ddl(columns: Iterable[Sequence[str]]) -> str:
-    """The columns, each a name, a type and perhaps more, as a schema for Spark."""
-    return ", ".join(f"`{name}` {kind}" for name, kind, *_ in columns)
+def ddl(columns: Mapping[str, str]) -> str:
+    """The columns as a schema for Spark."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
-def arrow_schema(columns: Iterable[Sequence[str]]) -> Any:  # noqa: ANN401 - pyarrow is not typed
+def arrow_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> Any:  # noqa: ANN401
+    """Rows, each with a value for every column, as pyarrow's table."""
+    import pyarrow as pa
+
+    schema = arrow_schema(columns)
+    values = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def arrow_schema(columns: Mapping[str, str]) -> Any:  # noqa: ANN401 - pyarrow is not typed
     """The same columns as pyarrow's schema."""
     import pyarrow as pa
 
@@ -27,4 +37,4 @@ def arrow_schema(columns: Iterable[Sequence[str]]) -> Any:  # noqa: ANN401 - pya
             pa.struct([("at_s", pa.float64()), ("bytes", pa.int64())])
         ),
     }
-    return pa.schema([(name, types[kind]) for name, kind, *_ in columns])
+    return pa.schema([(name, types[kind]) for name, kind in columns.items()])

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cfetch.errors import UsageError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task
 OLDEST_JAVA = 17  # required by Spark 4
 JAVA_ANSWERS_S = 30.0  # enough for a cold disk; a shim that waits for a person never answers
@@ -41,7 +39,7 @@ _OWN_SETTINGS = {
 
 def find_class_archive() -> Path:
     """The place of the archive of Spark's classes. Raises UsageError: Spark or Java is missing or too old."""
-    _require_libraries()
+    require_libraries()
     return archive_path(_require_java())
 
 
@@ -50,7 +48,7 @@ def spark_session(
     master: str | None,
     given: "SparkSession | None" = None,
     *,
-    settings: Mapping[str, str] = NO_SETTINGS,
+    settings: Mapping[str, str] | None = None,
     is_light: bool = False,
 ) -> Iterator["SparkSession"]:
     """Open a session for as long as the ``with`` lasts.
@@ -64,19 +62,20 @@ def spark_session(
     Raises:
         UsageError: the extra ``spark`` or Java is missing or too old, or ``master`` gives no session.
     """
-    _require_libraries()
+    require_libraries()
     session = given or _find_active()
     if session is not None:
         yield session
         return
-    made = _make_session(master, settings, is_light=is_light)
+    made = _make_session(master, settings or {}, is_light=is_light)
     try:
         yield made
     finally:
         made.stop()
 
 
-def _require_libraries() -> None:
+def require_libraries() -> None:
+    """Raise UsageError if a library of the extra ``spark`` is missing or too old: else it can be imported."""
     for package in ("pyspark", "pyarrow", "pandas"):  # mapInArrow needs pandas too
         if find_spec(package) is None:
             raise UsageError(missing_library("Spark", package, "spark"))

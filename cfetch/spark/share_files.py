@@ -17,7 +17,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.shares.work import Share
-from cfetch.spark.schemas import arrow_schema
+from cfetch.spark.schemas import arrow_table
 from cfetch.spark.table_writer import TABLES, TableWriter
 from cfetch.storage.files import make_private, on_disk
 
@@ -124,24 +124,13 @@ def write_shares(
     for number, first in enumerate(range(0, count, per_file)):
         with TableWriter(directory / file_name(number), "shares") as table:
             for share in range(first, min(first + per_file, count)):
-                table.write(_share_table(plan, members[share], share, sharers[share]))
+                rows = _list_rows(plan, members[share], share, sharers[share])
+                table.write(arrow_table(TABLES["shares"], rows))
     return ShareFiles(directory=str(directory), count=count, per_file=per_file)
 
 
-def _share_table(plan: Plan, indexes: Sequence[int], share: int, sharers: int) -> "pa.Table":
-    import pyarrow as pa
-
+def _list_rows(plan: Plan, indexes: Sequence[int], share: int, sharers: int) -> Iterator[tuple[object, ...]]:
     encode = msgspec.msgpack.Encoder().encode
-    entries = [plan.entry(index) for index in indexes]
-    columns = [
-        [share] * len(entries),
-        [entry.id for entry in entries],
-        [encode(entry) for entry in entries],
-        [plan.hosts[plan.host_of[index]] for index in indexes],
-        [entry.size_bytes for entry in entries],
-        [sharers] * len(entries),
-        [None] * len(entries),
-    ]
-    schema = arrow_schema(TABLES["shares"].items())
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    for index in indexes:
+        entry, host = plan.entry(index), plan.hosts[plan.host_of[index]]
+        yield share, entry.id, encode(entry), host, entry.size_bytes, sharers, None

@@ -10,12 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cfetch.spark.schemas import arrow_schema
+from cfetch.spark.schemas import arrow_schema, arrow_table
 from cfetch.storage.files import local_fault, open_replacement
 
 WRITE_ROWS = 8192  # in memory at a time: some 5 MB
-
-
+_FEW_VALUES = {"unit", "host", "source", "share", "sharers", "own_headers"}  # of columns that repeat them
 _ENTRY = {"unit": "int", "row": "bigint", "key": "bigint", "entry": "binary"}
 _STATED = {"host": "string", "size": "bigint"}
 TABLES = {
@@ -38,14 +37,13 @@ class TableWriter:
         import pyarrow.parquet as pq
 
         self._path = path
-        self._schema = arrow_schema(TABLES[table].items())
+        self._columns = TABLES[table]
         self._rows: list[tuple[object, ...]] = []
         self._files = ExitStack()
         with self._writing():
             self._file = self._files.enter_context(open_replacement(path))
-        few = ("unit", "host", "source", "share", "sharers", "own_headers")
-        dictionary = [name for name in few if name in self._schema.names]
-        self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=dictionary)
+        few = [name for name in self._columns if name in _FEW_VALUES]
+        self._writer = pq.ParquetWriter(self._file, arrow_schema(self._columns), use_dictionary=few)
 
     def add(self, *row: object) -> None:
         """Append a row of all columns."""
@@ -54,12 +52,8 @@ class TableWriter:
             self._flush()
 
     def _flush(self) -> None:
-        import pyarrow as pa
-
         if self._rows:
-            columns = zip(zip(*self._rows, strict=True), self._schema, strict=True)
-            arrays = [pa.array(values, kind.type) for values, kind in columns]
-            self.write(pa.Table.from_arrays(arrays, schema=self._schema))
+            self.write(arrow_table(self._columns, self._rows))
             self._rows.clear()
 
     def write(self, rows: Any) -> None:  # noqa: ANN401 - a Table

@@ -1,6 +1,7 @@
 """Work in Spark's tasks: a task for each item, without a shuffle, and no RDD, so that Connect works too."""
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 MOST_OF_A_TASK = 256  # small files: on a network disk it takes a second to open so many
+_REMEDY = (
+    "set PYSPARK_PYTHON to the path of the executors' Python, which has the driver's version and "
+    "`pip install 'cfetch[spark]'`"
+)
+_MISMATCH = re.compile(
+    r"PYTHON_VERSION_MISMATCH.*?worker has different version:? (\S+?)[:,]? than", re.DOTALL
+)
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_NO_MODULE = re.compile(r"No module named '?([\w.]+)'?|PACKAGE_NOT_INSTALLED\] (\w+)")
+_PLACE = re.compile(r"\(TID \d+\) \((\S+) executor (\w+)\)")
 _OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
 
 
@@ -75,11 +86,26 @@ def explain_failure(error: BaseException, what: str, remedy: str) -> LocalFault:
     """Spark's error in words for a person, without Spark's own text: it could not do ``what``."""
     from pyspark.errors import PySparkException
 
-    said = find_task_fault(error)
-    if said is not None:
+    if (cause := explain_python(str(error))) is not None:
+        return LocalFault(cause)
+    if (said := find_task_fault(error)) is not None:
         return LocalFault(f"an executor cannot work: {said}")
     kind = (error.getCondition() if isinstance(error, PySparkException) else None) or type(error).__name__
     return LocalFault(f"Spark could not {what} ({kind}); its logs say why, {remedy}")
+
+
+def explain_python(said: str) -> str | None:
+    """The cause and the remedy if ``said``, Spark's text, tells of a Python that cannot work; else None."""
+    place = _PLACE.search(said)
+    where = f" of executor {place[2]} on {place[1]}" if place else " of the executors"
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if match := _MISMATCH.search(said):
+        return f"the Python{where} is {match[1].strip('()')}, and the driver's {own}; {_REMEDY}"
+    if match := _NO_PYTHON.search(said):
+        return f"the Python{where} is not there: {printable(match[1])}; {_REMEDY}"
+    if match := _NO_MODULE.search(said):
+        return f"the Python{where} lacks the library {match[1] or match[2]}; {_REMEDY}"
+    return None
 
 
 def find_task_fault(failure: BaseException) -> str | None:

@@ -512,7 +512,7 @@ def _judge_receipt(data: bytes) -> bool:
     except (CfetchError, *NOT_DECODED):
         return False
     if result is not None:
-        report = Report(instant="i", epoch=1, share=2, task=3, attempt=0, executor=result.executor)
+        report = Report(instant="i", epoch=1, share=2, task=3, executor=result.executor)
         again = read_result(_put("share-1-000003", encode_report(report, result.records)))
         assert again is not None
         _same(sorted(result.records, key=repr), sorted(again.records, key=repr))
@@ -520,7 +520,7 @@ def _judge_receipt(data: bytes) -> bool:
 
 
 def _receipt() -> bytes:
-    report = Report(instant="i", epoch=1, share=2, task=3, attempt=0)
+    report = Report(instant="i", epoch=1, share=2, task=3)
     done = [record(0, 100, attempt()), record(1, 100, attempt(outcome="error"), status="failed")]
     digest = make_digest(done[:1], places=1)
     second = msgspec.structs.replace(report, number=1, digest=digest)

@@ -10,13 +10,18 @@ from cfetch.hub.framing import HUB, TASK
 from cfetch.hub.messages import HEAD_BYTES, NONCE_BYTES, PROOF_BYTES, Beat, Channel, Orders, make_proof
 from cfetch.straggler.merged import Sample
 
-__all__ = ["MIB", "FakeTask", "attempt", "beat", "samples"]
+__all__ = ["MIB", "FakeTask", "attempt", "beat", "count_tasks", "samples"]
 
 MIB = 1 << 20
 
 
 def beat(task=1, *, executor="a", **more):
-    return Beat(**{"task": task, "share": task, "executor": executor, **more})
+    return Beat(**{"task": task, "executor": executor, **more})
+
+
+def count_tasks(hub):
+    """How many tasks the hub knows; of executors with names."""
+    return sum(executor.tasks for executor in hub.view().executors)
 
 
 def samples(rate, number, host="h"):

@@ -48,7 +48,7 @@ def test_segments_are_no_retries(shown):
 def test_what_is_under_way_is_shown_once(shown):
     """By the hub: one of two copies, and nothing that has ended."""
     copies = [active(5, bytes=10), active(6, bytes=7), active(5, bytes=30), active(0)]
-    heard = EMPTY_VIEW._replace(tasks=frozenset({1}), active=copies, unshown=2, unshown_bytes=1000)
+    heard = EMPTY_VIEW._replace(active=copies, unshown=2, unshown_bytes=1000)
     live, _ = shown(10, record(0, 100, attempt()), seen=heard)
     assert [(one.id, one.bytes) for one in live.active] == [(5, 30), (6, 7)]
     assert (live.bytes_active, live.waiting, live.unshown) == (1037, 5, 2)

@@ -15,7 +15,7 @@ from cfetch.errors import LocalFault
 from cfetch.shares.place import place_in_store
 from cfetch.shares.task import bring_share
 from cfetch.shares.work import TaskCopy
-from cfetch.spark.preflight import Look, StoreLook, look_around
+from cfetch.spark.preflight import Look, look_around
 from cfetch.storage.object_store import pick_login
 from tests.spark.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest
 
@@ -104,9 +104,9 @@ def test_an_executor_that_does_not_reach_the_store_is_named(tmp_path, bucket):
     """By the look before the run, with the driver's login."""
     login = pick_login(bucket.url, os.environ)
     directories = (("--state", str(tmp_path)),)
-    assert look_around(Look(directories, None, StoreLook(bucket.url, login))).faults == []
+    assert look_around(Look(directories, None, (bucket.url, login))).faults == []
     gone = f"{bucket.url.partition('/some')[0]}-gone/x"
-    (fault,) = look_around(Look(directories, None, StoreLook(gone, login))).faults
+    (fault,) = look_around(Look(directories, None, (gone, login))).faults
     assert fault.startswith("cannot use the object store of --to: ")
 
 

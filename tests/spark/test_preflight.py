@@ -13,7 +13,8 @@ from cfetch.errors import LocalFault, UsageError
 from cfetch.hub.server import HubPlace
 from cfetch.spark import preflight
 from cfetch.spark.job import find_driver_address
-from cfetch.spark.preflight import Look, Seen, Verdict, check_executors, explain_python, judge, look_around
+from cfetch.spark.preflight import Look, Seen, Verdict, check_executors, judge, look_around
+from cfetch.spark.work import explain_python
 from tests.cli.verbs import PROJECT
 
 GOOD = Seen(executor="executor 0 on a", version=__version__, wall_s=100.0, faults=[], free_bytes=1000)

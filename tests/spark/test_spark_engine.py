@@ -7,7 +7,6 @@ import pytest
 from cfetch.clock import SystemClock
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.spark.cluster_run import SparkEngine
-from cfetch.spark.open_shares import PlanShares
 from tests.run.engines import EngineContract
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -20,7 +19,7 @@ class TestSparkEngine(EngineContract):
     def engine_of(self, scene):
         """The state is in the destination, as tasks must see both."""
         yield SparkEngine(
-            PlanShares(scene.plan),
+            scene.plan,
             scene.to,
             scene.to / ".cfetch",
             scene.settings,

@@ -58,7 +58,7 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     lost = next(iter(FILES))
     with served(FILES, {lost: Fault(kind="status", status=404, first=0)}) as origin:
         done = bring_share(spec, share_at(tmp_path, origin), TaskCopy(3, 7, 0, "executor 7 on b"))
-    assert done == ShareOutcome(share=3, files=12, failed=1)
+    assert done == ShareOutcome(files=12, failed=1)
     assert tree(tmp_path / "to") == {name: data for name, data in whole(FILES).items() if name != lost}
     receipts = read_receipts(tmp_path)
     assert shares(receipts) == [(3, 7)]
@@ -89,7 +89,7 @@ def test_a_share_that_is_over_is_not_begun_again(tmp_path, spec):
         share = share_at(tmp_path, origin)
         bring_share(spec, share, TaskCopy(0, 1, 0))
         before = len(origin.requests)
-        assert bring_share(spec, share, TaskCopy(0, 2, 1)) == ShareOutcome(share=0, files=0, failed=0)
+        assert bring_share(spec, share, TaskCopy(0, 2, 1)) == ShareOutcome(files=0, failed=0)
         assert len(origin.requests) == before
     assert shares(read_receipts(tmp_path)) == [(0, 1)]
 
@@ -216,7 +216,7 @@ def test_a_fault_of_a_copy_whose_share_is_over_is_none(tmp_path, spec):
     """Another has done the spec: Spark need not count a failure."""
     with served(FILES) as origin:
         share = share_at(tmp_path, origin)
-    told = encode_report(Report(instant="i", epoch=1, share=0, task=1, attempt=0))
+    told = encode_report(Report(instant="i", epoch=1, share=0, task=1))
     assert leave_receipt(tmp_path / "receipts", share_receipt_name(1, 0), told)
     Path(place_at(tmp_path / "to", "i", 1).fence).rmdir()
     assert bring_share(spec, share, TaskCopy(0, 2, 1)).files == 0

@@ -8,7 +8,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.utils import is_remote
 
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
@@ -32,16 +35,11 @@ from cfetch.spark.frames.pieces import (
 from cfetch.spark.job import count_slots
 from cfetch.spark.session import spark_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 
 
 def download(
-    df: "DataFrame",
+    df: DataFrame,
     url: str = "url",
     *,
     to: str | os.PathLike[str] | None = None,
@@ -52,7 +50,7 @@ def download(
     content: bool = False,
     content_limit: str = CONTENT_LIMIT,
     settings: Settings | None = None,
-) -> "DataFrame":
+) -> DataFrame:
     """Add the results of a download to a data frame with a column of URLs.
 
     The result has all columns and rows of ``df``, and after them ``status`` (``done``, ``skipped``: it was in
@@ -93,16 +91,14 @@ def download(
         return df.mapInArrow(make_task(work), schema)
 
 
-def _choose_columns(df: "DataFrame", url: str, **others: str | None) -> dict[str, str]:
+def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
     columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
     refuse_missing_columns(columns, df.columns)
     return columns
 
 
-def _make_schema(df: "DataFrame", columns: Mapping[str, str], *, content: bool) -> "StructType":
+def _make_schema(df: DataFrame, columns: Mapping[str, str], *, content: bool) -> StructType:
     """The frame's own columns, then the results; ``path`` stays in its place if it is the column of paths."""
-    from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
-
     fields, added = list(df.schema.fields), list_results(content=content)
     if columns.get("path") == "path":
         fields[df.columns.index("path")] = StructField("path", StringType())
@@ -145,10 +141,8 @@ def _choose_options(
     return options
 
 
-def _prepare(spark: "SparkSession", options: Options, columns: dict[str, str], *, is_scratch: bool) -> Work:
+def _prepare(spark: SparkSession, options: Options, columns: dict[str, str], *, is_scratch: bool) -> Work:
     """Make the directory of this frame, unless tasks have to do it."""
-    from pyspark.sql.utils import is_remote
-
     settings = options.settings
     is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
     slots = count_slots(spark) if is_limited else 1
@@ -156,7 +150,7 @@ def _prepare(spark: "SparkSession", options: Options, columns: dict[str, str], *
     makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
     work = _make_work(options, columns, slots=slots, is_scratch=is_scratch, makes=makes)
     if has_receipts and not makes:
-        open_row_directory(options, work.identity, work.spec)
+        open_row_directory(options, work.spec)
         sweep_frames(Path(work.spec.receipts).parents[1], options.root)
     return work
 
@@ -168,4 +162,4 @@ def _make_work(
     is_kept = not options.is_store
     directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
     spec = make_run_spec(options, directory, "a data frame", slots=slots)
-    return Work(options, identity, spec, columns, is_scratch, makes)
+    return Work(options, spec, columns, is_scratch, makes)

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -23,10 +23,6 @@ from cfetch.secret import printable
 from cfetch.spark.frames.feed_pull import FeedPuller, name_manifest, parse_number
 from cfetch.spark.frames.feed_source import Feed, Span, locate_receipts, read_span
 from cfetch.spark.frames.manifest_directory import START, Position, advance, list_manifests
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 SPAN_LINES = 200  # 0.6 s with 50 ms each, 16 at a time: a task's own 50 ms are little beside it
 Offset = dict[str, list[int]]  # lines and bytes by the manifest's name, in JSON's types
@@ -75,7 +71,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for span in self._cut_spans(name, _position_in(start, name), _position_in(end, name))
         ]
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Bring a span and return its rows: ``read_span``."""
         assert isinstance(partition, Span)
         return read_span(self._feed, partition)

@@ -10,9 +10,10 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -21,7 +22,7 @@ from cfetch.feed.backends.segment_index import INDEX_NAME
 from cfetch.manifest.entry import Entry
 from cfetch.records import FileRecord
 from cfetch.shares.work import RunSpec, Share
-from cfetch.spark.frames.frame import make_run_spec, open_frame_directory
+from cfetch.spark.frames.frame import make_frame_directory, make_run_spec, name_frame_directory
 from cfetch.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import Options, name_source, read_options
@@ -29,10 +30,6 @@ from cfetch.spark.frames.rows import FileRow, list_columns, make_arrow_batches
 from cfetch.spark.schemas import ddl
 from cfetch.spark.session import refuse_older_spark
 from cfetch.storage.files import make_private, on_disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 OLDEST_SPARK = (4, 2)  # the first version that limits what a trigger takes from a Python source
 
@@ -68,7 +65,7 @@ class FeedSource(DataSource):
     def schema(self) -> str:
         """The columns. Raises ConfigError."""
         content = self._read_options().content_bytes is not None
-        return ddl(list_columns(content=content, manifest=True).items())
+        return ddl(list_columns(content=content, manifest=True))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
         """Make the reader. Raises UsageError, LocalFault."""
@@ -105,15 +102,11 @@ def _is_feed(path: str) -> bool:
 
 def open_feed_state(options: Options, *, slots: int) -> Feed:
     """Make the directories of a feed's state. Raises LocalFault."""
-    directory = open_frame_directory(options, "feeds", options.own["feed"])
-    path = options.own["feed"]
-    if _is_feed(path):
-        own = directory / "pulled"
-        return Feed(
-            own, directory, make_run_spec(options, directory, str(own), slots=slots), options.content_bytes
-        )
-    spec = make_run_spec(options, directory, path, slots=slots)
-    return Feed(Path(path), directory, spec, options.content_bytes)
+    directory = name_frame_directory(options, "feeds", options.own["feed"])
+    make_frame_directory(options, directory)
+    path = directory / "pulled" if _is_feed(options.own["feed"]) else Path(options.own["feed"])
+    spec = make_run_spec(options, directory, str(path), slots=slots)
+    return Feed(path, directory, spec, options.content_bytes)
 
 
 def locate_receipts(feed: Feed, manifest: str) -> Path:
@@ -121,35 +114,36 @@ def locate_receipts(feed: Feed, manifest: str) -> Path:
     return feed.directory / hashlib.sha256(manifest.encode()).hexdigest()[:32]
 
 
-def read_span(feed: Feed, span: Span) -> Iterator["pa.RecordBatch"]:
+def read_span(feed: Feed, span: Span) -> Iterator[pa.RecordBatch]:
     """Bring the files of a span, unless that was done, and return their rows; runs on an executor.
 
     Raises:
         LocalFault: this executor cannot do the work.
     """
     text = read_lines(feed.path / span.manifest, span.begin, span.end, feed.spec.settings.base_url)
-    entries = list({line.entry.path: line.entry for line in reversed(text.lines) if line.entry}.values())[
-        ::-1
-    ]
+    first: dict[str, Entry] = {}  # of several lines that name one file
+    for line in text.lines:
+        if line.entry is not None:
+            first.setdefault(line.entry.path, line.entry)
     receipts = locate_receipts(feed, span.manifest) / f"{span.begin.bytes}-{span.end.bytes}"
     with on_disk(receipts):
         make_private(receipts)
     spec = msgspec.structs.replace(feed.spec, headers=text.headers, receipts=str(receipts))
     task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span has it
-    records = bring_share_once(spec, Share(entries, spec.at_a_time), 0, task=task)
-    rows = _make_rows(span.manifest, text.lines, {record.path: record for record in records})
+    records = bring_share_once(spec, Share([*first.values()], spec.at_a_time), 0, task=task)
+    rows = _make_rows(span.manifest, text.lines, first, {record.path: record for record in records})
     return make_arrow_batches(rows, Path(spec.place.root), content_bytes=feed.content_bytes, manifest=True)
 
 
-def _make_rows(manifest: str, lines: list[ManifestLine], records: dict[str, FileRecord]) -> Iterator[FileRow]:
+def _make_rows(
+    manifest: str, lines: list[ManifestLine], first: dict[str, Entry], records: dict[str, FileRecord]
+) -> Iterator[FileRow]:
     """A row for each line. If several lines name one file, the first one is brought."""
-    first: dict[str, Entry] = {}
     for line in lines:
         if line.entry is None:
             yield FileRow(line.number, error=line.error, manifest=manifest)
             continue
-        entry, record = line.entry, records[line.entry.path]
-        other = first.setdefault(entry.path, entry)
+        entry, other, record = line.entry, first[line.entry.path], records[line.entry.path]
         if other is entry:
             yield FileRow(line.number, entry.digest, record, manifest=manifest)
         elif (entry.size_bytes, entry.digest) == (other.size_bytes, other.digest):

@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ import msgspec
 from cfetch import __version__
 from cfetch.errors import LocalFault
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.plan import Plan
 from cfetch.records import NOT_DECODED
 from cfetch.run.directories import find_places, require_directory
 from cfetch.run.fresh_links import ManifestRef
@@ -65,18 +64,11 @@ class Frame(NamedTuple):
             raise
 
 
-class _CutBy(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures by which shares were cut (``cfetch.frame/1``): the same figures give the same shares."""
-
-    schema: str = "cfetch.frame/1"
-    slots: int
-    concurrency: int
-
-
 class _Frozen(msgspec.Struct, frozen=True, kw_only=True):
     """The shares of a frame, and the plan's digest and headers (``cfetch.frozen/1``).
 
-    ``source``: what the manifest was read from, see ``_identify_source``; None: it may change unseen.
+    ``source``: what the manifest was read from, see ``_identify_source``; None: it may change unseen, or the
+    shares are being written. ``slots`` and ``concurrency``: the same figures give the same shares.
     """
 
     schema: str = "cfetch.frozen/1"
@@ -84,6 +76,8 @@ class _Frozen(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     headers: Headers
     shares: ShareFiles
+    slots: int
+    concurrency: int
 
 
 def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
@@ -132,56 +126,63 @@ def _identify_source(manifest: str, options: Options) -> str | None:
 def _find_frozen(source: str | None, frames: Path) -> _Frozen | None:
     """The shares that were written from the same source, if no other source has replaced them since."""
     for path in frames.glob(f"*/{_FROZEN}") if source is not None else ():
-        with suppress(OSError, *NOT_DECODED):
-            frozen = msgspec.json.decode(path.read_bytes(), type=_Frozen)
-            if frozen.source == source and frozen.shares.directory == str(path.with_name(_SHARES)):
-                return frozen
+        frozen = _read_frozen(path)
+        wanted = (source, str(path.with_name(_SHARES)))
+        if frozen is not None and (frozen.source, frozen.shares.directory) == wanted:
+            return frozen
+    return None
+
+
+def _read_frozen(path: Path) -> _Frozen | None:
+    with suppress(OSError, *NOT_DECODED):
+        return msgspec.json.decode(path.read_bytes(), type=_Frozen)
     return None
 
 
 def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> _Frozen:
     """Write the shares anew, as links may be signed anew. Readers see the old files or the new ones."""
-    settings = options.settings
+    settings, by_slots, concurrency = options.settings, slots, options.settings.concurrency
     network = make_network(settings.network, options.env)
     with freeze_manifest(
         manifest, base_url=settings.base_url, options=settings.reading, network=network
     ) as plan:
         directory = _open_directory(options, plan.digest)
+        path = directory / _FROZEN
         with hold_lock(directory / "lock"):
-            path = directory / _FROZEN
-            with on_disk(path):
-                path.unlink(missing_ok=True)
-            shares = _write_shares(plan, directory, settings.concurrency, slots)
+            if (before := _read_frozen(path)) is not None:
+                by_slots, concurrency = before.slots, before.concurrency
+                replace_file(path, msgspec.json.encode(msgspec.structs.replace(before, source=None)))
+            cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=concurrency), slots=by_slots)
+            sharers = count_sharers(cut, plan.host_of, slots=slots)
+            shares = write_shares(directory / _SHARES, plan, cut.list_members(range(len(plan))), sharers)
             is_same = source == _identify_source(manifest, options)  # nobody has written to it meanwhile
             frozen = _Frozen(
-                source=source if is_same else None, digest=plan.digest, headers=plan.headers, shares=shares
+                source=source if is_same else None,
+                digest=plan.digest,
+                headers=plan.headers,
+                shares=shares,
+                slots=by_slots,
+                concurrency=concurrency,
             )
             replace_file(path, msgspec.json.encode(frozen))
         return frozen
 
 
 def _open_directory(options: Options, digest: str) -> Path:
-    return open_frame_directory(options, FRAMES, f"{__version__} {digest}")
-
-
-def open_frame_directory(options: Options, kind: str, identity: str) -> Path:
-    """Make the directory in the state for one ``identity`` and destination, and that for its parts.
-
-    Raises LocalFault.
-    """
-    directory = name_frame_directory(options, kind, identity)
-    volume = Directory(options.root)  # makes the state private, and refuses a symlink in its place
-    try:
-        with on_disk(directory):
-            make_private(directory)
-            make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
-    finally:
-        volume.close()
+    directory = name_frame_directory(options, FRAMES, f"{__version__} {digest}")
+    make_frame_directory(options, directory)
     return directory
 
 
+def make_frame_directory(options: Options, directory: Path) -> None:
+    """Make the directory of a frame, and that for its parts. Raises LocalFault."""
+    with closing(Directory(options.root)), on_disk(directory):  # which makes the state private
+        make_private(directory)
+        make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
+
+
 def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
-    """The path of that directory."""
+    """The path of the directory in the state for one ``identity`` and destination."""
     text = f"{identity}\0{options.root}"
     name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
     return find_places(options.settings).state / kind / name
@@ -205,17 +206,6 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
         part_s=float("inf"),  # no parts: a frame is read when its shares are over
         at_a_time=slots,
     )
-
-
-def _write_shares(plan: Plan, directory: Path, concurrency: int, slots: int) -> ShareFiles:
-    path = directory / "cut.json"
-    by = _CutBy(slots=slots, concurrency=concurrency)
-    with on_disk(path), suppress(FileNotFoundError, *NOT_DECODED):
-        by = msgspec.json.decode(path.read_bytes(), type=_CutBy)
-    cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=by.concurrency), slots=by.slots)
-    sharers = count_sharers(cut, plan.host_of, slots=slots)
-    replace_file(path, msgspec.json.encode(by))
-    return write_shares(directory / _SHARES, plan, cut.list_members(range(len(plan))), sharers)
 
 
 def sweep_frames(frames: Path, root: Path) -> None:

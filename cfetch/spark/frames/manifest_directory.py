@@ -4,6 +4,7 @@ A position in a manifest is lines and bytes. Only whole lines count: a line that
 ended yet is read at the next look.
 """
 
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from cfetch.secret import printable
 from cfetch.storage.files import on_disk
 
 ENDING = ".jsonl"
-WINDOW_BYTES = 1 << 20
+PIECE_BYTES = 1 << 20  # of a line that may have no end
 
 
 class Position(NamedTuple):
@@ -75,20 +76,12 @@ def advance(path: Path, begin: Position, end_bytes: int, most_lines: int | None)
     lines, end = 0, begin.bytes
     with on_disk(path), path.open("rb") as file:
         position = file.seek(begin.bytes)
-        while most_lines is None or lines < most_lines:
-            window = file.read(min(WINDOW_BYTES, end_bytes - position))
-            if not window:
+        for piece in iter(partial(file.readline, PIECE_BYTES), b""):
+            position += len(piece)
+            if lines == most_lines or position > end_bytes:
                 break
-            count = window.count(b"\n")
-            if most_lines is not None and count > most_lines - lines:
-                count, cut = most_lines - lines, -1
-                for _ in range(count):
-                    cut = window.index(b"\n", cut + 1)
-            else:
-                cut = window.rfind(b"\n")
-            lines += count
-            end = position + cut + 1 if count else end
-            position += len(window)
+            if piece.endswith(b"\n"):
+                lines, end = lines + 1, position
     return Position(begin.lines + lines, end)
 
 

@@ -7,10 +7,9 @@ A task may ask for some entries of a share only: then the receipt grows by those
 """
 
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from cfetch.errors import LocalFault
@@ -97,7 +96,7 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
     if kept:
-        report = Report(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task, attempt=0)
+        report = Report(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task)
         with on_disk(path):
             data = path.read_bytes()
         replace_file(path, data + encode_report(report, kept))
@@ -111,11 +110,8 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
 
 
 def _select_in_place(records: list[FileRecord], spec: RunSpec) -> list[FileRecord]:
-    volume = Directory(Path(spec.place.root))
-    try:
+    with closing(Directory(Path(spec.place.root))) as volume:
         return [record for record in records if is_in_place(volume, record)]
-    finally:
-        volume.close()
 
 
 def forget_failures(receipts: Path) -> None:
@@ -129,14 +125,11 @@ def forget_failures(receipts: Path) -> None:
 def hold_lock(path: Path) -> Iterator[None]:
     """Keep all others out of the ``with``, on any machine that sees ``path``. Raises LocalFault."""
     with on_disk(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+        file = path.open("ab")
+    with file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
             what = f"cannot lock {path}; the data source needs a shared file system with file locks"
             raise local_fault(error, what) from None
         yield
-    finally:
-        with suppress(OSError):
-            os.close(descriptor)

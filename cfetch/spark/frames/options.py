@@ -25,28 +25,9 @@ CONTENT_LIMIT = "1MiB"
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
 _FLAG = re.compile(r"^--([a-z-]+)", re.MULTILINE)
 NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a data source does not have
-    *(
-        "batch_share",
-        "color",
-        "dry_run",
-        "engine",
-        "explain",
-        "failed_from",
-        "failures",
-        "group",
-        "heartbeat_interval",
-    ),
-    *(
-        "heartbeat_misses",
-        "json",
-        "log_format",
-        "metrics",
-        "metrics_tables",
-        "placement",
-        "placement_deadline",
-        "quiet",
-    ),
-    *("spark_master", "statement_host", "write_timeout"),
+    *("batch_share", "color", "dry_run", "engine", "explain", "failed_from", "failures", "group"),
+    *("heartbeat_interval", "heartbeat_misses", "json", "log_format", "metrics", "metrics_tables"),
+    *("placement", "placement_deadline", "quiet", "spark_master", "statement_host", "write_timeout"),
     "bad_rows",  # no message would report the skipped rows
     "cookies",  # it names a file of one machine
     "keep_columns",  # the columns would go to a file of metrics

@@ -8,11 +8,12 @@ are in place. If only contents are wanted, the files go to a directory of the ta
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.hub.receipts import ShareResult, read_result, share_receipt_name
@@ -22,20 +23,16 @@ from cfetch.secret import printable
 from cfetch.shares.place import Place, place_at, place_in_store
 from cfetch.shares.task import bring_share
 from cfetch.shares.work import RunSpec, Share, TaskCopy
-from cfetch.spark.frames.frame import FRAMES, open_frame_directory
+from cfetch.spark.frames.frame import make_frame_directory
 from cfetch.spark.frames.once import EPOCH, find_or_bring
 from cfetch.spark.frames.options import Options
-from cfetch.spark.frames.rows import CONTENT_BYTES, ROWS, find_size, read_content
+from cfetch.spark.frames.rows import cut_batches, find_size, read_content
 from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.spark.job import name_executor
 from cfetch.spark.schemas import arrow_schema
 from cfetch.spark.work import current_task
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 RESULTS = {
     "status": "string",
@@ -62,16 +59,15 @@ class Work(NamedTuple):
     """
 
     options: Options
-    identity: str
     spec: RunSpec
     columns: dict[str, str]
     is_scratch: bool
     makes: bool
 
 
-def open_row_directory(options: Options, identity: str, spec: RunSpec) -> None:
+def open_row_directory(options: Options, spec: RunSpec) -> None:
     """Make the directory of a frame and that of its receipts. Raises LocalFault."""
-    open_frame_directory(options, FRAMES, identity)
+    make_frame_directory(options, Path(spec.receipts).parent)
     with on_disk(Path(spec.receipts)):
         make_private(Path(spec.receipts))
 
@@ -88,7 +84,7 @@ def require_on_executor(directory: Path) -> None:
 def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
     """The function that brings the rows of a partition."""
 
-    def task(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in cut_pieces(batches, _count_piece_rows(work)):
             yield from bring_rows(work, table, task=current_task().taskAttemptId())
 
@@ -102,10 +98,8 @@ def _count_piece_rows(work: Work) -> int:
     return min(PIECE_ROWS, max(1, SCRATCH_BYTES // max(1, work.options.content_bytes)))
 
 
-def cut_pieces(batches: "Iterator[pa.RecordBatch]", most_rows: int) -> "Iterator[pa.Table]":
+def cut_pieces(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
     """The rows in pieces that end at ``most_rows``, or after ``PIECE_BYTES``."""
-    import pyarrow as pa
-
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         rest = batch
@@ -120,7 +114,7 @@ def cut_pieces(batches: "Iterator[pa.RecordBatch]", most_rows: int) -> "Iterator
         yield pa.Table.from_batches(waiting)
 
 
-def bring_rows(work: Work, table: "pa.Table", *, task: int) -> "Iterator[pa.RecordBatch]":
+def bring_rows(work: Work, table: pa.Table, *, task: int) -> Iterator[pa.RecordBatch]:
     """Bring the files of a piece, on an executor, and return its rows with the results.
 
     Raises:
@@ -142,7 +136,7 @@ def bring_rows(work: Work, table: "pa.Table", *, task: int) -> "Iterator[pa.Reco
 def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
     spec, number = work.spec, rows.number
     if work.makes:
-        open_row_directory(work.options, work.identity, spec)
+        open_row_directory(work.options, spec)
     else:
         require_on_executor(Path(spec.receipts))
     share = Share(rows.entries, spec.at_a_time)
@@ -150,7 +144,7 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
 
 
 @contextmanager
-def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> "Iterator[tuple[ShareResult, Path]]":
+def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[ShareResult, Path]]:
     """Bring files to a directory of this task's own, for as long as the ``with`` lasts.
 
     Files that are stated to be larger than the limit of contents, if there is one, are left out.
@@ -192,36 +186,32 @@ def _find_scratch() -> str | None:
 
 
 def join_results(
-    work: Work, table: "pa.Table", rows: UrlRows, receipt: ShareResult, root: Path | None
-) -> "Iterator[pa.RecordBatch]":
-    """The rows of ``table`` with their results, in batches of at most about ``CONTENT_BYTES``.
+    work: Work, table: pa.Table, rows: UrlRows, receipt: ShareResult, root: Path | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ``table`` with their results, in batches of at most about ``rows.CONTENT_BYTES``.
 
     ``root``: the directory of the files; None: they are objects of a store.
     """
     records = {record.path: record for record in receipt.records}
     digests: dict[str, Digest | None] = {entry.path: entry.digest for entry in rows.entries}
-    volume = None if root is None else Directory(root)
-    try:
-        begin, results, held_bytes = 0, [], 0
-        for index, path in enumerate(rows.paths):
-            record = None if path is None else records.get(path)
-            result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
-            if path is not None:
-                result |= _describe(record, volume, receipt.executor)
-                digest = digests[path]
-                if record is not None and digest is not None and record.verified == digest.algorithm:
-                    result["hash"] = f"{digest.algorithm}:{digest.hex}"
-            if work.options.content_bytes is not None:
-                held_bytes += _add_content(result, record, volume, work)
-            results.append(result)
-            if len(results) == ROWS or held_bytes >= CONTENT_BYTES:
-                yield _make_batch(table.slice(begin, len(results)), results, work)
-                begin, results, held_bytes = index + 1, [], 0
-        if results:
-            yield _make_batch(table.slice(begin), results, work)
-    finally:
-        if volume is not None:
-            volume.close()
+
+    def make_result(index: int, path: str | None, volume: Directory | None) -> dict[str, Any]:
+        record = None if path is None else records.get(path)
+        result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
+        if path is not None:
+            result |= _describe(record, volume, receipt.executor)
+            digest = digests[path]
+            if record is not None and digest is not None and record.verified == digest.algorithm:
+                result["hash"] = f"{digest.algorithm}:{digest.hex}"
+        if work.options.content_bytes is not None:
+            _add_content(result, record, volume, work)
+        return result
+
+    with nullcontext() if root is None else closing(Directory(root)) as volume:
+        begin = 0
+        for part in cut_batches(make_result(index, path, volume) for index, path in enumerate(rows.paths)):
+            yield _make_batch(table.slice(begin, len(part)), part, work)
+            begin += len(part)
 
 
 def _describe(record: FileRecord | None, volume: Directory | None, executor: str) -> dict[str, Any]:
@@ -238,8 +228,8 @@ def _describe(record: FileRecord | None, volume: Directory | None, executor: str
 
 def _add_content(
     result: dict[str, Any], record: FileRecord | None, volume: Directory | None, work: Work
-) -> int:
-    """Add the content of a row; returns its bytes. Without a directory, a file without content is none."""
+) -> None:
+    """Add the content of a row. Without a directory, a file without content is none."""
     limit = work.options.content_bytes
     assert limit is not None
     assert volume is not None
@@ -251,7 +241,6 @@ def _add_content(
             "hash": None,
             "error": f"it has more than the {limit:,} bytes of content_limit",
         }
-    return len(content or b"")
 
 
 def list_results(*, content: bool) -> dict[str, str]:
@@ -279,10 +268,8 @@ def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
         )
 
 
-def _make_batch(table: "pa.Table", results: Sequence[dict[str, Any]], work: Work) -> "pa.RecordBatch":
-    import pyarrow as pa
-
-    for field in arrow_schema(list_results(content=work.options.content_bytes is not None).items()):
+def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) -> pa.RecordBatch:
+    for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
         column = pa.array([result.get(field.name) for result in results], field.type)
         if field.name == "path" and work.columns.get("path") == "path":
             table = table.set_column(table.column_names.index("path"), "path", column)

@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import Digest, SafePath
@@ -13,10 +16,6 @@ from cfetch.secret import printable
 from cfetch.spark.schemas import arrow_schema
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 COLUMNS = {
     "id": "bigint",
@@ -59,41 +58,38 @@ def list_columns(*, content: bool, manifest: bool = False) -> dict[str, str]:
 
 def make_arrow_batches(
     rows: Iterable[FileRow], root: Path, *, content_bytes: int | None, manifest: bool = False
-) -> Iterator["pa.RecordBatch"]:
+) -> Iterator[pa.RecordBatch]:
     """Make batches. ``content_bytes``: files up to that size have their content; None: no such column.
 
     Raises:
         LocalFault: a file cannot be read.
     """
-    import pyarrow as pa
-
-    schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest).items())
-    volume = Directory(root)
-    try:
-        waiting: list[dict[str, Any]] = []
-        size_bytes = 0
-        for row in rows:
-            values = _make_values(row, volume)
-            if content_bytes is not None:
-                values["content"] = content = read_content(volume, row.record, content_bytes)
-                size_bytes += len(content or b"")
-            waiting.append(values | {"manifest": row.manifest})
-            if len(waiting) == ROWS or size_bytes >= CONTENT_BYTES:
-                yield pa.RecordBatch.from_pylist(waiting, schema=schema)
-                waiting, size_bytes = [], 0
-        if waiting:
-            yield pa.RecordBatch.from_pylist(waiting, schema=schema)
-    finally:
-        volume.close()
+    schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest))
+    with closing(Directory(root)) as volume:
+        for part in cut_batches(_make_values(row, volume, content_bytes) for row in rows):
+            yield pa.RecordBatch.from_pylist(part, schema=schema)
 
 
-def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
-    record = row.record
+def cut_batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows in parts for Arrow batches: ``ROWS`` of them, or about ``CONTENT_BYTES`` of contents."""
+    part: list[dict[str, Any]] = []
+    held_bytes = 0
+    for row in rows:
+        part.append(row)
+        held_bytes += len(row.get("content") or b"")
+        if len(part) == ROWS or held_bytes >= CONTENT_BYTES:
+            yield part
+            part, held_bytes = [], 0
+    if part:
+        yield part
+
+
+def _make_values(row: FileRow, volume: Directory, content_bytes: int | None) -> dict[str, Any]:
+    record, own = row.record, {"id": row.id, "manifest": row.manifest}
     if record is None:
-        return {"id": row.id, "status": "failed", "error_kind": "manifest", "error": row.error}
+        return own | {"status": "failed", "error_kind": "manifest", "error": row.error}
     is_there = record.is_in_place
-    return {
-        "id": row.id,
+    return own | {
         "path": record.path,
         "size_bytes": find_size(volume, record) if is_there else record.size_bytes,
         "hash": None if row.digest is None else {"algorithm": row.digest.algorithm, "hex": row.digest.hex},
@@ -108,6 +104,7 @@ def _make_values(row: FileRow, volume: Directory) -> dict[str, Any]:
         "attempts": len(record.attempts),
         "error_kind": record.error_kind,
         "error": record.error,
+        "content": None if content_bytes is None else read_content(volume, record, content_bytes),
     }
 
 

@@ -7,8 +7,8 @@ when all tasks are over, or none.
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -24,10 +24,6 @@ from cfetch.spark.frames.pieces import (
 )
 from cfetch.spark.frames.shards import ShardJob, open_stage, publish_shards, stage_shard
 from cfetch.spark.work import current_task
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's files twice while it writes
 
@@ -70,9 +66,9 @@ class WebdatasetSink(DataSource):
         files = options.own.get("files_per_shard", str(FILES_PER_SHARD))
         if not (files.isascii() and files.isdecimal() and 1 <= int(files) <= 1_000_000):
             raise ConfigError("option files_per_shard must be a whole number from 1 to 1000000")
-        root, identity = options.root, uuid.uuid4().hex
-        spec = make_run_spec(options, root / f"shards-{identity}", "a data frame", slots=self.slots)
-        work = Work(options, identity, spec, columns, is_scratch=True, makes=False)
+        root = options.root
+        spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
+        work = Work(options, spec, columns, is_scratch=True, makes=False)
         job = ShardJob(work, root, self.is_tar)
         open_stage(job)
         return ShardWriter(job, int(files), overwrite=overwrite)
@@ -114,7 +110,7 @@ class ShardWriter(DataSourceArrowWriter):
         self._files_per_shard = files_per_shard
         self._overwrite = overwrite
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the shards of a partition, on an executor. Raises LocalFault."""
         context = current_task()
         partition, task = context.partitionId(), context.taskAttemptId()

@@ -15,7 +15,10 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cfetch.hub.receipts import ShareResult
 from cfetch.manifest.urls import strip_signature
@@ -24,10 +27,6 @@ from cfetch.spark.frames.once import hold_lock
 from cfetch.spark.frames.pieces import Work, bring_to_scratch, join_results, require_on_executor
 from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 STAGE = "shards"
 TAR, PARQUET = ".tar", ".parquet"
@@ -58,7 +57,7 @@ def open_stage(job: ShardJob) -> None:
                 path.unlink(missing_ok=True)
 
 
-def stage_shard(job: ShardJob, table: "pa.Table", *, place: str, task: int) -> str:
+def stage_shard(job: ShardJob, table: pa.Table, *, place: str, task: int) -> str:
     """Bring the files of ``table`` and write their shard to the stage, on an executor; its name there.
 
     ``place``: a name for this part of the frame. A shard without failures that is there already is taken.
@@ -96,10 +95,8 @@ def publish_shards(job: ShardJob, names: Iterable[str], *, overwrite: bool) -> N
         (job.root / "_SUCCESS").touch()
 
 
-def _hide_secrets(table: "pa.Table", columns: Mapping[str, str]) -> "pa.Table":
+def _hide_secrets(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     """The table without headers, and with links without signatures: a shard is given to others."""
-    import pyarrow as pa
-
     if "headers" in columns:
         table = table.drop_columns(columns["headers"])
     links = [link and strip_signature(link) for link in table[columns["url"]].to_pylist()]
@@ -108,7 +105,7 @@ def _hide_secrets(table: "pa.Table", columns: Mapping[str, str]) -> "pa.Table":
     )
 
 
-def _list_samples(shown: "pa.Table", rows: UrlRows) -> dict[str, str]:
+def _list_samples(shown: pa.Table, rows: UrlRows) -> dict[str, str]:
     """The user's columns of each file, as JSON, by path; of several rows the first one's."""
     samples: dict[str, str] = {}
     for path, values in zip(rows.paths, shown.to_pylist(), strict=True):
@@ -118,8 +115,6 @@ def _list_samples(shown: "pa.Table", rows: UrlRows) -> dict[str, str]:
 
 
 def _is_complete(results: Path) -> bool:
-    import pyarrow.parquet as pq
-
     if not results.exists():
         return False
     return "failed" not in pq.read_table(results, columns=["status"])["status"].to_pylist()
@@ -127,7 +122,7 @@ def _is_complete(results: Path) -> bool:
 
 def _write_shard(
     job: ShardJob,
-    shown: "pa.Table",
+    shown: pa.Table,
     rows: UrlRows,
     samples: Mapping[str, str],
     receipt: ShareResult,
@@ -181,9 +176,7 @@ def _add_member(tar: tarfile.TarFile, name: str, content: Path | bytes) -> None:
         tar.addfile(info, file)
 
 
-def _write_table(path: Path, batches: "Iterator[pa.RecordBatch]") -> None:
-    import pyarrow.parquet as pq
-
+def _write_table(path: Path, batches: Iterator[pa.RecordBatch]) -> None:
     first = next(batches)
     with pq.ParquetWriter(path, first.schema) as writer:
         writer.write_batch(first)

@@ -8,9 +8,9 @@ each of them.
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -20,9 +20,6 @@ from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import holds_secrets, name_source, read_options
 from cfetch.spark.frames.rows import FileRow, list_columns, make_arrow_batches
 from cfetch.spark.schemas import ddl
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class FilesSource(DataSource):
@@ -42,13 +39,13 @@ class FilesSource(DataSource):
         Raises UsageError, LocalFault.
         """
         if "provider" not in self.options:
-            return ddl(self._load(self.options).items())
+            return ddl(self._load(self.options))
         options = _read_table_options(self.options)
         # Spark gives a table's options to nobody but this function, and keeps the comment of a column.
         kept = urlencode(options, safe="/:", quote_via=quote)
         columns = self._load(options)
         columns["id"] += f" COMMENT '{kept}'"
-        return ddl(columns.items())
+        return ddl(columns)
 
     def reader(self, schema: StructType) -> "FilesReader":
         """Make a reader, for each action, of the frame that ``schema`` has kept.
@@ -103,7 +100,7 @@ class FilesReader(DataSourceReader):
         """One partition for each share."""
         return [ShareNumber(number) for number in range(self._frame.shares.count)]
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read on an executor.
 
         No row is returned before the share is over, so a reader that stops early does not interrupt it.

@@ -6,9 +6,10 @@ same rows are the same piece of work in whatever order Spark brings them.
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.manifest.entry import Entry
@@ -16,10 +17,6 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan_file import identity_of
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 SAME_PATH = "another row has the same path with another url, size or hash; give it another path"
 
@@ -40,7 +37,7 @@ class UrlRows(NamedTuple):
         return int(digest.hexdigest()[:14], 16)
 
 
-def read_url_rows(table: "pa.Table", columns: Mapping[str, str], document: Document) -> UrlRows:
+def read_url_rows(table: pa.Table, columns: Mapping[str, str], document: Document) -> UrlRows:
     """Read the rows of ``table``; ``columns``: the key of a manifest -> the column that holds it.
 
     Of rows with equal contents one entry is made.
@@ -70,7 +67,7 @@ def make_document(reading: ReadingOptions, base_url: str | None) -> Document:
     return Document(given_base_url=base_url, options=ReadingOptions(name_by=name_by), hub=find_endpoint)
 
 
-def _list_fields(table: "pa.Table", columns: Mapping[str, str]) -> list[dict[str, Any]]:
+def _list_fields(table: pa.Table, columns: Mapping[str, str]) -> list[dict[str, Any]]:
     values: list[Sequence[Any]] = [table.column(name).to_pylist() for name in columns.values()]
     keys = [*columns]
     rows = [dict(zip(keys, row, strict=True)) for row in zip(*values, strict=True)]

@@ -5,12 +5,12 @@
     units     cut JSON Lines and Parquet into parts of some 32 MB; count lines           rows.py
     rows      check rows as one machine does; stage entries and hashes of paths          rows.py
     judge     compare entries with equal hashes: drop repeats, collisions are faults     tasks.py
-    cut       sum up hosts, hash entries into pieces, divide the pieces among shares     cut.py, queues.py
+    cut       sum up hosts, hash entries into pieces, divide the pieces among shares     cut.py
     write     sort the entries by share, and write the share files                       tasks.py
-    about     one file, written last, describes the plan; without it there is no plan    prepared.py, mark.py
+    about     one file, written last, describes the plan; without it there is no plan    prepared.py
 
 Read in this order: ``manifests.py`` (the steps, on the driver), ``rows.py`` and ``tasks.py`` (the steps in
-tasks, without Spark), ``queues.py`` (pure), ``cut.py``, ``prepared.py`` (the resulting plan). ``large.py``
+tasks, without Spark), ``cut.py`` (its dealing is pure), ``prepared.py`` (the resulting plan). ``large.py``
 decides for which manifests ``cfetch download`` uses Spark.
 
 When it fails: with one fault in a manifest there is no plan, and the table of rejected rows has every

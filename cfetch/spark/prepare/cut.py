@@ -1,30 +1,78 @@
-"""Makes shares of staged entries: Spark sums up hosts and pieces, and the driver divides the pieces."""
+"""Makes shares of staged entries: Spark sums up hosts and pieces, and the driver deals out the pieces.
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+A hash groups entries into pieces: a piece is some files of a host that needs several shares, or some small
+hosts. There are several pieces for each share, so that shares become even, but altogether not more than the
+driver can easily hold, however many files there are. ``cfetch/shares/cut.py`` deals them out like files.
+"""
 
-from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares
-from cfetch.spark.prepare.prepared import Floor
-from cfetch.spark.prepare.queues import (
-    GIANT,
-    QUEUE,
-    SMALL,
-    Deal,
-    Piece,
-    count_pieces_per_share,
-    deal_pieces,
-)
-from cfetch.spark.schemas import arrow_schema
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
+from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares, deal_items
+from cfetch.spark.schemas import arrow_table
 
 MOST_FLOORS = 20  # a person reads only the first ones
 MOST_HOSTS = 100  # a person reads only the first ones
 MOST_COST = 9e18  # a bigint can hold it
 PIECES = {"kind": "int", "place": "string", "bucket": "bigint", "share": "int", "sharers": "int"}
 NOTED = {"host": "string", "buckets": "bigint", "others": "int"}
+SMALL, QUEUE, GIANT = range(3)
+MOST_PIECES = 100_000  # some 40 MB of the driver's memory
+EVENEST, COARSEST = 64, 4  # pieces a share; with files of 1 KB to 100 MB, shares differ by 0.1 % and by 4 %
+
+
+class Piece(NamedTuple):
+    """``kind``: small hosts, a part of a large ``host``, or one file that is a whole share.
+
+    ``cost`` is in microseconds. ``others``: how many shares, its own included, ask its hosts, without the
+    queues of a large host.
+    """
+
+    kind: int
+    host: str
+    bucket: int
+    cost: int
+    files: int
+    others: int
+
+
+class Deal(NamedTuple):
+    """``share_of``: the share of each piece, from 0; other fields are by share.
+
+    ``host``: the only host of the share; empty: it has several.
+    """
+
+    share_of: Sequence[int]
+    cost_s: list[float]
+    sharers: list[int]
+    host: list[str]
+
+
+def count_pieces_per_share(shares: int) -> int:
+    """How many pieces make up a share, if there are so many shares."""
+    return min(EVENEST, max(COARSEST, MOST_PIECES // max(1, shares)))
+
+
+def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
+    """Make shares of about ``target`` microseconds, as ``shares`` does of files."""
+    numbers: dict[tuple[str, int], int] = {}
+    names = [(piece.host, piece.bucket if piece.kind == SMALL else 0) for piece in pieces]
+    host_of = [numbers.setdefault(name, len(numbers)) for name in names]
+    costs, files = [piece.cost for piece in pieces], [piece.files for piece in pieces]
+    cut = deal_items(costs, files, host_of, target=target)
+    shares = [[pieces[number] for number in members] for members in cut.list_members(range(len(pieces)))]
+    queues_of = Counter(host for share in shares for host in {p.host for p in share if p.kind == QUEUE})
+    hosts = [{piece.host for piece in share} for share in shares]
+    return Deal(
+        cut.share_of,
+        cut.cost_s,
+        [max(piece.others + queues_of[piece.host] for piece in share) for share in shares],
+        [share[0].host if len(names) == 1 else "" for share, names in zip(shares, hosts, strict=True)],
+    )
 
 
 class ManifestCut(NamedTuple):
@@ -33,8 +81,8 @@ class ManifestCut(NamedTuple):
     deal: Deal
     hosts: int
     host_files: dict[str, int]
-    floors: list[Floor]
-    entries: "DataFrame"
+    floors_s: dict[str, float]
+    entries: DataFrame
 
 
 class ManifestCutter(NamedTuple):
@@ -63,18 +111,14 @@ class ManifestCutter(NamedTuple):
         shares = max(int(self.total_s * MICRO) // self.target, self.files // MOST_FILES)
         return count_pieces_per_share(shares) * count_shares(cost, files, self.target)
 
-    def _cost(self) -> "Column":
+    def _cost(self) -> Column:
         """The cost of an entry, in microseconds."""
-        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
-
         size = F.coalesce(F.col("size").cast("double"), F.lit(float(self.mean)))
         seconds = F.lit(self.pace.latency_s / self.pace.concurrency) + size / F.lit(float(self.pace.rate_bps))
         return F.least(seconds * F.lit(float(MICRO)), F.lit(MOST_COST)).cast("long")
 
-    def cut(self, spark: "SparkSession", entries: "DataFrame") -> ManifestCut:
+    def cut(self, spark: SparkSession, entries: DataFrame) -> ManifestCut:
         """Divide entries (row, key, host, size) among shares."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         hosts = self._sum_hosts(entries).persist()
         try:
             large = (F.col("cost") * 2 >= 3 * self.target) | (F.col("files") > MOST_FILES)
@@ -95,16 +139,14 @@ class ManifestCutter(NamedTuple):
             hosts.unpersist()
         rows = zip(pieces, deal.share_of, strict=True)
         table = [(p.kind, p.host, p.bucket, share, deal.sharers[share]) for p, share in rows]
-        shares = _make_frame(spark, PIECES, table)
+        shares = spark.createDataFrame(arrow_table(PIECES, table))
         cut = self._assign_pieces(entries, noted, small).join(
             F.broadcast(shares), ["kind", "place", "bucket"]
         )
         return ManifestCut(deal, every.hosts, {row.host: row.files for row in most}, floors, cut)
 
-    def _assign_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> "DataFrame":
+    def _assign_pieces(self, entries: DataFrame, noted: DataFrame, small: int) -> DataFrame:
         """Entries with the piece that each belongs to: ``kind``, ``place`` (a host) and ``bucket``."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         joined = entries.join(F.broadcast(noted), "host", "left").withColumn("cost", self._cost())
         giant = F.col("cost") >= self.target
         is_queue = F.col("buckets").isNotNull()
@@ -117,13 +159,11 @@ class ManifestCutter(NamedTuple):
         place = F.when(giant | is_queue, F.col("host")).otherwise(F.lit(""))
         return joined.withColumns({"kind": kind, "bucket": bucket, "place": place})
 
-    def _sum_hosts(self, entries: "DataFrame") -> "DataFrame":
+    def _sum_hosts(self, entries: DataFrame) -> DataFrame:
         """Sum up each host.
 
         The columns are cost and number of the files that are no share of their own, and number of the others.
         """
-        from pyspark.sql import functions as F  # noqa: N812
-
         costed = entries.withColumn("cost", self._cost().cast("decimal(20,0)"))  # a sum of bigints overflows
         giant = F.col("cost") >= self.target
         return costed.groupBy("host").agg(
@@ -133,16 +173,15 @@ class ManifestCutter(NamedTuple):
             F.sum(F.col("size").cast("decimal(20,0)")).alias("known"),
         )
 
-    def _note_large_hosts(self, spark: "SparkSession", hosts: "DataFrame") -> "DataFrame":
+    def _note_large_hosts(self, spark: SparkSession, hosts: DataFrame) -> DataFrame:
         """Hosts that need several shares, or have files that are shares: their buckets and shares."""
         rows = hosts.where("large or giants > 0").orderBy("host").collect()
         many = [self._count_buckets(int(row.cost), row.files) if row.large else None for row in rows]
         others = [row.giants + (not row.large and row.files > 0) for row in rows]
-        return _make_frame(spark, NOTED, zip([row.host for row in rows], many, others, strict=True))
+        noted = zip([row.host for row in rows], many, others, strict=True)
+        return spark.createDataFrame(arrow_table(NOTED, noted))
 
-    def _collect_pieces(self, entries: "DataFrame", noted: "DataFrame", small: int) -> list[Piece]:
-        from pyspark.sql import functions as F  # noqa: N812
-
+    def _collect_pieces(self, entries: DataFrame, noted: DataFrame, small: int) -> list[Piece]:
         cost = F.least(F.sum(F.col("cost").cast("decimal(20,0)")), F.lit(MOST_COST)).cast("long")
         rows = (
             self._assign_pieces(entries, noted, small)
@@ -157,10 +196,8 @@ class ManifestCutter(NamedTuple):
         columns = (column.to_pylist() for column in rows.columns)
         return sorted(Piece(*row) for row in zip(*columns, strict=True))  # so all runs make the same shares
 
-    def _find_floors(self, hosts: "DataFrame", deal: Deal) -> list[Floor]:
+    def _find_floors(self, hosts: DataFrame, deal: Deal) -> dict[str, float]:
         """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         longest: dict[str, float] = {}
         for host, cost_s in zip(deal.host, deal.cost_s, strict=True):
             if host:
@@ -177,15 +214,4 @@ class ManifestCutter(NamedTuple):
             top = hosts.select("host", alone_s.alias("s")).orderBy(F.desc("s"), "host").limit(MOST_FLOORS)
             for row in top.collect():
                 longest[row.host] = max(longest.get(row.host, 0.0), row.s)
-        floors = [Floor(host, seconds) for host, seconds in longest.items()]
-        return sorted(floors, key=lambda floor: (-floor.seconds, floor.host))[:MOST_FLOORS]
-
-
-def _make_frame(
-    spark: "SparkSession", columns: Mapping[str, str], rows: Iterable[Sequence[object]]
-) -> "DataFrame":
-    import pyarrow as pa
-
-    schema = arrow_schema(columns.items())
-    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema=schema)
-    return spark.createDataFrame(table)
+        return dict(sorted(longest.items(), key=lambda floor: (-floor[1], floor[0]))[:MOST_FLOORS])

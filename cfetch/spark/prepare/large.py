@@ -16,9 +16,8 @@ from cfetch.manifest.source import Source
 from cfetch.run.signals import listen
 from cfetch.shares.cut import Pace
 from cfetch.spark.job import SETTINGS, cancel_jobs, count_slots, start_thread
-from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import PreparedPlan
-from cfetch.spark.session import spark_session
+from cfetch.spark.session import require_libraries, spark_session
 from cfetch.storage.files import make_private, on_disk
 from cfetch.storage.sharing import share_files
 
@@ -72,6 +71,9 @@ def prepare_on_spark(
         LocalFault: ``directory`` cannot be written, or Spark has failed.
         Interrupted: a signal came.
     """
+    require_libraries()
+    from cfetch.spark.prepare.manifests import find_manifests, prepare
+
     state = rejected.parent.parent
     with on_disk(directory):
         make_private(directory, state=state)

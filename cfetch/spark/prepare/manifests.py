@@ -2,7 +2,7 @@
 
 The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
 stage them in files; hashes of paths find possible collisions; and the driver divides pieces of hosts among
-shares (``prepare.queues``). The driver collects nothing that grows with the entries, only with units and
+shares (``prepare.cut``). The driver collects nothing that grows with the entries, only with units and
 shares. It uses neither RDDs nor ``sparkContext``. Only the owner can read the files: they hold signed links.
 """
 
@@ -13,41 +13,40 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from pyarrow import RecordBatch
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import LocalFault, UsageError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.names import refuse_server_names
+from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.manifest.reading import check_base_url
+from cfetch.run.open_manifest import expand_manifests
 from cfetch.secret import printable
 from cfetch.shares.cut import Pace
 from cfetch.spark.prepare.cut import ManifestCutter
-from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.prepare.prepared import PLAN, PreparedPlan, RejectedRow, save
 from cfetch.spark.prepare.rows import (
     Unit,
     UnitReport,
     count_lines,
     cut_units,
-    find_earliest,
     read_identities,
     read_unit,
 )
-from cfetch.spark.prepare.tasks import Numbering, judge_places, rewrite_units, write_share_files
+from cfetch.spark.prepare.tasks import REPEATS, Numbering, judge_places, rewrite_units, write_share_files
 from cfetch.spark.schemas import ddl
 from cfetch.spark.share_files import shares_per_file
 from cfetch.spark.table_writer import TABLES
 from cfetch.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
 from cfetch.storage.files import input_fault, make_private, on_disk
 from cfetch.storage.sharing import is_for_group, make_directory
-
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
-    from pyspark.sql import DataFrame, SparkSession
-
 
 T = TypeVar("T")
 
@@ -58,34 +57,27 @@ _SIGNS, _ESCAPED = re.compile(r"[\\*?{}\[\]]"), r"\\\g<0>"  # of Hadoop's patter
 
 
 def find_manifests(names: Iterable[str | Path]) -> list[Path]:
-    """Files, and the files directly in directories, by name; names that begin with a dot or _ are skipped.
+    """The files for the names, each once, as ``expand_manifests`` has it: directories are opened.
 
     Raises:
         UsageError: a name stands for no manifest.
     """
     manifests: dict[Path, None] = {}
-    for name in names:
-        path = Path(name)
-        shown = printable(str(path))
+    for name in expand_manifests([str(name) for name in names]).manifests:
         try:
-            within = sorted(path.iterdir()) if path.is_dir() else [path]
-            files = [file for file in within if file == path or (file.name[0] not in "._" and file.is_file())]
-            manifests |= dict.fromkeys(file.resolve(strict=True) for file in files)
+            manifests[Path(name).resolve(strict=True)] = None
         except OSError as error:
-            raise input_fault(error, f"cannot read the manifest {shown}") from None
-        if not files:
-            raise UsageError(f"there are no manifests in {shown}")
+            raise input_fault(error, f"cannot read the manifest {printable(name)}") from None
     return list(manifests)
 
 
 def prepare(
-    spark: "SparkSession",
+    spark: SparkSession,
     sources: Sequence[Path],
     directory: Path,
     *,
     base_url: str | None = None,
     options: ReadingOptions = STANDARD,
-    headers: Headers = (),
     slots: int,
     pace: Pace = Pace(),  # noqa: B008 - a tuple
     per_host: int | None = None,
@@ -100,10 +92,9 @@ def prepare(
         directory: is made, or is empty.
         base_url: the base of relative URLs; takes precedence over the documents' own.
         options: the meaning of columns, and the names of files.
-        headers: go with every request; a document's own take precedence.
         slots: how many tasks download at a time.
         pace: the expected speed of each task.
-        per_host: the most connections to a host; for ``floors``.
+        per_host: the most connections to a host; for ``floors_s``.
         progress: gets the number of good rows, once all have been read.
         unit_bytes: larger manifests are read by several tasks.
 
@@ -111,13 +102,9 @@ def prepare(
         UsageError: a source cannot be read, or ``base_url`` is no base URL.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
     """
-    from pyspark.errors import PySparkException
-
     base_url = None if base_url is None else check_base_url(base_url)
     _check_options(options)
-    preparing = _Preparation(
-        spark, sources, directory.absolute(), base_url, options, headers, slots, pace, per_host
-    )
+    preparing = _Preparation(spark, sources, directory.absolute(), base_url, options, slots, pace, per_host)
     _make_directories(preparing.directory)
     try:
         return preparing.run(unit_bytes, progress)
@@ -132,7 +119,7 @@ def _make_directories(directory: Path) -> None:
         make_private(directory)
         if not is_for_group(directory.stat()):
             directory.chmod(0o700)
-        if (directory / ABOUT).exists():
+        if (directory / PREPARED_NAME).exists():
             raise UsageError(
                 f"{printable(str(directory))} has a prepared plan already; name another directory"
             )
@@ -159,12 +146,11 @@ def _check_options(options: ReadingOptions) -> None:
 class _Preparation(NamedTuple):
     """The steps of one ``prepare``."""
 
-    spark: "SparkSession"
+    spark: SparkSession
     sources: Sequence[Path]
     directory: Path
     base_url: str | None
     options: ReadingOptions
-    headers: Headers
     slots: int
     pace: Pace
     per_host: int | None
@@ -234,20 +220,19 @@ class _Preparation(NamedTuple):
             if report.fault is not None:
                 raise LocalFault(report.fault)
             source = units[report.number].source
-            if source in broken and report.rejected:
+            if source in broken:
                 with on_disk(rejected):
-                    (rejected / f"rows-{report.number:08d}.parquet").unlink()
-            broken |= {source: report.number} if report.broken and source not in broken else {}
+                    (rejected / f"rows-{report.number:08d}.parquet").unlink(missing_ok=True)
+            elif report.broken:
+                broken[source] = report.number
         return [
             report
             for report in reports
             if report.number <= broken.get(units[report.number].source, report.number)
         ]
 
-    def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> "DataFrame | None":
+    def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> DataFrame | None:
         """Rows (unit, row) of entries that repeat others; None: no two entries may want one place."""
-        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
-
         columns = ["key", "unit", "row", "entry"]
         here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
         beneath = [_locate(self.stage, "above", report.number) for report in reports]
@@ -263,16 +248,14 @@ class _Preparation(NamedTuple):
             source_of = {unit.number: unit.source for unit in units}
             folder = self.directory / "rejected"
 
-            def work(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+            def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
                 path = folder / f"places-{current_task().partitionId():08d}.parquet"
                 yield from judge_places(batches, source_of, names, path)
 
             rows = stage.join(keys, "key").select("key", "here", "unit", "row", "entry")
             parted = rows.repartition(1 + count // ROWS_A_TASK, "key")
-            judged = parted.sortWithinPartitions("key", "here", "unit", "row").mapInArrow(
-                work, "unit int, row long"
-            )
-            judged = judged.persist()
+            in_order = parted.sortWithinPartitions("key", "here", "unit", "row")
+            judged = in_order.mapInArrow(work, ddl(REPEATS)).persist()
             judged.count()
         finally:
             keys.unpersist()
@@ -283,18 +266,17 @@ class _Preparation(NamedTuple):
         with on_disk(self.directory):
             paths = sorted((self.directory / "rejected").iterdir())
         if not paths:
-            return PreparedPlan(directory=str(self.directory), rejected=0, shares_per_file=1)
+            return PreparedPlan(directory=str(self.directory))
         frame = self._open_tables("rejected", [path for path in paths if path.name[0] != "."])
         first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
         return PreparedPlan(
             directory=str(self.directory),
             rejected=frame.count(),
-            shares_per_file=1,
             first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
         )
 
     def _drop_repeats(
-        self, judged: "DataFrame | None", reports: Sequence[UnitReport]
+        self, judged: DataFrame | None, reports: Sequence[UnitReport]
     ) -> tuple[dict[int, UnitReport], int]:
         """Drop entries that repeat others. Returns the rest of each unit, and how many were dropped."""
         kept = {report.number: report for report in reports}
@@ -328,15 +310,12 @@ class _Preparation(NamedTuple):
         reports = kept.values()
         return PreparedPlan(
             directory=str(self.directory),
-            rejected=0,
-            shares_per_file=1,
             files=sum(report.rows for report in reports),
             total_bytes=sum(report.known_bytes for report in reports),
             sizes_unknown=sum(report.unknown for report in reports),
             names_batches=any(report.names_batches for report in reports),
             headers=headers,
             own_headers=own_headers,
-            expires_at=find_earliest(*(report.expires_at for report in reports)),
         )
 
     def _write_shares(
@@ -376,8 +355,7 @@ class _Preparation(NamedTuple):
             host_files=cut.host_files,
             shares_per_file=per_file,
             cost_s=cut.deal.cost_s,
-            files_of=cut.deal.files,
-            floors=cut.floors,
+            floors_s=cut.floors_s,
         )
 
     def _find_headers(
@@ -389,23 +367,22 @@ class _Preparation(NamedTuple):
             of_source.setdefault(units[number].source, kept[number].headers)
         distinct = list(dict.fromkeys(of_source.values()))
         if len(distinct) <= 1:
-            own = distinct[0] if distinct else ()
-            return tuple((dict(self.headers) | dict(own)).items()), [], [None] * len(units)
+            return distinct[0] if distinct else (), [], [None] * len(units)
         number_of = {headers: number for number, headers in enumerate(distinct)}
-        return self.headers, distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
+        return (), distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
 
     def _locate_entries(self, report: UnitReport) -> Path:
         """The entries of a unit that are left."""
         kept = _locate(self.stage, "kept", report.number)
         return kept if kept.exists() else _locate(self.stage, "entries", report.number)
 
-    def _open_tables(self, table: str, paths: Sequence[Path]) -> "DataFrame":
+    def _open_tables(self, table: str, paths: Sequence[Path]) -> DataFrame:
         """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
         names = [f"file://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
-        return self.spark.read.schema(ddl(TABLES[table].items())).parquet(*names)
+        return self.spark.read.schema(ddl(TABLES[table])).parquet(*names)
 
 
-def _unpersist(frame: "DataFrame | None") -> None:
+def _unpersist(frame: DataFrame | None) -> None:
     if frame is not None:
         frame.unpersist()
 

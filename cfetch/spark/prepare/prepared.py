@@ -11,22 +11,15 @@ import msgspec
 from cfetch.errors import LocalFault, ManifestError, Problem
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.shares.work import Share
-from cfetch.spark.prepare.mark import ABOUT
 from cfetch.spark.share_files import ShareFiles
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.storage.sharing import make_directory
 
 PLAN = "plan"
-
-
-class Floor(msgspec.Struct, frozen=True):
-    """The least seconds that a host's files take, however many slots there are."""
-
-    host: str
-    seconds: float
 
 
 class RejectedRow(msgspec.Struct, frozen=True):
@@ -42,18 +35,19 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``directory`` has ``folder`` (share, id, entry as msgpack, host, size, sharers, own_headers; a row group
     for each share, ``shares_per_file`` of them a file) and ``rejected/`` (source, line, reason). ``cost_s``
-    and ``files_of`` have a figure for each share. ``digest`` is the same that one machine would compute for
+    has the expected seconds of each share. ``digest`` is the same that one machine would compute for
     the manifests joined in order. ``headers`` go with every request; ``own_headers`` are lists to which
     entries refer by number. ``merged``: how many repeated entries were dropped. ``total_bytes`` counts known
-    sizes only. ``host_files``: files by host, for the hosts with most files of all ``hosts``. Only the lists
-    with a figure for each share grow with the manifest.
+    sizes only. ``host_files``: files by host, for the hosts with most files of all ``hosts``; ``floors_s``:
+    the least seconds that the slowest hosts take with any number of tasks, the slowest first. Only
+    ``cost_s`` grows with the manifest.
     """
 
     directory: str
     folder: str = PLAN
     source: str = ""
-    rejected: int
-    shares_per_file: int
+    rejected: int = 0
+    shares_per_file: int = 1
     first_rejected: list[RejectedRow] = []
     files: int = 0
     total_bytes: int = 0
@@ -65,10 +59,8 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     headers: Headers = ()
     own_headers: list[Headers] = []
-    expires_at: float | None = None
     cost_s: list[float] = []
-    files_of: list[int] = []
-    floors: list[Floor] = []
+    floors_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         return self.files
@@ -82,11 +74,6 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
     def tasks(self) -> int:
         """How many tasks bring it: one for each share."""
         return len(self.cost_s)
-
-    @property
-    def floors_s(self) -> dict[str, float]:
-        """The least seconds that the slowest hosts take, however many tasks there are."""
-        return {floor.host: floor.seconds for floor in self.floors}
 
     @property
     def share_files(self) -> ShareFiles:
@@ -121,10 +108,7 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
         with on_disk(target):
             make_directory(target, 0o700)
             for part in Path(self.directory, self.folder).iterdir():
-                try:
-                    (target / part.name).hardlink_to(part)
-                except OSError:  # the file system has no links
-                    shutil.copy(part, target / part.name)
+                (target / part.name).hardlink_to(part)
         save(msgspec.structs.replace(self, directory=str(directory), folder=folder))
 
     def forget_others(self, directory: Path) -> None:
@@ -155,7 +139,7 @@ def load_prepared(directory: Path) -> PreparedPlan:
 
     Raises LocalFault.
     """
-    path = directory / ABOUT
+    path = directory / PREPARED_NAME
     with on_disk(path):
         data = path.read_bytes()
     try:
@@ -167,4 +151,4 @@ def load_prepared(directory: Path) -> PreparedPlan:
 
 def save(plan: PreparedPlan) -> None:
     """Save the plan, as the last step of its preparation; atomic and durable. Raises LocalFault."""
-    replace_file(Path(plan.directory) / ABOUT, msgspec.json.encode(plan))
+    replace_file(Path(plan.directory) / PREPARED_NAME, msgspec.json.encode(plan))

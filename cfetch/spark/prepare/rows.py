@@ -5,7 +5,7 @@ Rows are checked by the code that reads a manifest on one machine. Files appear 
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
@@ -37,7 +40,6 @@ from cfetch.storage.files import input_fault, local_fault
 BLOCK_BYTES = 1 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +71,7 @@ class UnitReport(msgspec.Struct, kw_only=True):
     rows: int = 0
     known_bytes: int = 0
     unknown: int = 0
-    expires_at: float | None = None
     names_batches: bool = False
-    rejected: int = 0
     broken: bool = False
     headers: Headers = ()
     usage: str | None = None
@@ -198,10 +198,8 @@ def read_unit(
             TableWriter(stage / f"above-{name}", "above") as above,
         ):
             faults = Faults(partial(reject, unit.path))
-            staged = _EntryStage(report, entries, above)
             try:
-                for entry in _check_entries(unit, base_url, options, faults, report):
-                    staged.add(entry)
+                _stage(_check_entries(unit, base_url, options, faults, report), report, entries, above)
             except BrokenDocumentError as error:
                 report.broken = True
                 faults.note_break(error)
@@ -209,7 +207,6 @@ def read_unit(
                 report.broken = True
                 for problem in error.problems:
                     faults.add(problem.line, problem.message)
-            report.rejected = faults.total
     except UsageError as error:
         report.usage = error.message
     except CfetchError as error:
@@ -242,43 +239,24 @@ def _check_entries(
         report.headers = document.headers
 
 
-def find_earliest(*times: float | None) -> float | None:
-    """The first of the known times."""
-    return min((time for time in times if time is not None), default=None)
-
-
-class _EntryStage:
-    """Collects entries for a unit's tables."""
-
-    def __init__(self, report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
-        self._report = report
-        self._entries = entries
-        self._above = above
-        self._directories = DirectoriesAbove()
-
-    def add(self, entry: Entry) -> None:
-        report, unit, row = self._report, self._report.number, self._report.rows
-        key = collision_key(entry.path)
+def _stage(checked: Iterable[Entry], report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
+    """Write entries to the tables of a unit, and sum them up in its report."""
+    unit, directories = report.number, DirectoriesAbove()
+    for entry in checked:
+        row, key, size = report.rows, collision_key(entry.path), entry.size_bytes
         host = host_of(entry.url.value)
-        size = entry.size_bytes
-        self._entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
+        entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
         report.rows += 1
         report.known_bytes += size or 0
         report.unknown += size is None
         report.names_batches |= entry.batch is not None
-        if entry.expires_at is not None:
-            report.expires_at = find_earliest(report.expires_at, entry.expires_at)
-        for directory in self._directories.list_new(key):
+        for directory in directories.list_new(key):
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            self._above.add(unit, row, _hash_key(directory), _encode(slim))
+            above.add(unit, row, _hash_key(directory), _encode(slim))
 
 
 def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
     """Leave ``kept-N``: the entries of a unit without some ``rows``, numbered anew."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     name = f"{number:08d}.parquet"
     report = UnitReport(number=number)
     dropped = pa.array(rows, pa.int64())
@@ -296,15 +274,11 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
                 report.rows += len(left)
                 report.unknown += sizes.null_count
                 report.known_bytes += sum(size for size in sizes.to_pylist() if size is not None)
-                entries = map(_decode, left.column("entry").to_pylist())
-                report.expires_at = find_earliest(report.expires_at, *(entry.expires_at for entry in entries))
     return report
 
 
 def read_identities(path: Path) -> Iterator[memoryview]:
     """The encoded identities of a file's staged entries, joined, in pieces."""
-    import pyarrow.parquet as pq
-
     with path.open("rb") as file:
         for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS, columns=["identity"]):
             column = batch.column(0)

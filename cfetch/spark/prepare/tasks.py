@@ -11,20 +11,24 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.freezing import places
 from cfetch.secret import printable
 from cfetch.spark.prepare.rows import drop_rows, open_rejects
+from cfetch.spark.schemas import arrow_table
 from cfetch.spark.share_files import file_name
 from cfetch.spark.table_writer import TABLES, WRITE_ROWS, TableWriter
 
+REPEATS = {"unit": "int", "row": "bigint"}
+
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
-    """An entry, and the place where it was staged."""
+    """An entry, and the number of its manifest."""
 
-    unit: int = 0
     source: int = 0
 
 
@@ -65,9 +69,7 @@ def judge_places(
                 nonlocal position
                 for _, _, *place, entry in rows:
                     position = place[0], place[1]
-                    yield msgspec.structs.replace(
-                        decode(entry), unit=position[0], source=source_of[position[0]]
-                    )
+                    yield msgspec.structs.replace(decode(entry), source=source_of[position[0]])
 
             for is_here, members in groupby(group, itemgetter(1)):
                 if not is_here:
@@ -81,7 +83,8 @@ def judge_places(
                     if len(pairs) >= WRITE_ROWS:
                         yield _make_pairs(pairs)
                         pairs.clear()
-    yield _make_pairs(pairs)
+    if pairs:
+        yield _make_pairs(pairs)
 
 
 def _describe_collision(collision: Collision, names: Sequence[str]) -> tuple[str, int, str]:
@@ -101,19 +104,12 @@ def _describe_place(entry: _PlacedEntry, names: Sequence[str]) -> str:
 
 
 def _make_pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a RecordBatch
-    import pyarrow as pa
-
-    units, rows = (
-        pa.array([unit for unit, _ in pairs], pa.int32()),
-        pa.array([row for _, row in pairs], pa.int64()),
-    )
-    return pa.RecordBatch.from_arrays([units, rows], names=["unit", "row"])
+    (batch,) = arrow_table(REPEATS, pairs).to_batches()
+    return batch
 
 
 def rewrite_units(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
     """Write units without their repeats: rows (unit, row), sorted so. Yields a ``UnitReport`` for each."""
-    import pyarrow as pa
-
     for unit, rows in groupby(_iterate_rows(batches), itemgetter(0)):
         report = msgspec.json.encode(drop_rows(stage, unit, array("q", (row for _, row in rows))))
         yield pa.RecordBatch.from_pydict({"report": [report]})
@@ -124,9 +120,6 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
 
     Yields its number of entries.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     first, own_headers = pa.array(numbering.first, pa.int64()), pa.array(numbering.own_headers, pa.int32())
 
     def number_rows(rows: Any) -> Any:  # noqa: ANN401 - a Table of a share
@@ -149,8 +142,6 @@ def write_share_files(batches: Iterable[Any], plan: Path, numbering: Numbering) 
 
 def _split_by_share(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     """Cut rows where their first column, the share, changes; nothing is copied."""
-    import pyarrow.compute as pc
-
     for rows in batches:
         runs, begin = pc.run_end_encode(rows.column(0)), 0
         for share, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):

@@ -3,6 +3,7 @@
 Types are Spark's names. Seconds ``…_s`` count from the run's start; sizes are bytes, rates bytes per second.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,12 +20,12 @@ class Column(NamedTuple):
     meaning: str
 
 
-_RUN = (
+RUN = (
     Column("instant", "string", "of the plan"),
     Column("wall_start", "timestamp", "start of the run"),
     Column("load", "string", "load that wrote the row"),
 )
-_ENTRY = (
+ENTRY = (
     Column("id", "bigint", "index in the manifest"),
     Column("path", "string", "of the entry"),
     Column("host", "string", "of the entry"),
@@ -34,8 +35,8 @@ _LOADED = Column("loaded_at", "timestamp", "time of the load")
 
 TABLES: dict[str, tuple[Column, ...]] = {
     "files": (
-        *_RUN,
-        *_ENTRY,
+        *RUN,
+        *ENTRY,
         Column("offset", "bigint", "in the result"),
         Column("batch", "string", "null: none"),
         Column("volume", "string", "destination of the file"),
@@ -57,8 +58,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("task", "bigint", "that brought it, as Spark numbers tasks; null: of a run without tasks"),
     ),
     "attempts": (
-        *_RUN,
-        *_ENTRY,
+        *RUN,
+        *ENTRY,
         Column("mirror", "string", "host asked, if another"),
         Column("n", "int", "counts from 1"),
         Column(
@@ -87,7 +88,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("content_type", "string", "as the server has stated it"),
     ),
     "events": (
-        *_RUN,
+        *RUN,
         Column("t_s", "double", "when"),
         Column("kind", "string", ", ".join(KINDS)),
         Column("host", "string", "null: of no host"),
@@ -100,7 +101,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("reason", "string", "for a person"),
     ),
     "runs": (
-        *_RUN,
+        *RUN,
         Column("source", "string", "metrics file"),
         Column("version", "string", "of cfetch"),
         Column("host", "string", "machine of the run"),
@@ -144,7 +145,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
 DAY = Column("day", "date", "of wall_start, in UTC")
 
 VERDICTS = (
-    *_RUN[:2],
+    *RUN[:2],
     DAY,
     Column("id", "bigint", "index in the manifest"),
     Column("host", "string", "of the entry"),
@@ -160,7 +161,12 @@ VERDICTS = (
 )
 
 
+def types_of(columns: Iterable[Column]) -> dict[str, str]:
+    """The type of each column, by its name."""
+    return {column.name: column.type for column in columns}
+
+
 @cache
 def table_schema(table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
     """A table's columns as pyarrow's schema."""
-    return arrow_schema(TABLES[table])
+    return arrow_schema(types_of(TABLES[table]))

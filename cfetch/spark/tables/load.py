@@ -319,14 +319,16 @@ def _make_run_row(copy: _RunCopy, now: datetime) -> dict[str, object]:
         "bytes_known": header.bytes_known,
         "sizes_unknown": header.sizes_unknown,
         "rejected": copy.segment.rejected,
-        "policy": None if end is None else end.policy,
-        "exit_code": None if end is None else end.exit_code,
-        "saved_s": None if end is None else end.saved_s,
-        "set_by": None if end is None else end.tail.bound,
-        "set_s": None if end is None else end.tail.seconds,
-        "set_path": None if end is None else end.tail.path,
-        "set_host": None if end is None else end.tail.host,
         "loaded_at": now,
     }
-    del row["wasted"]
-    return row
+    if end is None:  # killed, or of an older version
+        return row
+    return row | {
+        "policy": end.policy,
+        "exit_code": end.exit_code,
+        "saved_s": end.saved_s,
+        "set_by": end.tail.bound,
+        "set_s": end.tail.seconds,
+        "set_path": end.tail.path,
+        "set_host": end.tail.host,
+    }

@@ -6,21 +6,21 @@ All functions work on Spark Connect too. docs/metrics-tables.md describes the co
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
+import pyarrow as pa
+from pyarrow import RecordBatch
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.errors import UsageError
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.slow_files import mitigations
 from cfetch.secret import printable
 from cfetch.spark.schemas import arrow_schema, ddl
-from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS
-
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
-    from pyspark.sql import Column, DataFrame, SparkSession
-
+from cfetch.spark.tables.columns import DAY, TABLES, VERDICTS, types_of
 
 By = Literal["host", "day", "size_class"]
 
@@ -36,7 +36,7 @@ SIZE_CLASSES = {
 }
 
 
-def read_files(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def read_files(spark: SparkSession, directory: str | Path) -> DataFrame:
     """One row for each entry of each run.
 
     Raises:
@@ -45,12 +45,12 @@ def read_files(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     return _read_current(spark, directory, "files")
 
 
-def read_attempts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def read_attempts(spark: SparkSession, directory: str | Path) -> DataFrame:
     """One row for each attempt at an entry. Raises as ``read_files``."""
     return _read_current(spark, directory, "attempts")
 
 
-def read_events(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def read_events(spark: SparkSession, directory: str | Path) -> DataFrame:
     """One row for each event that affected the speed of a run; runs of early versions have none.
 
     Raises as ``read_files``; also if the last load was by a version without events.
@@ -58,29 +58,25 @@ def read_events(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     return _read_current(spark, directory, "events")
 
 
-def read_runs(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def read_runs(spark: SparkSession, directory: str | Path) -> DataFrame:
     """One row for each run. Raises as ``read_files``."""
     return _read(spark, directory, "runs")
 
 
-def read_rejected(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def read_rejected(spark: SparkSession, directory: str | Path) -> DataFrame:
     """One row for each line that is no metrics, at most a thousand of a source. Raises as ``read_files``."""
     return _read(spark, directory, "rejected")
 
 
-def _read_current(spark: "SparkSession", directory: str | Path, table: str) -> "DataFrame":
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
-
+def _read_current(spark: SparkSession, directory: str | Path, table: str) -> DataFrame:
     current = _read(spark, directory, "runs").select("load")
     return _read(spark, directory, table).join(F.broadcast(current), "load", "left_semi")
 
 
-def _read(spark: "SparkSession", directory: str | Path, table: str) -> "DataFrame":
-    from pyspark.errors import AnalysisException
-
+def _read(spark: SparkSession, directory: str | Path, table: str) -> DataFrame:
     try:
         columns = TABLES[table] if table == "rejected" else (*TABLES[table], DAY)
-        return spark.read.schema(ddl(columns)).parquet(f"{directory}/{table}")
+        return spark.read.schema(ddl(types_of(columns))).parquet(f"{directory}/{table}")
     except AnalysisException:
         raise UsageError(
             f"{printable(str(directory), 1000)}: there are no metrics tables; "
@@ -88,7 +84,7 @@ def _read(spark: "SparkSession", directory: str | Path, table: str) -> "DataFram
         ) from None
 
 
-def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
+def percentiles(frame: DataFrame, by: By = "host") -> DataFrame:
     """Compute duration and speed of the rows that are done.
 
     ``frame`` has the rows of ``read_files`` or of ``read_attempts``.
@@ -100,8 +96,6 @@ def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
     Raises:
         UsageError: ``by`` is something else.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     if by not in get_args(By):
         raise UsageError(f"percentiles are by {', '.join(get_args(By))}, not by {printable(str(by))}")
     outcome = "outcome" if "outcome" in frame.columns else "status"
@@ -138,23 +132,19 @@ def percentiles(frame: "DataFrame", by: By = "host") -> "DataFrame":
     )
 
 
-def _classify_size() -> "Column":
-    from pyspark.sql import functions as F  # noqa: N812
-
+def _classify_size() -> Column:
     classes = F.lit("4 GiB and more")
     for name, below_bytes in reversed(SIZE_CLASSES.items()):
         classes = F.when(F.col("size_bytes") < below_bytes, F.lit(name)).otherwise(classes)
     return F.when(F.col("size_bytes").isNull(), F.lit("unknown")).otherwise(classes)
 
 
-def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def errors(spark: SparkSession, directory: str | Path) -> DataFrame:
     """The reasons of failed entries, the most frequent first: ``error_kind``, ``host``, number of ``files``.
 
     Also ``first_day``, ``last_day``, and as an example the first ``path`` with its ``error``. Raises as
     ``read_files``.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     failed = read_files(spark, directory).where(F.col("status") == "failed")
     return (
         failed.groupBy(F.coalesce("error_kind", F.lit("unknown")).alias("error_kind"), "host")
@@ -169,14 +159,12 @@ def errors(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     )
 
 
-def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
+def verdicts(spark: SparkSession, directory: str | Path) -> DataFrame:
     """The seconds that cancelling each straggler saved (``saved_s``, below 0: cost), and its wasted bytes.
 
     Attempts that lost to a helper have a row too. The rules are those of ``cfetch report``; ``VERDICTS`` in
     ``columns.py`` lists the columns. Raises as ``read_files``.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     key = ["load", "id"]
     fields = [
         F.col(name) for name in AttemptRecord.__struct_fields__
@@ -184,15 +172,13 @@ def verdicts(spark: "SparkSession", directory: str | Path) -> "DataFrame":
     tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
     rescued = read_files(spark, directory).where(F.col("attempts") > 1)
     joined = rescued.join(read_attempts(spark, directory).groupBy(*key).agg(tries), key)
-    return joined.mapInArrow(_judge_batches, ddl(VERDICTS))
+    return joined.mapInArrow(_judge_batches, ddl(types_of(VERDICTS)))
 
 
-def _judge_batches(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
-    import pyarrow as pa
-
+def _judge_batches(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
     for batch in batches:
         rows = [verdict for row in batch.to_pylist() for verdict in _make_verdict_rows(row)]
-        yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(VERDICTS))
+        yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(types_of(VERDICTS)))
 
 
 def _make_verdict_rows(row: dict[str, Any]) -> Iterator[dict[str, Any]]:

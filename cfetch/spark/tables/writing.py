@@ -6,24 +6,24 @@ before its run's own row names the load (``store.py``); so a task may be repeate
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from cfetch.records import EndRecord, EventRecord, FileRecord
+from cfetch.records import AttemptRecord, EndRecord, EventRecord, FileRecord
 from cfetch.report.counts import Counts, retries
 from cfetch.report.metrics import RunHeader
 from cfetch.report.wasted_bytes import received_bytes, wasted_by_attempt, wasted_bytes
 from cfetch.secret import printable
 from cfetch.spark.tables.chunks import Chunk, parse_start, read_lines
-from cfetch.spark.tables.columns import table_schema
+from cfetch.spark.tables.columns import ENTRY, RUN, TABLES, table_schema
 from cfetch.storage.files import USERS, open_replacement
 
-FLUSH_FILES = 8192  # in memory at a time; with samples some 20 MB
+FLUSH_RECORDS = 8192  # in memory at a time; with samples some 20 MB
 MOST_REJECTED = 1000  # rejected lines of a source that are kept; a wrong file has a million similar ones
 
 
@@ -85,12 +85,14 @@ def _write(work: ChunkWork, to: Path, report: ChunkReport) -> None:
     with ExitStack() as files:
         rows: _Rows | None = None
         if work.chunk.header is not None:
-            rows = files.enter_context(_Rows(work, to, work.chunk.header, work.chunk.header_line, report))
+            rows = files.enter_context(
+                _open_rows(work, to, work.chunk.header, work.chunk.header_line, report)
+            )
         for line in read_lines(work.chunk):
             content = line.content
             if isinstance(content, RunHeader):
                 files.close()  # the run before has ended
-                rows = files.enter_context(_Rows(work, to, content, line.number, report))
+                rows = files.enter_context(_open_rows(work, to, content, line.number, report))
             elif isinstance(content, str):
                 if rows is None or not line.torn:  # the torn last line of a killed run is no fault
                     _note_rejected(report, None if rows is None else rows.segment, line.number, content)
@@ -99,7 +101,7 @@ def _write(work: ChunkWork, to: Path, report: ChunkReport) -> None:
                     report, None, line.number, "no run header (schema cfetch.run/1) comes before it"
                 )
             elif isinstance(content, EventRecord):
-                rows.add_event(line.number, content)
+                rows.add(line.number, content)
             elif content.instant != rows.segment.header.instant:
                 _note_rejected(
                     report, rows.segment, line.number, "its instant is not the one of its run's header"
@@ -119,93 +121,61 @@ def _note_rejected(report: ChunkReport, segment: Segment | None, line: int, reas
         report.rejected.append(Rejected(line, instant, printable(reason, 300)))
 
 
-_OUT_OF_RANGE = "a number or a text in it is out of range"
-
-
 class _Rows:
-    """Collects the rows of one segment of a chunk, and writes a file for each table that has rows."""
+    """Collects the records of one segment of a chunk, and writes a file for each table that has rows."""
 
-    def __init__(self, work: ChunkWork, to: Path, header: RunHeader, line: int, report: ChunkReport) -> None:
+    def __init__(
+        self, files: ExitStack, work: ChunkWork, to: Path, header: RunHeader, line: int, report: ChunkReport
+    ) -> None:
         self.segment = Segment(load=f"{work.load}-{line}", header=header, line=line)
         report.segments.append(self.segment)
         self._report = report
         self._at = parse_start(header)
         name = f"{make_run_key(header)}-{self.segment.load}-{work.number}.parquet"
-        self._paths = {
-            table: to / table / f"day={self._at.date()}" / name for table in ("files", "attempts", "events")
-        }
-        self._waiting: list[tuple[int, FileRecord]] = []
-        self._events: list[tuple[int, EventRecord]] = []
-        self._files = ExitStack()
+        self._paths = {table: to / table / f"day={self._at.date()}" / name for table in _COLUMNS}
+        self._waiting: list[tuple[int, FileRecord | EventRecord]] = []
+        self._files = files
         self._writers: dict[str, Any] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._files.__exit__(kind, error, trace)
-            return
-        with self._files:
-            self._write_rows(self._waiting)
-            self._write_events()
-
-    def add(self, line: int, record: FileRecord) -> None:
+    def add(self, line: int, record: FileRecord | EventRecord) -> None:
         self._waiting.append((line, record))
-        if len(self._waiting) >= FLUSH_FILES:
-            waiting, self._waiting = self._waiting, []
-            self._write_rows(waiting)
+        if len(self._waiting) >= FLUSH_RECORDS:
+            self.flush()
 
-    def add_event(self, line: int, record: EventRecord) -> None:
-        self._events.append((line, record))
-        if len(self._events) >= FLUSH_FILES:
-            self._write_events()
+    def flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._write(waiting)
 
-    def _write_events(self) -> None:
-        import pyarrow as pa
-
-        events, self._events = self._events, []
-        run = (self.segment.header.instant, self._at, self.segment.load)
-        rows = []
-        for line, record in events:
-            row = run + _make_event_row(record)
-            try:
-                _make_batch("events", [row])
-            except (ValueError, OverflowError, pa.ArrowException):
-                _note_rejected(self._report, self.segment, line, _OUT_OF_RANGE)
-                continue
-            rows.append(row)
-        if rows:
-            self._open_writer("events").write_batch(_make_batch("events", rows))
-
-    def _write_rows(self, waiting: list[tuple[int, FileRecord]]) -> None:
+    def _write(self, waiting: list[tuple[int, FileRecord | EventRecord]]) -> None:
         """Write ``waiting``; records that do not fit a column are found by bisection."""
         import pyarrow as pa
 
-        run = (self.segment.header.instant, self._at, self.segment.load)
+        files = [record for _, record in waiting if isinstance(record, FileRecord)]
+        events = [record for _, record in waiting if isinstance(record, EventRecord)]
+        tries = [
+            _Try(record, attempt, wasted)
+            for record in files
+            for attempt, wasted in zip(record.attempts, wasted_by_attempt(record), strict=True)
+        ]
+        records: dict[str, Sequence[object]] = {"files": files, "attempts": tries, "events": events}
+        run = {"instant": self.segment.header.instant, "wall_start": self._at, "load": self.segment.load}
         try:
-            batches = {
-                "files": _make_batch("files", [run + _make_file_row(record) for _, record in waiting]),
-                "attempts": _make_batch(
-                    "attempts", [run + row for _, record in waiting for row in _make_attempt_rows(record)]
-                ),
-            }
+            batches = {table: _make_batch(table, run, of_table) for table, of_table in records.items()}
         except (ValueError, OverflowError, pa.ArrowException):
             if len(waiting) == 1:
-                _note_rejected(self._report, self.segment, waiting[0][0], _OUT_OF_RANGE)
+                reason = "a number or a text in it is out of range"
+                _note_rejected(self._report, self.segment, waiting[0][0], reason)
                 return
             middle = len(waiting) // 2
-            self._write_rows(waiting[:middle])
-            self._write_rows(waiting[middle:])
+            self._write(waiting[:middle])
+            self._write(waiting[middle:])
             return
         for table, batch in batches.items():
             if batch.num_rows:
                 self._open_writer(table).write_batch(batch)
-        for _, record in waiting:
+        for record in files:
             self.segment.counts.add(record)
-        self.segment.attempts += batches["attempts"].num_rows
+        self.segment.attempts += len(tries)
 
     def _open_writer(self, table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
         if table not in self._writers:
@@ -217,45 +187,52 @@ class _Rows:
         return self._writers[table]
 
 
-def _make_batch(table: str, rows: list[tuple[object, ...]]) -> Any:  # noqa: ANN401 - pyarrow is not typed
+@contextmanager
+def _open_rows(
+    work: ChunkWork, to: Path, header: RunHeader, line: int, report: ChunkReport
+) -> Iterator[_Rows]:
+    with ExitStack() as files:
+        rows = _Rows(files, work, to, header, line, report)
+        yield rows
+        rows.flush()
+
+
+class _Try(NamedTuple):
+    """A row of the table of attempts."""
+
+    record: FileRecord
+    attempt: AttemptRecord
+    wasted_bytes: int
+
+
+def _list_getters(table: str, part: str = "") -> dict[str, Callable[[Any], object]]:
+    """How to get each column's value of a row, or of a part of it; the columns of the run are left out."""
+    return {column.name: attrgetter(part + column.name) for column in TABLES[table][len(RUN) :]}
+
+
+_COLUMNS = {
+    "files": _list_getters("files")
+    | {
+        "attempts": lambda record: len(record.attempts),
+        "retries": retries,
+        "received_bytes": received_bytes,
+        "wasted_bytes": wasted_bytes,
+        "executor": lambda record: None if record.executor is msgspec.UNSET else record.executor,
+        "task": lambda record: None if record.task is msgspec.UNSET else record.task,
+    },
+    "attempts": _list_getters("attempts", "attempt.")
+    | {column.name: attrgetter(f"record.{column.name}") for column in ENTRY}
+    | {"wasted_bytes": attrgetter("wasted_bytes")},
+    "events": _list_getters("events"),
+}
+
+
+def _make_batch(table: str, run: Mapping[str, object], rows: Sequence[object]) -> Any:  # noqa: ANN401
     import pyarrow as pa
 
-    schema = table_schema(table)
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-    )
-
-
-def _make_event_row(record: EventRecord) -> tuple[object, ...]:
-    return (
-        *(record.t_s, record.kind, record.host, record.volume, record.id, record.path),
-        *(record.places, record.before, record.seconds, record.reason),
-    )
-
-
-def _make_file_row(record: FileRecord) -> tuple[object, ...]:
-    return (
-        *(record.id, record.path, record.host, record.size_bytes, record.offset, record.batch, record.volume),
-        *(record.status, record.verified, record.bytes, received_bytes(record), wasted_bytes(record)),
-        *(record.queued_s, record.start_s, record.end_s, record.rate_bps),
-        *(len(record.attempts), retries(record), record.stragglers, record.error_kind, record.error),
-        None if record.executor is msgspec.UNSET else record.executor,
-        None if record.task is msgspec.UNSET else record.task,
-    )
-
-
-def _make_attempt_rows(record: FileRecord) -> Iterator[tuple[object, ...]]:
-    entry = (record.id, record.path, record.host, record.size_bytes)
-    for attempt, wasted in zip(record.attempts, wasted_by_attempt(record), strict=True):
-        yield (
-            *entry,
-            *(attempt.mirror, attempt.n, attempt.outcome, attempt.http_status, attempt.error, attempt.peer),
-            *(attempt.start_s, attempt.first_byte_s, attempt.end_s, attempt.from_byte, attempt.bytes, wasted),
-            *(attempt.median_bps, attempt.expected_s, attempt.samples),
-            *(attempt.projected_s, attempt.to_byte, attempt.helper, attempt.held_s, attempt.saved_s),
-            attempt.content_type,
-        )
+    columns: dict[str, list[object]] = {name: [value] * len(rows) for name, value in run.items()}
+    columns |= {name: list(map(get, rows)) for name, get in _COLUMNS[table].items()}
+    return pa.RecordBatch.from_pydict(columns, schema=table_schema(table))
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def work_of(tmp_path, *, content=False, content_limit="1MiB", columns=COLUMNS, t
     )
     work = _make_work(options, columns, slots=1, is_scratch=to is None, makes=False)
     if to is not None:
-        open_row_directory(work.options, work.identity, work.spec)
+        open_row_directory(work.options, work.spec)
     return work
 
 
@@ -254,7 +254,7 @@ def test_contents_without_files(origin, tmp_path, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{scratch},/elsewhere")
-    monkeypatch.setattr(pieces, "CONTENT_BYTES", 100)
+    monkeypatch.setattr("cfetch.spark.frames.rows.CONTENT_BYTES", 100)
     rows = rows_of(origin, ["d/1.bin", "d/10.bin", "d/2.bin", "d/11.bin"])
     rows[3]["size"] = None
     work = work_of(tmp_path, to=None, content=True, content_limit="200")

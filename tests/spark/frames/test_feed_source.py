@@ -275,7 +275,7 @@ def test_only_manifests_that_are_ready(tmp_path):
 )
 def test_walking_by_whole_lines(tmp_path, monkeypatch, window, begin, end, most, found):
     """However the file is cut into windows."""
-    monkeypatch.setattr("cfetch.spark.frames.manifest_directory.WINDOW_BYTES", window)
+    monkeypatch.setattr("cfetch.spark.frames.manifest_directory.PIECE_BYTES", window)
     (tmp_path / "a").write_text("1\n22\n3\nhalf")
     assert advance(tmp_path / "a", begin, end, most) == found
 

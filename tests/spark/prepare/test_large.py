@@ -24,11 +24,11 @@ from cfetch.events import EntryFinished, Event, Progress, RunNoted
 from cfetch.hub.account import Account
 from cfetch.shares import cut
 from cfetch.shares.cut import Pace
-from cfetch.spark.open_shares import PreparedShares
+from cfetch.spark.open_shares import find_open_shares
 from cfetch.spark.prepare import large
+from cfetch.spark.prepare.cut import COARSEST, EVENEST, MOST_PIECES, count_pieces_per_share
 from cfetch.spark.prepare.large import run_interruptibly
 from cfetch.spark.prepare.prepared import PreparedPlan, load_prepared
-from cfetch.spark.prepare.queues import COARSEST, EVENEST, MOST_PIECES, count_pieces_per_share
 from tests.engine.drive import tree
 from tests.spark.scene import asked, download, files_of, served, whole, write_manifest
 
@@ -316,9 +316,7 @@ def test_what_the_driver_holds_does_not_grow_with_the_entries(tmp_path):
         assert isinstance(plan, PreparedPlan)
         assert (len(plan), len(plan.cost_s)) == (3000, 2)
         assert len(msgspec.json.encode(plan)) < 1000 + len(plan.directory)
-        found = PreparedShares(plan).find_open_shares(
-            Account(), tmp_path, pace=Pace(), slots=2, per_host=None
-        )
+        found = find_open_shares(plan, Account(), tmp_path, pace=Pace(), slots=2, per_host=None)
         assert len(pickle.dumps(found)) < 1000 + len(plan.directory)
     for count in (0, 1, 100, 10_000, 1_000_000):
         assert COARSEST <= count_pieces_per_share(count) <= EVENEST

@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from cfetch.errors import ManifestError, UsageError
-from cfetch.manifest.fields import check_headers
 from cfetch.manifest.freezing import freeze
 from cfetch.shares.cut import MICRO, count_shares
+from cfetch.spark.prepare.cut import GIANT, QUEUE, SMALL, Piece, deal_pieces
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import load_prepared
-from cfetch.spark.prepare.queues import GIANT, QUEUE, SMALL, Piece, deal_pieces
 from cfetch.spark.prepare.rows import cut_units, drop_rows, read_unit
 
 REMEDY = "give one of them another path, or name files by --name-by url-path, row or hash"
@@ -28,9 +27,8 @@ SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 
 
 def entries_of(plan):
-    """All entries in the order of their ids, after a look that each is in one batch."""
+    """All entries in the order of their ids."""
     shares = [plan.share(number).entries for number in range(len(plan.cost_s))]
-    assert [len(one) for one in shares] == plan.files_of
     return sorted((one for share in shares for one in share), key=lambda one: one.id)
 
 
@@ -146,7 +144,6 @@ def test_entries_are_those_of_one_machine(mixed, tmp_path):
     assert (plan.rejected, plan.merged) == (0, 5)
     assert plan.total_bytes == sum(one.size_bytes or 0 for one in entries)
     assert plan.sizes_unknown == sum(one.size_bytes is None for one in entries)
-    assert plan.expires_at == min(one.expires_at for one in entries if one.expires_at is not None)
     assert load_prepared(Path(plan.directory)) == plan
 
 
@@ -196,22 +193,21 @@ def test_one_manifest_has_the_digest_ids_and_shares_of_every_run(spark, tmp_path
     for at in (100, 101, 102):  # their sum needs more than 64 bits
         rows[at] |= {"size": 2**63 - 1}
     path = write(tmp_path / "m.jsonl", rows)
-    given = check_headers({"X-C": "given"})
     plans = [
-        prepare(spark, [path], tmp_path / f"p{size}", slots=4, unit_bytes=size, headers=given, per_host=4)
+        prepare(spark, [path], tmp_path / f"p{size}", slots=4, unit_bytes=size, per_host=4)
         for size in (SMALL_UNIT, 1 << 20)
     ]
     with frozen(path, tmp_path / "one") as one:
         for plan in plans:
             assert (plan.digest, plan.total_bytes) == (one.digest, one.total_bytes)
             assert entries_of(plan) == [one.entry(index) for index in range(len(one))]
-            assert dict(plan.headers) == dict(given) | dict(one.headers)
+            assert plan.headers == one.headers
     first, second = ([plan.share(at) for at in range(len(plan.cost_s))] for plan in plans)
     assert first == second
     assert plans[0].cost_s == plans[1].cost_s == sorted(plans[0].cost_s, reverse=True)
     assert plans[0].hosts == 10
-    assert plans[0].floors == plans[1].floors
-    assert len(plans[0].floors) == 10
+    assert plans[0].floors_s == plans[1].floors_s
+    assert len(plans[0].floors_s) == 10
 
 
 def test_faults_are_those_of_one_machine(spark, tmp_path):
@@ -274,8 +270,7 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
         write(tmp_path / f"{name}.jsonl", rows)
     write(tmp_path / "c.jsonl", [{"url": "http://h/c1"}])
     sources = find_manifests([tmp_path])
-    given = check_headers({"X-G": "given"})
-    plan = prepare(spark, sources, tmp_path / "plan", slots=1, headers=given)
+    plan = prepare(spark, sources, tmp_path / "plan", slots=1)
     found = {one.path: {name: text.reveal() for name, text in one.headers} for one in entries_of(plan)}
     assert found == {
         "a1": {"X-A": "of a", "X-B": "of a"},
@@ -284,23 +279,21 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
         "b2": {"X-A": "mine"},
         "c1": {},
     }
-    assert plan.headers == given
+    assert plan.headers == ()
 
 
 def test_what_is_told_of_a_unit(tmp_path):
-    """Totals, the first of its links to end, and whether it names batches; and less what repeats others."""
-    ends = [None, 5, 0, 3, None]
+    """Totals, and whether it names batches; and less what repeats others."""
     rows = [
-        {"url": f"http://h/{at}", "size": 10**at, "expires_at": end} | ({"batch": "b"} if at == 1 else {})
-        for at, end in enumerate(ends)
+        {"url": f"http://h/{at}", "size": 10**at} | ({"batch": "b"} if at == 1 else {}) for at in range(5)
     ]
     path = write(tmp_path / "m.jsonl", rows)
     (unit,) = cut_units(0, path, None, 1 << 20)
     told = read_unit(unit, tmp_path, tmp_path, None)
     assert (told.rows, told.known_bytes, told.unknown) == (5, 11111, 0)
-    assert (told.expires_at, told.names_batches, told.rejected) == (0.0, True, 0)
+    assert told.names_batches
     left = drop_rows(tmp_path, 0, [1, 2])
-    assert (left.rows, left.known_bytes, left.expires_at) == (3, 11001, 3.0)
+    assert (left.rows, left.known_bytes) == (3, 11001)
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 7, 50, 10_000])
@@ -323,7 +316,10 @@ def test_lanes_are_even_and_giants_alone():
     found = deal_pieces(pieces, aim)
     assert found.cost_s[0] == 300
     assert sorted(found.cost_s[1:]) == pytest.approx([60] * 13)
-    assert Counter(found.files) == {1: 1, queues // 10: 10, 15: 3}
+    files = Counter[int]()
+    for piece, share in zip(pieces, found.share_of, strict=True):
+        files[share] += piece.files
+    assert Counter(files.values()) == {1: 1, queues // 10: 10, 15: 3}
     assert sorted(found.sharers) == [1, 1, 2, *[11] * 11]
     assert found.share_of == deal_pieces(pieces, aim).share_of
     assert set(found.host) == {"big", ""}

@@ -32,7 +32,7 @@ from tests.spark.scene import asked, download, files_of, served, whole, write_ma
 FILES = files_of(40)
 NAMES = list(FILES)
 TWO = {"processes": 2}
-HELD = {"mitigation": False}  # what the server holds is held, and no straggler
+HELD = {"mitigation": False}  # what the server holds is held: no straggler, and no helper for its bytes
 
 
 @pytest.fixture
@@ -85,13 +85,13 @@ def test_the_same_as_by_one_process(tmp_path, workers, failing):
     faults[NAMES[9]] = Fault(kind="reset", after_bytes=10)
     with served(FILES, faults) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        alone = download(manifest, tmp_path / "one", processes=1)
+        alone = download(manifest, tmp_path / "one", processes=1, **HELD)
     assert workers == []
     with served(FILES, faults) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        shared = download(manifest, tmp_path / "two", **TWO)
+        shared = download(manifest, tmp_path / "two", **TWO, **HELD)
         assert asked(origin) == {name: 2 if name == NAMES[9] else 1 for name in NAMES}
-        again = download(manifest, tmp_path / "two", **TWO)
+        again = download(manifest, tmp_path / "two", **TWO, **HELD)
         assert sum(asked(origin).values()) == 41 + failing
     assert len(workers) == 4
     assert summary_without_times(shared) == summary_without_times(alone)

@@ -40,7 +40,8 @@ from cfetch.straggler.merged import Sample
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 
 FIRST_ANSWER_S = 2.0  # the most time that a task with leased hosts waits for a hub it cannot reach
-ANSWER_S = 5.0  # after this the task makes another connection
+ANSWER_S = 5.0  # after this the task makes another connection; a hub that was reached is waited for so long
+TICK_S = 0.25  # of such a wait: a process that stands still loses one tick, as it could have heard nothing
 LAPSE_S = SILENT_S - 2.0  # a task gives up its leases before the hub gives them to others
 LONGEST_PAUSE_S = 15.0
 ALL_BPS = 1 << 50  # wanted of a rate by a task that had to wait for it
@@ -210,16 +211,19 @@ class HubLine:
             self._pool.go_alone()
             return
         self._pool.wait_for_orders()
-        self._lapse = asyncio.get_running_loop().call_later(FIRST_ANSWER_S, self._pool.go_alone)
+        self._wait(FIRST_ANSWER_S)
 
     async def keep(self) -> None:
         """Talk to the hub until cancelled; then send a last beat, so that others get the leases."""
         try:
             while self._address is not None:
-                with suppress(OSError, EOFError, TimeoutError, *NOT_DECODED):
+                try:
                     await self._talk(self._address)
-                if not self._was_heard:
-                    self._pool.go_alone()
+                except TimeoutError:  # the timer decides: perhaps this process stood still
+                    pass
+                except (OSError, EOFError, *NOT_DECODED):
+                    if not self._was_heard:
+                        self._pool.go_alone()
                 await asyncio.sleep(self._pause_s)
                 self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         finally:
@@ -230,6 +234,8 @@ class HubLine:
         """Use one connection, until it fails."""
         async with asyncio.timeout(ANSWER_S):
             reader, writer = await asyncio.open_connection(address.host, address.port)
+        if not self._was_heard:
+            self._wait(ANSWER_S)  # it is there: a fixed part would come on top of what it leases to others
         try:
             async with asyncio.timeout(ANSWER_S):
                 outgoing, incoming = await _open_channels(reader, writer, bytes.fromhex(address.key.reveal()))
@@ -278,7 +284,27 @@ class HubLine:
         assert self._lapse is not None
         self._was_heard, self._pause_s = True, EVERY_S
         self._lapse.cancel()
-        self._lapse = asyncio.get_running_loop().call_at(lapses_s, self._pool.go_alone)
+        self._lapse = asyncio.get_running_loop().call_at(lapses_s, self._end_leases, lapses_s)
+
+    def _end_leases(self, due_s: float) -> None:
+        """Go alone, or, if this process stood still and others may have its leases, wait for new ones."""
+        if asyncio.get_running_loop().time() - due_s < TICK_S:
+            self._pool.go_alone()
+        else:
+            self._pool.wait_for_orders()
+            self._wait(FIRST_ANSWER_S)
+
+    def _wait(self, left_s: float) -> None:
+        """Go alone if the hub does not answer for ``left_s``, in which this process runs."""
+        if self._lapse is not None:
+            self._lapse.cancel()
+        self._lapse = asyncio.get_running_loop().call_later(TICK_S, self._tick, left_s - TICK_S)
+
+    def _tick(self, left_s: float) -> None:
+        if left_s > 0:
+            self._wait(left_s)
+        else:
+            self._pool.go_alone()
 
 
 def choose_leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:

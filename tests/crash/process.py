@@ -20,9 +20,9 @@ class Ended(NamedTuple):
 
 
 def command(scene: Scene, *more: str) -> list[str]:
-    """The scene's job on the command line."""
+    """The scene's job on the command line; one connection a file, as on a slow machine helpers would come."""
     words = ["download", str(scene.manifest), "--to", str(scene.to), "--durability", scene.durability]
-    return [sys.executable, "-m", "cfetch", *words, *more]
+    return [sys.executable, "-m", "cfetch", *words, "--segments", "1", *more]
 
 
 def started(words: list[str], *, limits=(), **how) -> subprocess.Popen[str]:

@@ -193,8 +193,8 @@ class Scene:
         self.manifest.write_bytes(self.job.manifest(url))
 
     def run(self, *more: str, options: list[str] | None = None) -> Killed:
-        """The job in a child."""
-        words = ["download", str(self.manifest), "--to", str(self.to), "--quiet"]
+        """The job in a child, one connection a file: calls are counted, and a slow run would get helpers."""
+        words = ["download", str(self.manifest), "--to", str(self.to), "--quiet", "--segments", "1"]
         words += ["--durability", self.durability, *more]
         code = self._children.run(options, words, self._said)
         return Killed(code, self._said.read_text(errors="replace"), self.held_bytes())
@@ -235,9 +235,12 @@ class Scene:
                 found.setdefault(point[:2], point)
         return list(found.values())
 
-    def finish(self, *, tidy: bool = True, mitigation: bool = True) -> int:
-        """Run the job to its end in this process; the bytes fetched. ``tidy``: nothing else may be left."""
-        settings = Settings(to=(str(self.to),), durability=self.durability, quiet=True, mitigation=mitigation)
+    def finish(self, *, tidy: bool = True) -> int:
+        """Run the job to its end in this process; the bytes fetched. ``tidy``: nothing else may be left.
+
+        One stream brings a file: of a helper's bytes some may come twice, and a slow run has helpers.
+        """
+        settings = Settings(to=(str(self.to),), durability=self.durability, quiet=True, mitigation=False)
         with (
             patch.object(lock, "EXPIRY_S", EXPIRY_S),
             prepare(str(self.manifest), settings, env={}) as prepared,

@@ -1,11 +1,13 @@
 """Tasks with a hub, without Spark: real pools, real sockets, a real origin."""
 
+import asyncio
 import json
 import socket
 import threading
 import time
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -169,6 +171,53 @@ def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=2), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST // 2
     assert len(tree(tmp_path / "to")) == 50
+
+
+def test_a_hub_that_is_slow_to_answer_is_waited_for(tmp_path, monkeypatch):
+    """A fixed part would come on top of what it has leased to others."""
+    monkeypatch.setattr(hub_client, "FIRST_ANSWER_S", 0.1)
+    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    with counting() as origin, hub_of(settings) as hub:
+        spec, share = spec_of(tmp_path, settings, hub.address), plain_share(tmp_path, origin, "f", 50)
+        with begun(spec, share, TaskCopy(0, 1, 0, "a")), hub._lock:
+            time.sleep(1.0)
+            assert origin.requests == 0
+        assert (origin.requests, origin.most_asking) == (50, PER_HOST)
+
+
+@pytest.fixture
+def pool():
+    """What the line tells its pool."""
+    return Mock(hub_client.LeasedPool)
+
+
+def line_to_nobody(pool):
+    address = HubAddress("127.0.0.1", 1, SecretText("00"))
+    return hub_client.HubLine(address, BeatMaker(beat(1), shown=1, now_s=time.monotonic), pool)
+
+
+async def test_a_process_that_stood_still_has_not_waited_in_vain(pool, monkeypatch):
+    """It could have heard nothing: the answer may be there."""
+    monkeypatch.setattr(hub_client, "FIRST_ANSWER_S", 3 * hub_client.TICK_S)
+    line_to_nobody(pool).begin()
+    time.sleep(4 * hub_client.TICK_S)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    pool.go_alone.assert_not_called()
+    while not pool.go_alone.called:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("late_s", "calls"), [(0.0, ["go_alone"]), (5.0, ["wait_for_orders"])])
+async def test_leases_that_end_while_the_process_stands_still_may_be_others(pool, late_s, calls):
+    """A hub that is silent while the task runs is not waited for."""
+    line = line_to_nobody(pool)
+    line.begin()
+    pool.reset_mock()
+    line._note_answer(asyncio.get_running_loop().time() - late_s)
+    while not pool.method_calls:
+        await asyncio.sleep(0)
+    assert [name for name, _, _ in pool.method_calls] == calls
 
 
 def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):

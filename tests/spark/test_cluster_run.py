@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 FILES = files_of(40)
 NAMES = list(FILES)
 MANY_SHARES = {"concurrency": 1}
-HELD = {"mitigation": False}  # what the server holds is held, and no straggler
+HELD = {"mitigation": False}  # what the server holds is held: no straggler, and no helper for its bytes
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def test_the_same_as_on_one_machine(tmp_path, failing):
     faults[NAMES[9]] = Fault(kind="reset", after_bytes=10)
     with served(FILES, faults) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        local = download(manifest, tmp_path / "local")
+        local = download(manifest, tmp_path / "local", **HELD)
     with served(FILES, faults) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        spark = download(manifest, tmp_path / "spark", engine="spark")
+        spark = download(manifest, tmp_path / "spark", engine="spark", **HELD)
         assert asked(origin) == {name: 2 if name == NAMES[9] else 1 for name in NAMES}
-        again = download(manifest, tmp_path / "spark", engine="spark")
+        again = download(manifest, tmp_path / "spark", engine="spark", **HELD)
         assert sum(asked(origin).values()) == 41 + failing
     assert told_of(spark) == told_of(local)
     assert spark.exit_code == failing

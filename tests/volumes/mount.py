@@ -4,7 +4,7 @@ A FUSE file system in one process, which speaks the kernel's protocol itself (li
 that no library is needed. Standard input rules it, one word a line: ``hang`` answers no request any more,
 ``full`` and ``readonly`` refuse what writes; ``unreadable`` and ``mute`` are full too, and refuse what reads
 files, or let it wait; ``well`` answers all again, also those that wait; the end of input ends it. It says
-``mounted`` when it is.
+``mounted`` when it is, and repeats each word, with the number of files that it has refused to let read.
 """
 
 import ctypes
@@ -233,10 +233,13 @@ def serve(below: Path, root: str) -> None:
     print("mounted", flush=True)
     mirror, state = Mirror(below), "well"
     waiting: list[bytes] = []
+    unread: set[int] = set()
 
     def answer(request: bytes) -> None:
         _, opcode, unique, node, *_ = HEAD.unpack_from(request)
         found: bytes | int | None
+        if state in ("unreadable", "mute") and opcode == READ:
+            unread.add(node)
         if state == "mute" and opcode == READ:
             waiting.append(request)
             return
@@ -266,7 +269,7 @@ def serve(below: Path, root: str) -> None:
             state = word[-1]
             while state == "well" and waiting:
                 answer(waiting.pop())
-            print(state, flush=True)
+            print(state, len(unread), flush=True)
         if device in ready:
             with suppress(BlockingIOError, FileNotFoundError):  # who asked has been killed
                 answer(os.read(device, BUFFER_BYTES))

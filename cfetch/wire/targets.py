@@ -1,8 +1,9 @@
 """Decides where a request may lead: redirects, and which addresses are public. Pure.
 
 cfetch follows redirects itself, because no library drops every secret. There are at most ``MAX_HOPS``; the
-scheme stays, or changes from http to https, never back; a target is sent exactly as the server wrote it, but
-spaces and bytes outside ASCII, which no request can hold, are percent-encoded as browsers do it; another origin (scheme, host and port) gets none of the manifest's headers.
+scheme stays, or changes from http to https, never back; a target is sent exactly as the server wrote it,
+but spaces and bytes outside ASCII, which no request can hold, are percent-encoded as browsers do it; another
+origin (scheme, host and port) gets none of the manifest's headers.
 
 ``--public-only`` checks the address just before the connection, after resolution: a name that changes its
 answer between two lookups (DNS rebinding) does not help an attacker.

@@ -185,7 +185,7 @@ class Ending:
             path=last.path,
             host=last.attempts[-1].mirror or last.host,
             volume=last.volume,
-            size_bytes=last.size_bytes,
+            size_bytes=last.known_size_bytes,
         )
         late = sum(record.start_s > began_s + AT_ONCE * seconds for record in latest)
         if late >= WAITED and self._is_sparse:

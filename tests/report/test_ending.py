@@ -85,6 +85,8 @@ def test_a_large_file_alone():
     assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[-1]
     unknown = msgspec.structs.replace(tail, size_bytes=None)
     assert explain_tail(unknown, Setup("adaptive", {}))[1] == "3 places were idle"
+    small = record(99, 100, attempt(1, 0.0, 22.0, size=100), size_bytes=None)
+    assert explain_tail(tail_of(small), Setup("adaptive", {}))[1:] == ["it is 100 B, and 3 places were idle"]
 
 
 def test_a_file_of_which_nothing_came_gets_no_advice():

@@ -99,6 +99,11 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((status for status in statuses if status is not None), None)
 
     @property
+    def known_size_bytes(self) -> int | None:
+        """The size that the manifest states, or else that of the file in place."""
+        return self.bytes if self.size_bytes is None and self.is_in_place else self.size_bytes
+
+    @property
     def is_in_place(self) -> bool:
         """Whether the file is published."""
         return self.status in ("done", "skipped")

@@ -1,6 +1,6 @@
 """One or a few files, named by their URLs: the same engine, guard and summary as a manifest's.
 
-The URLs become entries of a plan that is called «the given URLs». A hash is stated (``--sha256 HEX``), or
+The URLs become entries of a plan that is called «the list of URLs». A hash is stated (``--sha256 HEX``), or
 lies beside the file on the server, as ``URL.sha256``.
 """
 
@@ -40,7 +40,7 @@ from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.network import Network, make_network
 
-NAME = "the given URLs"
+NAME = "the list of URLs"
 BESIDE = "beside"
 _HEX = re.compile(r"[0-9A-Fa-f]{64}\Z")
 _LONGEST_SIDECAR = 1 << 20  # bytes: enough for the hashes of ten thousand files

@@ -148,7 +148,7 @@ class Columns:
                 continue
             if column not in names:
                 raise ColumnError(
-                    f"there is no column {quoted_key(column)} for {key}; there are {_list_names(names)}"
+                    f"there is no column {quoted_key(column)} for {key}; the columns: {_list_names(names)}"
                 )
             chosen[column] = key
         return chosen
@@ -232,7 +232,7 @@ def _find_url_column(names: Sequence[str]) -> str:
         )
     raise ColumnError(
         "the column url is missing: the columns must have url among them, or name the column that has the "
-        f"URLs with --url-column; there are {_list_names(names)}"
+        f"URLs with --url-column; its columns: {_list_names(names)}"
     )
 
 
@@ -243,7 +243,8 @@ def _read_digits(value: object) -> object:
 
 def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
-    return ", ".join(map(quoted_key, names[:SHOWN_COLUMNS])) + more
+    shown = map(quoted_key, names[:SHOWN_COLUMNS])
+    return ", ".join(f"one {name}" if name.startswith("of ") else name for name in shown) + more
 
 
 def _fold(name: str) -> str:

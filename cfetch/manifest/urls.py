@@ -6,14 +6,14 @@ unchanged is refused. No message quotes the URL.
 
 import re
 from collections.abc import Callable
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
 from cfetch.manifest.object_urls import find_key_fault, is_object_url, split_object_url
 from cfetch.manifest.repository_urls import make_link, split_repository_url
 
 _ABSOLUTE = re.compile(
-    r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
+    r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\.?)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[!\"$->@-~]*)?(?:[?#][!-~]*)?\Z"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -40,6 +40,7 @@ _REASONS = (
     (r"[^:]+:(?!//[^/?#:])", "it has no host"),
     (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
     (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
+    (r"[^:]+://(?:\.|[^/?#:]*\.\.)", "its host begins with a dot or has two in a row"),
     (r"", "its host holds characters that no host name has"),
 )
 """Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is reported. The patterns
@@ -119,11 +120,13 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
         match = _ABSOLUTE.match(text)
     if match is None:
         raise UrlError(_find_fault(text))
-    ipv6, port, _ = match.groups()
+    ipv6, name, port, _ = match.groups()
     if port and not 1 <= int(port) <= _MAX_PORT:
         raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
     if ipv6:
         _check_ipv6(ipv6)
+    elif name[-1].isdigit() and name.rpartition(".")[2].isdigit():
+        _check_ipv4(name)
     return text
 
 
@@ -264,6 +267,14 @@ def _check_ipv6(text: str) -> None:
         IPv6Address(text)
     except ValueError:
         raise UrlError("its host is not an IPv6 address") from None
+
+
+def _check_ipv4(text: str) -> None:
+    """Check a host that ends in a number: no domain does, and not all resolvers know ``127.1``."""
+    try:
+        IPv4Address(text)
+    except ValueError:
+        raise UrlError("its host is a number but no IPv4 address of four parts, like 127.0.0.1") from None
 
 
 def _find_fault(text: str) -> str:

@@ -185,7 +185,7 @@ class Ending:
             path=last.path,
             host=last.attempts[-1].mirror or last.host,
             volume=last.volume,
-            size_bytes=last.size_bytes,
+            size_bytes=last.known_size_bytes,
         )
         late = sum(record.start_s > began_s + AT_ONCE * seconds for record in latest)
         if late >= WAITED and self._is_sparse:
@@ -200,8 +200,16 @@ class Ending:
                 reason=self._find_reason(common.host or "", limits),
             )
         waited_s = seconds - sum(_overlap_s(attempt, began_s, end_s) for attempt in last.attempts)
-        if waited_s > seconds / 2:
-            is_paused = self._paused_s.get(common.host or "", 0.0) > 0
+        is_paused = self._paused_s.get(common.host or "", 0.0) > 0
+        if waited_s > seconds / 2 and not is_paused and len(last.attempts) == 1:
+            # It was never tried before: it waited for another one, as for the first answer of their host.
+            last = max(
+                latest, key=lambda record: sum(_overlap_s(each, began_s, end_s) for each in record.attempts)
+            )
+            common = msgspec.structs.replace(
+                common, id=last.id, path=last.path, volume=last.volume, size_bytes=last.known_size_bytes
+            )
+        elif waited_s > seconds / 2:
             failed = [attempt.error for attempt in last.attempts if attempt.error]
             return msgspec.structs.replace(
                 common, bound="pause" if is_paused else "retry", reason=failed[-1] if failed else None

@@ -9,6 +9,7 @@ from cfetch.report.format import duration, plural, rate, shorten, size
 from cfetch.secret import printable
 
 NAME = 40  # columns for a path
+LEAST_SHARED_BYTES = 1 << 20  # parts of a smaller file bring nothing that a person notices
 
 
 class Setup(NamedTuple):
@@ -81,7 +82,8 @@ def _of_large_file(tail: Tail, setup: Setup) -> _Words:
     why = f"{tail.idle_places:.0f} places were idle"
     if tail.size_bytes is not None:
         why = f"it is {size(tail.size_bytes)}, and {why}"
-    if tail.rate_bps == 0:  # nothing came: its failure says more than any advice
+    if tail.rate_bps == 0 or (tail.size_bytes is not None and tail.size_bytes < LEAST_SHARED_BYTES):
+        # nothing came: its failure says more than any advice; or it is too small to be brought in parts
         return _Words(_last_file(tail), why)
     if setup.policy == "adaptive":
         return _Words(

@@ -4,6 +4,9 @@ from cfetch.records import FileRecord
 from cfetch.report.document import Mitigation, SlowFile
 from cfetch.report.saved_time import list_verdicts
 
+LEAST_WAIT_S = 1.0
+LEAST_STORED_S = 0.1
+
 
 def slow_file(record: FileRecord, run: int) -> SlowFile:
     """The line of a slow file of the report's run number ``run``. It must have at least one attempt."""
@@ -12,7 +15,7 @@ def slow_file(record: FileRecord, run: int) -> SlowFile:
         run=run,
         path=record.path,
         host=record.host,
-        size_bytes=record.size_bytes,
+        size_bytes=record.known_size_bytes,
         elapsed_s=record.end_s - record.start_s,
         rate_bps=record.rate_bps,
         attempts=len(record.attempts),
@@ -27,12 +30,18 @@ def _explain(record: FileRecord) -> str:
         number = sum(attempt.outcome == outcome for attempt in record.attempts)
         if number:
             reasons.append(word if number == 1 else f"{number}x {word}")
-    waited = (record.end_s - record.start_s) - sum(a.end_s - a.start_s for a in record.attempts)
-    if waited > 1:
+    elapsed_s = record.end_s - record.start_s
+    last_s = max(attempt.end_s for attempt in record.attempts)
+    waited = (last_s - record.start_s) - sum(a.end_s - a.start_s for a in record.attempts)
+    if waited > LEAST_WAIT_S:
         reasons.append(f"{waited:.0f}s between attempts")
     last = record.attempts[-1]
-    if last.first_byte_s is not None and last.first_byte_s - last.start_s > 0.5 * (last.end_s - last.start_s):
+    if last.first_byte_s is not None and last.first_byte_s - last.start_s > 0.5 * elapsed_s:
         reasons.append("late first byte")
+    if (stored_s := record.end_s - last_s) > max(0.5 * elapsed_s, LEAST_STORED_S):
+        reasons.append(
+            "waited to be flushed" if stored_s <= LEAST_WAIT_S else f"{stored_s:.0f}s to be flushed"
+        )
     if last.median_bps and record.rate_bps < last.median_bps / 2 and not reasons:
         reasons.append("below half the median rate")
     return ", ".join(reasons) or "size"

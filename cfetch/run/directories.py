@@ -61,7 +61,7 @@ def find_places(settings: Settings) -> Places:
         return Places(destinations, _make_absolute(settings.state))
     if not directories:
         raise ConfigError(
-            f"to is {', '.join(settings.to)}, and cfetch keeps its own files elsewhere, with the links of "
+            f"--to is {', '.join(settings.to)}, and cfetch keeps its own files elsewhere, with the links of "
             "pending plans: name a directory with --state, or an object store that nobody else reads"
         )
     states = [directory / STATE_NAME for directory in directories]

@@ -178,6 +178,8 @@ def _find_doubt(manifest: str, fetched: Fetched) -> str | None:
 
 
 def _open_file(manifest: str) -> BinaryIO:
+    if not manifest:  # Path("") is the working directory
+        raise UsageError("the name of a manifest is empty; is a variable of the shell not set?")
     try:
         file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
     except OSError as error:

@@ -6,8 +6,9 @@ region, endpoint and similar settings come from the environment, as for destinat
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import zip_longest
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at on
 LIST_TIMEOUT_S = 60.0  # for one page of a listing
 MOST_IDLE_S = 600.0  # for the next names of a listing
 PAGE_KEYS = 1000  # as many as a store puts on a page
+LOOKS_AT_A_TIME = 32  # at empty objects, which may be marks of directories
 _YES = {"1", "true", "on", "yes", "y"}  # values that the library takes for true
 _ANONYMOUS = {"s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE"}
 _NOBODY: dict[str, dict[str, Any]] = {  # signs without a request; the signature is cut off again
@@ -77,31 +79,19 @@ class ObjectLinks:
 def list_objects(listing: Listing) -> Iterator[tuple[dict[str, object], str]]:
     """Yield objects as rows of a manifest (``url``, ``size``, ``path`` below the prefix), with their ETags.
 
-    The mark of a directory, an empty object whose key ends in a slash, is left out if the directory has
-    objects.
+    The mark of a directory, an empty object whose key ends in a slash, is left out.
 
     Raises:
         UsageError: obstore is not installed, or the store says no.
     """
     base = f"{listing.store}/{listing.prefix}"
-    held: tuple[dict[str, object], str] | None = None  # an empty object, which may be the mark of a directory
-    for key, size_bytes, version in _walk(listing.store, listing.prefix):
+    for key, size_bytes, version in _walk(listing):
         rest = key.removeprefix(listing.prefix)
-        if held is not None and not rest.startswith(f"{held[0]['path']}/"):
-            yield held
-        held = None
-        if not key.startswith(listing.prefix) or not listing.pattern.match(rest):
-            continue
-        row: dict[str, object] = {"url": base + rest, "path": rest, "size": size_bytes}
-        if size_bytes:
-            yield row, version
-        else:
-            held = row, version
-    if held is not None:
-        yield held
+        yield {"url": base + rest, "path": rest, "size": size_bytes}, version
 
 
-def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
+def _walk(listing: Listing) -> Iterator[tuple[str, int, str]]:
+    url, prefix = listing.store, listing.prefix
     last, marked, marks_at, keys = "", "", 1, 0
     try:
         store = open_store(url, timeout_s=LIST_TIMEOUT_S)
@@ -115,7 +105,11 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
                     if keys == marks_at:
                         marked, marks_at = about["path"], 2 * marks_at
                     last = max(last, about["path"])
-                    yield about["path"], about["size"], name_version(about)
+                objects = [about for about in page if _is_meant(listing, about["path"])]
+                marks = runner.run(_find_marks(store, objects))
+                for about in objects:
+                    if about["path"] not in marks:
+                        yield about["path"], about["size"], name_version(about)
         if last and _goes_on(store, url, prefix, last):
             raise Refused("the store's list ends in the middle: it has more keys, and no token for them")
     except (UsageError, LocalFault) as error:
@@ -124,6 +118,37 @@ def _walk(url: str, prefix: str) -> Iterator[tuple[str, int, str]]:
         raise UsageError(f"{printable(url)} did not list its objects: {error}") from None
     except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
         raise UsageError(str(explain_fault(url, error, "list its objects"))) from None
+
+
+def _is_meant(listing: Listing, key: str) -> bool:
+    return key.startswith(listing.prefix) and bool(listing.pattern.match(key.removeprefix(listing.prefix)))
+
+
+async def _find_marks(store: Any, objects: Sequence[Any]) -> set[str]:  # noqa: ANN401 - of the library
+    """The keys of the marks of directories among the objects, which are neighbours in the list.
+
+    The library takes the slash off a key's end. So an empty object is looked at, unless the next one stands
+    below it: if there is none without the slash, it is a mark. One that cannot be looked at is no mark.
+    """
+    marks: set[str] = set()
+    doubts: list[str] = []
+    for about, behind in zip_longest(objects, objects[1:]):
+        if not about["size"]:
+            has_more = behind is not None and behind["path"].startswith(f"{about['path']}/")
+            (marks.add if has_more else doubts.append)(about["path"])
+
+    async def look(keys: Iterator[str]) -> None:
+        for key in keys:
+            try:
+                await store.head_async(key)
+            except FileNotFoundError:
+                marks.add(key)
+            except Exception:  # noqa: BLE001, S112 - of many types; the request for the object tells more
+                continue
+
+    waiting = iter(doubts)
+    await asyncio.gather(*(look(waiting) for _ in range(LOOKS_AT_A_TIME)))
+    return marks
 
 
 def name_version(about: Any) -> str:  # noqa: ANN401 - of the library

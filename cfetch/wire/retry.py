@@ -15,6 +15,7 @@ from cfetch.wire.judge import Headers
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
 CAP_S = 32.0  # as in the CloudFetch driver; presigned links do not live through longer waits
+MOST_SHOWN_S = 1e9  # a header may state any number, also one that is infinite
 MAX_REFRESHES = 3  # a link that is refused after three renewals is revoked, and not expired
 RETRY_SHARE = 0.2  # retries for each first request, as in Twitter's Finagle ("RetryBudget")
 RETRIES_PER_S = 10.0  # retries that are always allowed, so that a short run can try again
@@ -200,8 +201,11 @@ def next_step(
     if untried:
         return Step(0.0)
     delay = backoff_s(spent.errors, jitter)
+    asked = ""
     if isinstance(error, Throttled) and error.retry_after_s is not None:
         delay = max(delay, error.retry_after_s)
+        asked = f"its server asks for a pause of {min(delay, MOST_SHOWN_S):.0f} s, so "
     if spent.elapsed_s + delay > limits.retry_budget_s:
-        return Step(None, reason=f"the next try would exceed the retry budget of {limits.retry_budget_s:g} s")
+        budget = f"the next try would exceed the retry budget of {limits.retry_budget_s:g} s"
+        return Step(None, reason=asked + budget)
     return Step(delay)

@@ -1,15 +1,17 @@
 """Decides where a request may lead: redirects, and which addresses are public. Pure.
 
 cfetch follows redirects itself, because no library drops every secret. There are at most ``MAX_HOPS``; the
-scheme stays, or changes from http to https, never back; a target is sent exactly as the server wrote it;
-another origin (scheme, host and port) gets none of the manifest's headers.
+scheme stays, or changes from http to https, never back; a target is sent exactly as the server wrote it,
+but spaces and bytes outside ASCII, which no request can hold, are percent-encoded as browsers do it; another
+origin (scheme, host and port) gets none of the manifest's headers.
 
 ``--public-only`` checks the address just before the connection, after resolution: a name that changes its
 answer between two lookups (DNS rebinding) does not help an attacker.
 """
 
+import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from cfetch.errors import Refused
 from cfetch.secret import SecretUrl
@@ -18,6 +20,7 @@ from cfetch.wire.judge import Headers
 MAX_HOPS = 5  # object stores need one, download portals two or three
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
+_TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
 # Some versions of Python take these for global: protocol assignments (RFC 6890; a metadata service is there),
@@ -36,7 +39,7 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     if len(targets) != 1:
         raise Refused(f"the server redirects to {'several places' if targets else 'nowhere'}")
     try:
-        target = SecretUrl(urljoin(url.reveal(), targets.pop()))
+        target = SecretUrl(urljoin(url.reveal(), _encode(targets.pop())))
         parts = urlsplit(target.reveal())
         plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain
@@ -52,6 +55,11 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     if len(seen) > MAX_HOPS:  # the first of them is the entry's own URL
         raise Refused(f"the server redirects more than {MAX_HOPS} times")
     return target
+
+
+def _encode(location: str) -> str:
+    """Encode what a server should have encoded. Raises ValueError: it holds half a surrogate pair."""
+    return _TO_ENCODE.sub(lambda match: quote(match[0], errors="surrogateescape"), location)
 
 
 class NotPublic(OSError):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -46,6 +47,7 @@ FILES = {
 }
 MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("download", 2, "Download every file of a manifest"),
+    ("download ''", 2, "the name of a manifest is empty"),
     ("download nope.txt", 2, "cannot read the manifest nope.txt: No such file or directory"),
     ("download empty.txt", 2, "empty.txt has no entries; did the command that writes it fail?"),
     ("download comments.txt", 2, "comments.txt has no entries"),
@@ -103,7 +105,7 @@ def test_an_answer_says_what_happened_to_what_and_what_to_do(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["cfetch", *typed.split()])
+    monkeypatch.setattr(sys, "argv", ["cfetch", *shlex.split(typed)])
     monkeypatch.setattr(app.app, "registered_commands", [])
     monkeypatch.setattr(app.app, "registered_groups", [])
     app.add_verbs(typed.split()[0])

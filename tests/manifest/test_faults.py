@@ -86,6 +86,11 @@ def test_bad_value(error_of, key, value):
         ("http://h\\evil/a", "host"),
         ("http://[::g]/a", "host"),
         ("http://[1:2]/a", "IPv6"),
+        ("http://127.1/a", "IPv4"),
+        ("http://2130706433/a", "IPv4"),
+        ("http://1.2.3.256:80/a", "IPv4"),
+        ("http://h..x/a", "two in a row"),
+        ("http://.h/a", "begins with a dot"),
         ("http://h%2f/a", "host"),
         ("http://h/a b?sig=1", "whitespace"),
         ("http://h/a\n", "control"),
@@ -112,6 +117,9 @@ def test_bad_url(error_of, url, word):
         "http://[::1]:8080/a%2Fb;c=d,e",
         "http://xn--caf-dma.example/a",
         "http://h_1.x/'a'(b)*$!~",
+        "http://127.0.0.1:1/a",
+        "http://h.2x/a",
+        "http://h.x.:1/a",
     ],
 )
 def test_url_is_kept_as_written(frozen, url):
@@ -352,6 +360,28 @@ def test_byte_order_mark(name, text):
     )
     assert [entry.url.reveal() for entry in plain] == ["http://h/a"]
     assert marked == plain
+
+
+@pytest.mark.parametrize(("text", "sizes"), [
+    ("url,size\nhttp://h/a,7.0\nhttp://h/b,\nhttp://h/c, 8 \n", [7, None, 8]),
+    ("sep=;\r\nurl;size\r\nhttp://h/a;7\r\n", [7]),
+    ("sep=\t\nurl\tsize\nhttp://h/a\t7\n", [7]),
+])  # fmt: skip
+def test_tables_of_pandas_and_spreadsheets(text, sizes):
+    """Whole numbers in a column with gaps, spaces around digits, and the line that names the separator."""
+    entries = read_entries(io.BytesIO(text.encode()), name="m.csv")
+    assert [entry.size_bytes for entry in entries] == sizes
+
+
+@pytest.mark.parametrize(("text", "word"), [
+    ("url,size\nhttp://h/a,7.5\n", "not a cell with other characters than digits"),
+    ("url,size\nhttp://h/a,1e3\n", "not a cell with other characters than digits"),
+    ("url,size\rhttp://h/a,7\r", "a line ends with a lone CR"),
+    ("# of today\nurl,size\nhttp://h/a,7\n", "its columns: one of 10 characters that is no plain word"),
+])  # fmt: skip
+def test_faults_of_tables(error_of, text, word):
+    """What a person did who wrote the table, in words that lead to the remedy."""
+    assert word in error_of(text, "m.csv").problems[0].message
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])

@@ -89,6 +89,20 @@ def test_slowest_files_are_the_slowest_and_say_why():
     assert (slowest[0].attempts, slowest[1].why) == (3, "size")
 
 
+def test_why_files_that_waited_for_the_disk_were_slow():
+    """Their first byte was not late, and nothing waited between attempts."""
+    small = record(0, 1, attempt(first_byte_s=0.02, end_s=0.021), size_bytes=None, end_s=0.8)
+    large = record(1, 100, attempt(first_byte_s=0.1, end_s=2.0), end_s=9.0)
+    late = record(2, 100, attempt(first_byte_s=0.9, end_s=1.0))
+    slowest = {file.path: file for file in report(small, large, late).slowest}
+    assert [slowest[f"a/{n}"].why for n in range(3)] == [
+        "waited to be flushed",
+        "7s to be flushed",
+        "late first byte",
+    ]
+    assert slowest["a/0"].size_bytes == 1
+
+
 def test_hosts_have_percentiles_of_their_own_files():
     """p5, p50, p95 and p99 per host over files that are done; failed ones do not count."""
     files = [record(i, 100, attempt(first_byte_s=0.1), rate_bps=float(i), host="a") for i in range(101)]

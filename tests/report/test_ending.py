@@ -85,6 +85,17 @@ def test_a_large_file_alone():
     assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[-1]
     unknown = msgspec.structs.replace(tail, size_bytes=None)
     assert explain_tail(unknown, Setup("adaptive", {}))[1] == "3 places were idle"
+    small = record(99, 100, attempt(1, 0.0, 22.0, size=100), size_bytes=None)
+    assert explain_tail(tail_of(small), Setup("adaptive", {}))[1:] == ["it is 100 B, and 3 places were idle"]
+
+
+def test_files_that_waited_for_the_first_answer_of_their_host():
+    """The last one was tried once, and at once after the first: it did not wait to be tried again."""
+    first = record(0, MIB, attempt(1, 0.1, 5.0, size=MIB))
+    others = [record(n, 100, attempt(1, 5.0, 5.1, size=100)) for n in (1, 2)]
+    tail = tail_of(first, *others)
+    assert (tail.bound, tail.path) == ("large file", "a/0")
+    assert "tried again" not in " ".join(explain_tail(tail, Setup("adaptive", {})))
 
 
 def test_a_file_of_which_nothing_came_gets_no_advice():

@@ -24,8 +24,16 @@ def listed(bucket, rest):
 
 
 def test_a_listing_has_names_below_the_prefix_and_sizes(bucket):
-    """The mark of a directory is no file, and an empty file is one."""
-    for key, body in {"d/": b"", "d/a": b"1", "d/e/x.bin": b"22", "d-x": b"", "e": b"4444"}.items():
+    """The mark of a directory is no file, also of one without files, and an empty file is one."""
+    for key, body in {
+        "bare/": b"",
+        "d/": b"",
+        "d/a": b"1",
+        "z/": b"",
+        "d/e/x.bin": b"22",
+        "d-x": b"",
+        "e": b"4444",
+    }.items():
         bucket.put(key, body)
     assert listed(bucket, f"{PREFIX}/") == [("d-x", 0), ("d/a", 1), ("d/e/x.bin", 2), ("e", 4)]
     assert listed(bucket, f"{PREFIX}/d/") == [("a", 1), ("e/x.bin", 2)]

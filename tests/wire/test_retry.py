@@ -86,13 +86,14 @@ def test_what_follows_a_failed_try(error, spent, expected):
     assert step(error, **spent) == expected
 
 
-@pytest.mark.parametrize(("error", "spent"), [
-    (Transient("x"), {"elapsed_s": 99.76}), (Throttled("x", retry_after_s=100.1), {}),
-    (Throttled("x", retry_after_s=float("inf")), {}),
+@pytest.mark.parametrize(("error", "spent", "words"), [
+    (Transient("x"), {"elapsed_s": 99.76}, ""),
+    (Throttled("x", retry_after_s=101.1), {}, "its server asks for a pause of 101 s, so "),
+    (Throttled("x", retry_after_s=float("inf")), {}, "its server asks for a pause of 1000000000 s, so "),
 ])  # fmt: skip
-def test_43_beyond_the_budget_is_the_end(error, spent):
-    """Nobody waits for what will not be allowed any more."""
-    assert step(error, **spent).reason == "the next try would exceed the retry budget of 100 s"
+def test_43_beyond_the_budget_is_the_end(error, spent, words):
+    """Nobody waits for what will not be allowed any more; a pause that the server wants is named."""
+    assert step(error, **spent).reason == f"{words}the next try would exceed the retry budget of 100 s"
 
 
 def test_wrong_joined_bytes_are_no_try_of_the_whole_file():

@@ -18,6 +18,9 @@ from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit, decode_text, read_digits
 
 DELIMITERS = ",\t;|"
+_EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for example by tr '\\r' '\\n'"}
+_WHOLE = re.compile(r" *([0-9]{1,15})\.0+ *\Z")  # so pandas writes whole numbers in a column with gaps
+_SEPARATOR = re.compile(r"sep=([,\t;|])\Z")  # so spreadsheets write the separator in a line before the table
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
 _URL = re.compile(r"(?:https?|s3|gs|az|hf)://[!-~]", re.IGNORECASE)
 
@@ -26,8 +29,11 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
     """Yield the rows; a row with too many or too few cells is a fault."""
     columns = document.make_columns()
     first_line = next(source.lines(Faults()), (1, ""))[1]
-    delimiter = _choose_delimiter(first_line, document)
+    stated = _SEPARATOR.match(first_line)
+    delimiter = stated[1] if stated else _choose_delimiter(first_line, document)
     rows = _records(source, faults, delimiter)
+    if stated:
+        next(rows)
     line, names = next(rows, (1, []))
     if not names:
         return
@@ -144,7 +150,7 @@ def _records(source: Source, faults: Faults, delimiter: str) -> Iterator[tuple[i
         except StopIteration:
             return
         except csv.Error as error:
-            faults.add(start, f"it is not CSV: {error}")
+            faults.add(start, f"it is not CSV: {_EXPLAINED.get(str(error)[:8], error)}")
         else:
             if cells:
                 yield start, cells
@@ -158,7 +164,7 @@ def _unquote(cell: str) -> str:
 
 def _value(column: str, cell: str) -> object:
     if column in ("size", "offset", "length"):
-        return read_digits(cell, "a cell that is not all digits")
+        return read_digits(_WHOLE.sub(r"\1", cell).strip(" "), "a cell with other characters than digits")
     if column == "expires_at" and _DECIMAL.match(cell):
         return float(cell)
     return json_cell(cell) if column in ("headers", "mirrors", "assemble") else cell

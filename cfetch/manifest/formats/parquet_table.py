@@ -212,7 +212,11 @@ def _choose_columns(
         elif "." in name:  # pyarrow takes it for a field of a struct
             faults.add(0, f"the column {quoted_key(name)} has a full stop in its name; rename it")
         elif not _is_readable(key, schema.field(name).type):
-            faults.add(0, f"the column {quoted_key(name)} is of a type that it cannot have as {key}")
+            import pyarrow as pa
+
+            kind = schema.field(name).type
+            held = "nested values" if pa.types.is_nested(kind) else f"values of the type {kind}"
+            faults.add(0, f"the column {quoted_key(name)} holds {held}, which {key} cannot be")
     document.notes.extend(columns.notes())
     return {} if faults.total != before else keys
 
@@ -275,7 +279,17 @@ def _values(name: str, column: Any) -> list[Any]:  # noqa: ANN401
         moments = pc.divide(pc.cast(column.cast(pa.int64()), pa.float64(), safe=False), float(unit))
         return list(moments.to_pylist())
     values: list[Any] = column.to_pylist()
+    if name in ("size", "offset", "length") and pa.types.is_floating(column.type):
+        return [int(cell) if _is_whole(cell) else cell for cell in values]
     return values
+
+
+def _is_whole(cell: float | None) -> bool:
+    """Whether a float is a whole number without doubt: so pandas writes a column of them with gaps."""
+    return cell is not None and abs(cell) < _MOST_EXACT and cell.is_integer()
+
+
+_MOST_EXACT = 2**53
 
 
 _ZONELESS = Misfit("a timestamp without a time zone")

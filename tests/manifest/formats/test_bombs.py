@@ -18,7 +18,7 @@ WORDS = {
     "long_value_for_a_list": "a row of more than",
     "one_page": "its pages hold more than",
     "prefixes": "times its own size",
-    "wide_values": "of a type that it cannot have",
+    "wide_values": "which url cannot be",
     "columns": "more than 1000 columns",
     "csv_record": "a row is longer than",
     "csv_columns": "more than 1000 columns",

@@ -97,7 +97,7 @@ def test_csv_empty_cell_is_absent(frozen):
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
-        ("url,size\nhttp://h/a,1.0\n", 2, "size"),
+        ("url,size\nhttp://h/a,1.5\n", 2, "size"),
         ("url,size\nhttp://h/a,-1\n", 2, "digits"),
         ("url,size\nhttp://h/a,true\n", 2, "size"),
         ("url,size\nhttp://h/a,٣\n", 2, "digits"),

@@ -54,6 +54,13 @@ def test_typed_columns(frozen):
     )  # fmt: skip
 
 
+def test_whole_numbers_as_floats(frozen):
+    """As pandas writes a column of whole numbers with gaps."""
+    columns = {"url": ["http://h/a", "http://h/b", "http://h/c"], "size": [7.0, None, 2.0**53 - 1]}
+    plan = frozen(parquet(columns), "m.parquet")
+    assert [plan.entry(i).size_bytes for i in range(3)] == [7, None, 2**53 - 1]
+
+
 def test_columns_of_text(frozen):
     """Headers and mirrors may be JSON, headers a struct, and times ISO 8601, as in CSV."""
     data = parquet(
@@ -107,7 +114,13 @@ def test_lists_that_stay_dictionaries(frozen):
         ({"url": ["http://h/a", "ftp://h/b"]}, "rows[1]: url"),
         ({"url": ["http://h/a", None]}, "rows[1]: url"),
         ({"url": ["http://h/a", "http://h/b"], "size": [1, -1]}, "rows[1]: size"),
-        ({"url": ["http://h/b"], "size": [1.0]}, "rows[0]: size"),
+        ({"url": ["http://h/a", "http://h/b"], "size": [1.0, 1.5]}, "rows[1]: size"),
+        ({"url": ["http://h/b"], "size": [2.0**53]}, "rows[0]: size"),
+        ({"url": [["http://h/b"]]}, "the column 'url' holds nested values, which url cannot be"),
+        (
+            {"url": ["http://h/b"], "md5": pa.array([b"1"], pa.binary(1))},
+            "values of the type fixed_size_binary[1]",
+        ),
         ({"url": ["http://h/b"], "size": [True]}, "rows[0]: size"),
         ({"url": ["http://h/b"], "path": [b"a"]}, "rows[0]: path"),
         ({"url": ["http://h/b"], "expires_at": [datetime(2026, 1, 1)]}, "time zone"),  # noqa: DTZ001

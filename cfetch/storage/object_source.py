@@ -76,21 +76,22 @@ class ObjectLinks:
         return SecretUrl(address if is_plain else link)
 
 
-def list_objects(listing: Listing) -> Iterator[tuple[dict[str, object], str]]:
+def list_objects(listing: Listing, *, look: bool = True) -> Iterator[tuple[dict[str, object], str]]:
     """Yield objects as rows of a manifest (``url``, ``size``, ``path`` below the prefix), with their ETags.
 
-    The mark of a directory, an empty object whose key ends in a slash, is left out.
+    The mark of a directory, an empty object whose key ends in a slash, is left out: if the directory has no
+    objects, only a ``look`` at it tells.
 
     Raises:
         UsageError: obstore is not installed, or the store says no.
     """
     base = f"{listing.store}/{listing.prefix}"
-    for key, size_bytes, version in _walk(listing):
+    for key, size_bytes, version in _walk(listing, look=look):
         rest = key.removeprefix(listing.prefix)
         yield {"url": base + rest, "path": rest, "size": size_bytes}, version
 
 
-def _walk(listing: Listing) -> Iterator[tuple[str, int, str]]:
+def _walk(listing: Listing, *, look: bool) -> Iterator[tuple[str, int, str]]:
     url, prefix = listing.store, listing.prefix
     last, marked, marks_at, keys = "", "", 1, 0
     try:
@@ -106,7 +107,7 @@ def _walk(listing: Listing) -> Iterator[tuple[str, int, str]]:
                         marked, marks_at = about["path"], 2 * marks_at
                     last = max(last, about["path"])
                 objects = [about for about in page if _is_meant(listing, about["path"])]
-                marks = runner.run(_find_marks(store, objects))
+                marks = runner.run(_find_marks(store, objects, look=look))
                 for about in objects:
                     if about["path"] not in marks:
                         yield about["path"], about["size"], name_version(about)
@@ -124,7 +125,7 @@ def _is_meant(listing: Listing, key: str) -> bool:
     return key.startswith(listing.prefix) and bool(listing.pattern.match(key.removeprefix(listing.prefix)))
 
 
-async def _find_marks(store: Any, objects: Sequence[Any]) -> set[str]:  # noqa: ANN401 - of the library
+async def _find_marks(store: Any, objects: Sequence[Any], *, look: bool) -> set[str]:  # noqa: ANN401 - of the library
     """The keys of the marks of directories among the objects, which are neighbours in the list.
 
     The library takes the slash off a key's end. So an empty object is looked at, unless the next one stands
@@ -137,7 +138,7 @@ async def _find_marks(store: Any, objects: Sequence[Any]) -> set[str]:  # noqa: 
             has_more = behind is not None and behind["path"].startswith(f"{about['path']}/")
             (marks.add if has_more else doubts.append)(about["path"])
 
-    async def look(keys: Iterator[str]) -> None:
+    async def ask(keys: Iterator[str]) -> None:
         for key in keys:
             try:
                 await store.head_async(key)
@@ -147,7 +148,8 @@ async def _find_marks(store: Any, objects: Sequence[Any]) -> set[str]:  # noqa: 
                 continue
 
     waiting = iter(doubts)
-    await asyncio.gather(*(look(waiting) for _ in range(LOOKS_AT_A_TIME)))
+    if look:
+        await asyncio.gather(*(ask(waiting) for _ in range(LOOKS_AT_A_TIME)))
     return marks
 
 

@@ -117,7 +117,7 @@ class ObjectTree:
 
     def _list(self) -> Iterator[tuple[str, int, str]]:
         """Paths, sizes in bytes, and ETags."""
-        for row, etag in list_objects(self._listing):
+        for row, etag in list_objects(self._listing, look=False):
             path, size_bytes = row["path"], row["size"]
             assert isinstance(path, str)
             assert isinstance(size_bytes, int)

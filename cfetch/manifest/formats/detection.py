@@ -121,6 +121,9 @@ _ENDINGS = {
     ".txt": "urls",
 }
 
+_NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
+_LINK = re.compile(r"https?://", re.IGNORECASE)
+
 _LEXEME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(?:\s*+(:))?)?|([\[{])|([\]}])', re.DOTALL)
 """A string or a bracket; ``lastindex`` tells which. A string without an end is one too, and repetitions give
 nothing back: so no byte is looked at again and again, and no place is remembered for each."""
@@ -264,6 +267,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         or ("bucket-ls" if is_bucket_listing(content) else "")
         or _kind_of_table(first, ending, options)
         or (AMBIGUOUS if content and all(map(is_annex_line, content)) and ending != "csv" else "")
+        or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or ending
         or ("text" if _is_prose(content) else "urls")
     )

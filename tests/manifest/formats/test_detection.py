@@ -159,6 +159,8 @@ def test_url_list(frozen):
         ("-", "<!doctype HTML><title>Index of /x</title>", "html-index"),
         ("-", "<html><title>Sign in</title>", "html"),
         ("-", "<metalink>", "metalink"),
+        ("m.json", "http://h/a\nhttp://h/b\n", "urls"),
+        ("m.parquet", "# today\nHTTPS://h/a\n", "urls"),
     ],
 )
 def test_detection(name, content, kind):

@@ -56,7 +56,7 @@ async def test_killed_at_any_moment(tmp_path, seed):
 
 @pytest.mark.parametrize("moment", [0.0, 0.5])
 async def test_interrupted_in_the_middle(tmp_path, moment):
-    """Ctrl-C: exit 130; both runs together fetch each byte once (where segments meet, some may come twice)."""
+    """Ctrl-C: exit 130; both runs together fetch each byte once. Where segments meet, some may come twice."""
     files = named(6, 4, 300 * KIB)
     held = {name: Fault(kind="stall", after_bytes=200 * KIB, first=0) for name in files if name[:2] == "b5"}
     async with Origin(files, held, pace_bps=500.0 * KIB) as origin:

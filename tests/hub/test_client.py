@@ -34,6 +34,8 @@ from tests.spark.counting import counting
 from tests.spark.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
 PER_HOST = 4
+# a straggler would be asked for twice, and its first request be under way at the server for a while
+LIMITED: dict[str, Any] = {"concurrency": 8, "per_host": PER_HOST, "mitigation": False}
 
 
 @contextmanager
@@ -65,7 +67,7 @@ def begun(spec, share, copy):
 
 def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
     """Two of them, and all four of one when the other has ended: no fixed shares."""
-    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting() as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         long, short = plain_share(tmp_path, origin, "l", 600, 4), plain_share(tmp_path, origin, "s", 100, 4)
@@ -79,7 +81,7 @@ def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
 
 def test_a_task_uses_what_the_other_does_not(tmp_path):
     """Four connections where its fixed share is one."""
-    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting() as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
@@ -157,7 +159,7 @@ def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_conne
 @pytest.mark.parametrize("trouble", ["refuses", "is silent", "is somebody else", "is not there"])
 def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
     """And brings its share to its end: a hub that cannot be reached costs nothing but the view."""
-    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with socket.create_server(("127.0.0.1", 0)) as silent, hub_of(settings) as hub, counting() as origin:
         wrong = SecretText("00" * 32)
         at: HubAddress | None = HubAddress("127.0.0.1", silent.getsockname()[1], wrong)
@@ -176,7 +178,7 @@ def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
 def test_a_hub_that_is_slow_to_answer_is_waited_for(tmp_path, monkeypatch):
     """A fixed part would come on top of what it has leased to others."""
     monkeypatch.setattr(hub_client, "FIRST_ANSWER_S", 0.1)
-    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting() as origin, hub_of(settings) as hub:
         spec, share = spec_of(tmp_path, settings, hub.address), plain_share(tmp_path, origin, "f", 50)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")), hub._lock:
@@ -222,7 +224,7 @@ async def test_leases_that_end_while_the_process_stands_still_may_be_others(pool
 
 def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
     """The task keeps its leases for a while, then has its fixed share."""
-    settings = Settings(to=(str(tmp_path / "to"),), concurrency=8, per_host=PER_HOST)
+    settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting() as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         share = plain_share(tmp_path, origin, "f", 400)

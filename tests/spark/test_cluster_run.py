@@ -238,7 +238,7 @@ def test_another_live_run_keeps_this_one_off(tmp_path):
     """Exit 4, before anything is asked for."""
     with served(FILES) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        settings = Settings(to=(str(tmp_path / "to"),), engine="spark")
+        settings = Settings(to=(str(tmp_path / "to"),), engine="spark", mitigation=False)
         seen: list[Event] = []
 
         def meanwhile(event):
@@ -288,7 +288,7 @@ def test_tasks_together_keep_the_limit_of_a_host(tmp_path, small_shares):
     with counting() as origin:
         files = [{"url": f"{origin.url}{row['path']}", **row} for row in rows]
         (tmp_path / "m.json").write_text(json.dumps({"version": 1, "files": files}))
-        options = {"engine": "spark", "concurrency": 8, "per_host": 3}
+        options = {"engine": "spark", "concurrency": 8, "per_host": 3, **HELD}
         summary = download(tmp_path / "m.json", tmp_path / "to", told.append, **options)
         assert (origin.requests, origin.most_asking) == (300, 3)
     assert summary.exit_code == 0

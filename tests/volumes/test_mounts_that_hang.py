@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from cfetch.bench.origin import Origin
+from tests.gate import Gate
 from tests.volumes.scene import KIB, PROJECT, PYTHON, Scene, named
 
 MIRROR = f"{PYTHON} -m tests.volumes.mount"
@@ -30,27 +31,28 @@ def mirrors(namespaces):
         pytest.skip("no FUSE here")
 
 
-async def test_a_volume_that_hangs_for_ever(tmp_path, mirrors):
+@pytest.fixture
+async def gate(tmp_path):
+    """An origin that sends the rest of its files when ``gate`` is there: until then parts are seen."""
+    async with Gate(named(8, 4, 40 * KIB), tmp_path / "gate", head_bytes=KIB).open() as made:
+        yield made
+
+
+async def test_a_volume_that_hangs_for_ever(tmp_path, mirrors, gate):
     """The run ends without any call on it, and the others take all."""
-    files = named(8, 4, 40 * KIB)
-    async with Origin(files, pace_bps=80.0 * KIB) as origin:
-        scene = Scene(tmp_path, origin.url, files, volumes=2)
-        told, _ = await scene.in_namespace(
-            mirror("v1"), "parts v1; said hang", "--write-timeout", "1s", afterwards="said well"
-        )
+    scene = Scene(tmp_path, gate.url, gate.files, volumes=2)
+    script = "parts v1; said hang; touch gate"
+    told, _ = await scene.in_namespace(mirror("v1"), script, "--write-timeout", "1s", afterwards="said well")
     assert (told["exit_code"], told["files"]["done"]) == (0, 32)
     assert "v1 has not answered for 1 s" in told["volumes"][1]["out_of_use"]
 
 
-async def test_the_volume_with_the_state_hangs(tmp_path, mirrors):
+async def test_the_volume_with_the_state_hangs(tmp_path, mirrors, gate):
     """The run ends, and names that volume and no healthy one; a later run has it all."""
-    files = named(8, 4, 40 * KIB)
-    beats = ("--heartbeat-interval", "1s", "--heartbeat-misses", "1")
-    async with Origin(files, pace_bps=80.0 * KIB) as origin:
-        scene = Scene(tmp_path, origin.url, files, volumes=2)
-        told, said = await scene.in_namespace(
-            mirror("v0"), "parts v0; said hang", "--write-timeout", "1s", *beats, afterwards="said well"
-        )
+    words = ("--write-timeout", "1s", "--heartbeat-interval", "1s", "--heartbeat-misses", "1")
+    scene = Scene(tmp_path, gate.url, gate.files, volumes=2)
+    script = "parts v0; said hang; touch gate"
+    told, said = await scene.in_namespace(mirror("v0"), script, *words, afterwards="said well")
     assert (told["exit_code"], scene.faults(tmp_path / "after")) == (3, [])
     assert told["volumes"][1]["out_of_use"] is None
     assert "v0 has not answered for 1 s" in said

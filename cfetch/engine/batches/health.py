@@ -14,7 +14,6 @@ from cfetch.storage.volume import Volume
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not return
 FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
-LATE_S = 2.0  # a tick that comes so late shows that the event loop hung, and not a volume
 FIRST_S = 1.0  # seconds of writing over which the first speed is measured
 HURRY_S = 5.0  # patience with a volume that hangs while the run is ending
 ROOM_S = 2.0  # between questions for the free space
@@ -150,7 +149,8 @@ class Health:
         before_s, was_behind = self._clock.now(), [False for _ in volumes]
         while True:
             known = all(self._placer.view(index).speed_bps for index in volumes)
-            await self._clock.sleep(TICK_S if known else FIRST_TICK_S)
+            tick_s = TICK_S if known else FIRST_TICK_S
+            await self._clock.sleep(tick_s)
             now_s, now = self._clock.now(), list(map(self._count_taken_bytes, volumes))
             now_busy_s = list(map(self._busy_until_now_s, volumes))
             is_behind = [volume.is_behind for volume in self._volumes]
@@ -163,8 +163,8 @@ class Health:
                 if now[index] > taken[index]:
                     for staging in self._here(index):
                         self._placer.note_progress(staging.batch.number)
-                if now_s - before_s < LATE_S:  # else the loop hung, and has heard no answers
-                    self._look_whether_it_hangs(index, now_s)
+                # as of when this look was due: if it is late, the loop hung, and has heard no answers since
+                self._look_whether_it_hangs(index, before_s + tick_s)
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
     def _measure(self, index: int, size_bytes: int, writing_s: float) -> None:

@@ -144,7 +144,8 @@ class Asked(Volume):
         self.is_abandoned = True
 
 
-def test_an_event_loop_that_stood_still_blames_no_volume():
+@pytest.mark.parametrize(("patience_s", "lost_s"), [(60.0, 100.0), (1.0, 1.5)])
+def test_an_event_loop_that_stood_still_blames_no_volume(patience_s, lost_s):
     """A disk with the state may hold it; what the volumes have answered meanwhile is heard only then."""
 
     async def main():
@@ -155,7 +156,7 @@ def test_an_event_loop_that_stood_still_blames_no_volume():
             volumes,
             told,
             RunClock(still),
-            patience_s=60.0,
+            patience_s=patience_s,
             landed=lambda _: 0,
             here=lambda _: [],
             gone=lambda *_: None,
@@ -163,7 +164,7 @@ def test_an_event_loop_that_stood_still_blames_no_volume():
         )
         watching = asyncio.create_task(health.watch())
         await asyncio.sleep(1.05)
-        volume.asked_s, still.lost_s = still.monotonic(), 100.0
+        volume.asked_s, still.lost_s = still.monotonic(), lost_s
         await asyncio.sleep(0.1)
         volume.asked_s = None
         await asyncio.sleep(1.0)

@@ -121,6 +121,16 @@ def test_without_the_extra(tmp_path, package):
     assert said == f"Spark needs the library {package}, which is not installed: pip install 'cfetch[spark]'\n"
 
 
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
+def test_a_module_that_imports_spark_is_not_reached_without_it(package):
+    """``from cfetch.spark import download`` names the library and the extra, as the commands do."""
+    code = f"import sys; sys.modules[{package!r}] = None; from cfetch.spark import download"
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert f"UsageError: Spark needs the library {package}, which is not installed" in said.stderr
+
+
 def test_an_old_pyspark(tmp_path):
     """It is refused with the version that it takes."""
     said = told(tmp_path, code="import pyspark; pyspark.__version__ = '4.0.1'")

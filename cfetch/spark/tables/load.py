@@ -309,7 +309,7 @@ def _make_current(store: Store, to: Path, findings: _Findings) -> Loaded:
 def _make_run_row(copy: _RunCopy, now: datetime) -> dict[str, object]:
     header, counts, end = copy.segment.header, copy.segment.counts, copy.segment.end
     line = msgspec.structs.asdict(run_line(str(copy.source), header, counts))
-    row = line | {
+    return line | {
         "wall_start": parse_start(header),
         "load": copy.segment.load,
         "wasted_bytes": min(counts.wasted_bytes, _MOST),
@@ -319,16 +319,12 @@ def _make_run_row(copy: _RunCopy, now: datetime) -> dict[str, object]:
         "bytes_known": header.bytes_known,
         "sizes_unknown": header.sizes_unknown,
         "rejected": copy.segment.rejected,
+        "policy": None if end is None else end.policy,  # killed, or of an older version
+        "exit_code": None if end is None else end.exit_code,
+        "saved_s": None if end is None else end.saved_s,
+        "set_by": None if end is None else end.tail.bound,
+        "set_s": None if end is None else end.tail.seconds,
+        "set_path": None if end is None else end.tail.path,
+        "set_host": None if end is None else end.tail.host,
         "loaded_at": now,
-    }
-    if end is None:  # killed, or of an older version
-        return row
-    return row | {
-        "policy": end.policy,
-        "exit_code": end.exit_code,
-        "saved_s": end.saved_s,
-        "set_by": end.tail.bound,
-        "set_s": end.tail.seconds,
-        "set_path": end.tail.path,
-        "set_host": end.tail.host,
     }

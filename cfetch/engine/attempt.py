@@ -9,6 +9,8 @@ import math
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 from cfetch.errors import Expired, SourceError
 from cfetch.manifest.entry import Entry
 from cfetch.records import AttemptRecord, Outcome, round_s
@@ -36,7 +38,7 @@ class Unchanged(Exception):
     """The server says that the file in place is the same as its own."""
 
 
-class Assignment(NamedTuple):
+class Assignment(msgspec.Struct, frozen=True, gc=False):
     """The task of an attempt: it is the ``n``-th at ``entry``, asks ``host`` and writes to a volume.
 
     ``mirror``: the host, if it is a mirror's. ``is_immune``: the attempt is not broken off as a straggler.
@@ -63,23 +65,20 @@ class Grounds(NamedTuple):
     median_bps: float | None
 
 
-class Samples:
+class Samples(msgspec.Struct):
     """Bytes received over time, thinned to a bounded number. The next is due at ``next_s``."""
 
-    __slots__ = ("_gap_s", "next_s", "points")
-
-    def __init__(self) -> None:
-        self.points: list[tuple[float, int]] = []
-        self._gap_s = FIRST_SAMPLE_GAP_S
-        self.next_s = 0.0
+    points: list[tuple[float, int]] = []
+    gap_s: float = FIRST_SAMPLE_GAP_S
+    next_s: float = 0.0
 
     def add(self, now_s: float, received: int) -> None:
         """Keep one more sample; drop every other sample when there are too many."""
         self.points.append((round(now_s, 4), received))
         if len(self.points) >= MAX_SAMPLES:
             del self.points[1::2]
-            self._gap_s *= 2
-        self.next_s = now_s + self._gap_s
+            self.gap_s *= 2
+        self.next_s = now_s + self.gap_s
 
 
 class Hold:
@@ -100,20 +99,17 @@ class Hold:
         return self._before_s if self.since_s is None else self._before_s + now_s - self.since_s
 
 
-class Reply:
+class Reply(msgspec.Struct):
     """The server's answer.
 
     ``has_news_of_size``: the number of bytes to fetch is newly known or has changed, and the policy has not
     been told of it yet. ``carried_bytes``: the bytes that its connection had brought before.
     """
 
-    __slots__ = ("carried_bytes", "has_news_of_size", "response", "verdict")
-
-    def __init__(self) -> None:
-        self.response: Response | None = None
-        self.verdict: Verdict | None = None
-        self.has_news_of_size = False
-        self.carried_bytes = 0
+    response: Response | None = None
+    verdict: Verdict | None = None
+    has_news_of_size: bool = False
+    carried_bytes: int = 0
 
     @property
     def is_accepted(self) -> bool:

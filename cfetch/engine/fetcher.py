@@ -261,17 +261,18 @@ class Fetcher:
         position = sink.position if segment is None else segment.position
         size_bytes = entry.size_bytes if segment is None else sink.total_bytes
         tries.begun += 1
+        host = transfer.host
         assignment = Assignment(
             entry,
             tries.begun,
-            transfer.host,
+            host,
             transfer.sources.mirror,
             refuses_pages=not self._settings.accept_html and _is_told_by_name(entry),
             volume_index=0 if transfer.staging is None else transfer.staging.volume_index,
             is_immune=helper is None
             and (
                 tries.has_one_failure_left(self._limits.max_attempts)
-                or (tries.mitigations > 0 and self._policy.must_spare(transfer.host, tries.mitigations))
+                or (tries.mitigations > 0 and self._policy.must_spare(host, tries.mitigations))
             ),
         )
         attempt = Attempt(
@@ -283,8 +284,8 @@ class Fetcher:
             key=None if helper is None else helper.key,
         )
         cure = self._flights.start(attempt, transfer)
-        self._hosts.note_request(transfer.host, now_s)
-        bears_more = not (tries.errors or self._hosts.is_capped(transfer.host) or self._hosts.is_paced)
+        self._hosts.note_request(host, now_s)
+        bears_more = not (tries.errors or self._hosts.is_capped(host) or self._hosts.is_paced)
         if cure is not NO_CURE and not bears_more:
             cure = NO_CURE
         return attempt, cure

@@ -236,7 +236,8 @@ def _accept(
     if verdict.from_byte != asked.from_byte or not attempt.received:
         attempt.from_byte = verdict.from_byte
     part.validator = verdict.validator
-    part.last_modified = next(iter(response.headers.getall("Last-Modified", [])), None)
+    stated_times = response.headers.getall("Last-Modified", [])
+    part.last_modified = stated_times[0] if stated_times else None
     gives_ranges = verdict.skip_bytes is None
     attempt.resumable = gives_ranges and (verdict.validator is not None or digest is not None)
     part.total_bytes = verdict.total_bytes or part.total_bytes

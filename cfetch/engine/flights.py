@@ -224,8 +224,10 @@ class Flights:
 
 def _breaks_off_again(last: AttemptRecord, earlier: list[AttemptRecord]) -> bool:
     """Whether an attempt has brought bytes, and ended at the same byte as an earlier failed one."""
+    if not earlier or last.helper:
+        return False
     end = last.from_byte + last.bytes
-    return not last.helper and any(
+    return any(
         min(last.bytes, other.bytes) > 0
         and other.from_byte + other.bytes == end
         and other.outcome == "error"

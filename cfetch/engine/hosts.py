@@ -108,8 +108,8 @@ class _Host:
 
     @property
     def places(self) -> int:
-        window = int(min(self.window, self.limit.places))
-        return window if self.width is None else min(window, self.width.places)
+        by_width = inf if self.width is None else self.width.places
+        return int(min(self.window, self.limit.places, by_width))
 
     def may_keep_one(self, places: int) -> bool:
         """Whether the only free one of ``places`` may be kept: no attempt at the host has ended yet."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import UNSET
 
 from cfetch.engine.entry_helpers import Helpers
@@ -211,31 +212,24 @@ class Access:
         return {**of_all, **own} if is_own else own
 
 
-class Tries:
+class Tries(msgspec.Struct, gc=False):
     """Counts the tries of an entry and their progress.
 
     ``begun`` counts attempts, those of helpers too; ``errors`` failed tries; ``mitigations`` cancelled
     stragglers, which cost no try; ``below_min_rate`` attempts that were cancelled for the stated rate, which
     never make an entry immune. ``best_bytes`` is the most that was ever there, at ``progress_s``.
-    ``gave_up``: the limit that ended the tries, in words.
+    ``gave_up``: the limit that ended the tries, in words. ``silences``: stragglers in a row that had not
+    brought a byte.
     """
 
-    __slots__ = (
-        "begun",
-        "below_min_rate",
-        "best_bytes",
-        "errors",
-        "gave_up",
-        "mitigations",
-        "progress_s",
-        "silences",
-    )
-
-    def __init__(self, now_s: float) -> None:
-        self.begun = self.errors = self.mitigations = self.below_min_rate = self.best_bytes = 0
-        self.silences = 0  # stragglers in a row that had not brought a byte
-        self.progress_s = now_s
-        self.gave_up = ""
+    progress_s: float
+    begun: int = 0
+    errors: int = 0
+    mitigations: int = 0
+    below_min_rate: int = 0
+    best_bytes: int = 0
+    silences: int = 0
+    gave_up: str = ""
 
     def note_progress(self, position: int, now_s: float) -> None:
         """Note bytes that later attempts can continue; if there are more than ever, the limits begin anew."""
@@ -247,17 +241,16 @@ class Tries:
         return 0 < self.errors >= max_attempts - 1
 
 
-class Waits:
+class Waits(msgspec.Struct, gc=False):
     """When an entry was first taken in hand, and how long it has waited for its tries since.
 
     ``put_s``: when it was put back to wait for its next try, which may start at ``due_s``.
     """
 
-    __slots__ = ("due_s", "put_s", "queued_s", "start_s")
-
-    def __init__(self, now_s: float) -> None:
-        self.start_s = self.put_s = self.due_s = now_s
-        self.queued_s = 0.0
+    start_s: float
+    put_s: float
+    due_s: float
+    queued_s: float = 0.0
 
 
 class Transfer:
@@ -310,7 +303,7 @@ class Transfer:
         self.sources = Sources(host, entry.mirrors)
         self.access = Access(entry)
         self.tries = Tries(now_s)
-        self.waits = Waits(now_s)
+        self.waits = Waits(now_s, now_s, now_s)
         self._helpers: Helpers | None = None
 
     @property
@@ -449,5 +442,5 @@ class Transfer:
             batch=None if self.staging is None else self.staging.batch.shown,
             url=str(entry.url) if status == "failed" else UNSET,
             line=entry.line if status == "failed" else UNSET,
-            columns=dict(entry.kept) or UNSET,
+            columns=dict(entry.kept) if entry.kept else UNSET,
         )

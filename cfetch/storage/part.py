@@ -171,7 +171,7 @@ class Part:
             self.write_at(self.segment, data)
             return
         self.check()
-        if not self.position:
+        if self.stated is not None and not self.position:
             self._hash.begin(self.stated)
         stated_bytes = self.total_bytes if self.entry.size_bytes is None else self.entry.size_bytes
         _put(self.disk, self.file.append, data, stated_bytes)

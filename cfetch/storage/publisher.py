@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -37,7 +36,7 @@ MAX_PENDING_FILES = 4096  # some 3 KiB of memory each, of twice as many; only a 
 MAX_PENDING_BYTES = 256 << 20  # bounds a flush; the kernel's own limit for unwritten pages is usually higher
 
 
-class _Pending(NamedTuple):
+class _Pending(msgspec.Struct, frozen=True):
     parts: tuple[Publishable, ...]
     ended: Ended
     record: BatchRecord | None
@@ -81,15 +80,17 @@ class Publisher:
                 self._put_into_group(pending)
 
     def _put_into_group(self, pending: _Pending) -> None:
+        size_bytes = 0
         try:
             for part in pending.parts:
                 part.finish()
+                size_bytes += part.position
         except LocalFault as fault:
             self._end(pending, fault)
             return
         self._pending.append(pending)
         self._pending_files += len(pending.parts)
-        self._pending_bytes += sum(part.position for part in pending.parts)
+        self._pending_bytes += size_bytes
         is_full = self._pending_files >= GROUP_FILES or self._pending_bytes >= MAX_PENDING_BYTES
         if is_full or pending.record is not None:
             self._full.set()

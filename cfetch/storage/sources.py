@@ -157,12 +157,12 @@ class Sources:
 
         A source without ``size_bytes`` gets the size of the file, which must not be changed afterwards.
         """
-        with suppress(OSError):
+        try:
             if source.size_bytes is None:
                 source = msgspec.structs.replace(source, size_bytes=os.fstat(descriptor).st_size)
-            try:
-                set_source(descriptor, source)
-            except OSError:
+            set_source(descriptor, source)
+        except OSError:
+            with suppress(OSError):
                 self._note_in_state(path, source, os.fstat(descriptor).st_mtime_ns)
 
     def changed_s(self, path: SafePath) -> float:

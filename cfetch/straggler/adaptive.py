@@ -285,8 +285,8 @@ class Adaptive:
     def _end(self, key: int) -> JudgedAttempt | None:
         """Take the attempt out of the live ones; None if it is not among them."""
         attempt = self._live.pop(key, None)
-        self._watch.expect_change()
         if attempt is not None:
+            self._watch.expect_change()
             self._entries.in_flight -= key >= 0
             self._watch.drop(attempt)
         return attempt

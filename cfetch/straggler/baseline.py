@@ -66,7 +66,7 @@ class RunningQuantile:
 
     def _count_lower(self, count: int) -> int:
         """How many of ``count`` numbers are up to the quantile; at most one more for each new number."""
-        return int(self._rank(count)) + 1
+        return int(self._share * (count - 1) + 1e-9) + 1  # as in ``_rank``
 
     def _balance(self) -> None:
         lower, upper = self._lower, self._upper

@@ -104,6 +104,8 @@ class Feedback:
 
     def note_finish(self, key: int, now_s: float, first_s: float | None, *, is_proven: bool = False) -> None:
         """Note an entry's end, its first byte after ``first_s``: the verdict, if the entry was mitigated."""
+        if key not in self._foretold:
+            return
         if first_s is not None:
             self.note_answer(key, first_s, is_proven=is_proven)
         foretold = self._end(key)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+import msgspec
+
 from cfetch.straggler.cures import quantile
 from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
@@ -35,7 +37,7 @@ LATE = 0.95  # quantile of measured first bytes: many cold objects lie far beyon
 SIGMA_OF_MAD = 1.4826  # of a normal distribution
 
 
-class Sample(NamedTuple):
+class Sample(msgspec.Struct, frozen=True, gc=False):
     """A file that was brought: ``first_byte_s`` and ``duration_s`` are seconds since its request."""
 
     size_bytes: int

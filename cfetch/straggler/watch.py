@@ -9,8 +9,9 @@ is computed again if the normal speed has changed.
 import math
 from collections import deque
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from cfetch.straggler.burst import LEAST_FALLEN
 from cfetch.straggler.cures import Pace
@@ -34,8 +35,7 @@ MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
 REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
 
 
-@dataclass(slots=True, eq=False)
-class JudgedAttempt:
+class JudgedAttempt(msgspec.Struct, eq=False):
     """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's.
 
     ``slot``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.

@@ -36,6 +36,7 @@ from enum import Enum
 from typing import Protocol
 
 import msgspec
+from multidict import istr
 
 from cfetch.storage.etags import is_same
 
@@ -122,7 +123,9 @@ STATUS: Mapping[int, Action] = {
     503: Action.THROTTLE,
     505: Action.REFUSE,
 }
-SINGLETONS = ("Content-Length", "Content-Range", "Content-Encoding", "ETag")
+SINGLETONS = tuple(map(istr, ("Content-Length", "Content-Range", "Content-Encoding", "ETag")))
+_MEDIA_TYPE, _TRANSFER_ENCODING = istr("Content-Type"), istr("Transfer-Encoding")
+_NOTHING: list[str] = []
 MAX_LENGTH = 2**63 - 1
 MAX_SKIPPED_BYTES = 1 << 20  # useless bytes that a server without ranges may send: 0.1 s at 100 Mbit/s
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII | re.IGNORECASE)
@@ -152,14 +155,14 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
 
 
 def _media_type(headers: Headers) -> str:
-    stated = headers.getall("Content-Type", [])
+    stated = headers.getall(_MEDIA_TYPE, _NOTHING)
     return stated[0].partition(";")[0].strip().lower() if stated else ""
 
 
 def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     values: list[str | None] = []
     for name in SINGLETONS:
-        stated = headers.getall(name, [])
+        stated = headers.getall(name, _NOTHING)
         if len(stated) > 1 and len(set(stated)) > 1:
             return _refuse(f"the reply has {len(stated)} different {name} headers")
         values.append(stated[0] if stated else None)
@@ -169,7 +172,7 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         if not (length_text.isascii() and length_text.isdigit()) or len(length_text) > 19:
             return _refuse("the reply's Content-Length is not a number")
         length = int(length_text)
-    transfer = headers.getall("Transfer-Encoding", [])
+    transfer = headers.getall(_TRANSFER_ENCODING, _NOTHING)
     if transfer and [value.strip().lower() for value in transfer] != ["chunked"]:
         return _refuse("the reply has a Transfer-Encoding that was not asked for")
     framed = length is not None or bool(transfer)

@@ -134,7 +134,7 @@ class ReplyParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers count for the limits, but are not used."""
         fields = self._fields
-        if len(fields) == MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or b"\0" in value:
+        if len(fields) == MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or 0 in value:
             raise ValueError
         fields.append((name, value))
 

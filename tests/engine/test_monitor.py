@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
@@ -144,7 +145,7 @@ async def test_slow_files_are_looked_for_only_where_they_speak_against_a_volume(
             on_slow=on_slow,
         )  # fmt: skip
         flights.start(
-            Attempt(IMMUNE._replace(volume_index=3), 0.0, from_byte=0, size_bytes=100), new_transfer()
+            Attempt(replace(IMMUNE, volume_index=3), 0.0, from_byte=0, size_bytes=100), new_transfer()
         )
         for clock.now_s in (0.5, 1.5, 2.5):
             monitor.check()
@@ -166,7 +167,7 @@ async def test_the_rate_that_is_shown_is_smoothed():
         first.note(clock.now_s, came)
         monitor.report()
     flights.end_unjudged(first, "interrupted", 2.0)
-    second = Attempt(IMMUNE._replace(n=2), 3.0, from_byte=0, size_bytes=100_000)
+    second = Attempt(replace(IMMUNE, n=2), 3.0, from_byte=0, size_bytes=100_000)
     flights.start(second, new_transfer())
     second.note(5.0, 500)
     clock.now_s = 5.0

@@ -3,6 +3,7 @@
 import math
 import random
 
+import msgspec
 import pytest
 
 from cfetch.straggler.fresh import (
@@ -44,7 +45,7 @@ def test_absurd_samples_do_not_bend_it():
     dice = random.Random(3)
     sizes = [64 * KIB, MIB, 16 * MIB] * 30
     samples = [
-        sample(size)._replace(duration_s=sample(size).duration_s * (10 if n % 5 == 0 else 1))
+        msgspec.structs.replace(sample(size), duration_s=sample(size).duration_s * (10 if n % 5 == 0 else 1))
         for n, size in enumerate(sizes)
     ]
     dice.shuffle(samples)
@@ -99,7 +100,10 @@ def test_large_files_are_not_forgotten_among_small_ones():
 def test_spread_is_measured_and_wider_while_few():
     """The sigma of the logarithms; five equal samples leave a factor open."""
     dice = random.Random(1)
-    many = [sample(MIB)._replace(duration_s=0.2 * math.exp(dice.gauss(0, 0.4))) for _ in range(RECENT)]
+    many = [
+        msgspec.structs.replace(sample(MIB), duration_s=0.2 * math.exp(dice.gauss(0, 0.4)))
+        for _ in range(RECENT)
+    ]
     assert fresh(many).of("h").spread == pytest.approx(0.4, rel=0.5)
     assert fresh([sample(MIB)] * 5).of("h").spread == pytest.approx(0.22, abs=0.01)
     assert fresh([sample(MIB)] * RECENT).of("h").spread == pytest.approx(0.09, abs=0.01)

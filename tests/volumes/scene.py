@@ -163,7 +163,12 @@ class Scene:
         roots = " ".join(root.name for root in self.to)
         script = f"""
             mounted() {{ mount -t tmpfs -o size=$2 tmpfs $1; }}
-            parts() {{ while ! ls $1/.cfetch/attempts/*/*/h* >/dev/null 2>&1; do sleep 0.01; done; }}
+            parts() {{
+                while ! ls $1/.cfetch/attempts/*/*/h* >/dev/null 2>&1; do
+                    if [ $# -gt 1 ] && grep -q "$2" "$3"; then break; fi
+                    sleep 0.01
+                done
+            }}
             set -e
             mkdir -p {roots} after
             {before}

@@ -1,6 +1,7 @@
 """Mounts that answer no call any more, for any thread: a FUSE file system that a test rules."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -33,7 +34,7 @@ def mirrors(namespaces):
 
 @pytest.fixture
 async def gate(tmp_path):
-    """An origin that sends the rest of its files when ``gate`` is there: until then parts are seen."""
+    """An origin that sends the rest of its files when `gate` is there, so that nobody misses the parts."""
     async with Gate(named(8, 4, 40 * KIB), tmp_path / "gate", head_bytes=KIB).open() as made:
         yield made
 
@@ -41,7 +42,7 @@ async def gate(tmp_path):
 async def test_a_volume_that_hangs_for_ever(tmp_path, mirrors, gate):
     """The run ends without any call on it, and the others take all."""
     scene = Scene(tmp_path, gate.url, gate.files, volumes=2)
-    script = "parts v1; said hang; touch gate"
+    script = "parts v1 'not answered' said; said hang; touch gate"  # a slow mount may be left before
     told, _ = await scene.in_namespace(mirror("v1"), script, "--write-timeout", "1s", afterwards="said well")
     assert (told["exit_code"], told["files"]["done"]) == (0, 32)
     assert "v1 has not answered for 1 s" in told["volumes"][1]["out_of_use"]
@@ -49,13 +50,14 @@ async def test_a_volume_that_hangs_for_ever(tmp_path, mirrors, gate):
 
 async def test_the_volume_with_the_state_hangs(tmp_path, mirrors, gate):
     """The run ends, and names that volume and no healthy one; a later run has it all."""
-    words = ("--write-timeout", "1s", "--heartbeat-interval", "1s", "--heartbeat-misses", "1")
+    words = ("--write-timeout", "1s", "--heartbeat-interval", "1s", "--heartbeat-misses", "9")
     scene = Scene(tmp_path, gate.url, gate.files, volumes=2)
     script = "parts v0; said hang; touch gate"
     told, said = await scene.in_namespace(mirror("v0"), script, *words, afterwards="said well")
     assert (told["exit_code"], scene.faults(tmp_path / "after")) == (3, [])
     assert told["volumes"][1]["out_of_use"] is None
-    assert "v0 has not answered for 1 s" in said
+    # the second, if another call has waited for it already
+    assert re.search(r"v0 (has not answered for 1 s|does not answer); see whether it is still there", said)
 
 
 async def test_a_volume_that_hangs_from_the_start(tmp_path, mirrors):

@@ -135,6 +135,10 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._thread_ended)
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109 - asyncio's
+        """Wait for the threads without a limit: asyncio's own is in the loop's time, which jumps."""
+        await super().shutdown_default_executor()
+
     def _thread_ended(self, _: object) -> None:
         self._jumping.threads_at_work -= 1
 

@@ -7,7 +7,7 @@ memory. Changes and the position behind them are written together, so reading co
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Self
 
@@ -43,10 +43,13 @@ class Snapshot:
         self._database: sqlite3.Connection
 
     def __enter__(self) -> Self:
-        with self._explain_errors():
+        with self._explain_errors(), ExitStack() as opened:
             make_file(self._path)
-            self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            self._database = opened.enter_context(
+                closing(sqlite3.connect(self._path, isolation_level=None, check_same_thread=False))
+            )
             self._database.executescript(_TABLES)
+            opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:

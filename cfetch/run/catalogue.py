@@ -10,7 +10,7 @@ thousand entries here; those files are then not deleted.
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self
@@ -84,13 +84,18 @@ class Catalogue:
                     if not stat.S_ISREG(self._path.lstat().st_mode):
                         raise self._explain_damage("it is a symlink, or no file")
                 make_file(self._path)
-        with self._explain_errors():
-            self._database = sqlite3.connect(
-                self._path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False
+        with self._explain_errors(), ExitStack() as opened:
+            self._database = opened.enter_context(
+                closing(
+                    sqlite3.connect(
+                        self._path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False
+                    )
+                )
             )
             self._database.create_function("collision_key", 1, collision_key, deterministic=True)
             self._database.executescript("PRAGMA locking_mode=EXCLUSIVE;" + _TABLES)
             self._database.execute("BEGIN EXCLUSIVE")
+            opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,7 +7,7 @@ list of millions needs no memory; a run writes them block by block, so that an i
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -39,11 +39,12 @@ class KnownNames:
                 if not stat.S_ISREG(self._path.lstat().st_mode):
                     raise self._explain("it is a symlink, or no file")
             make_file(self._path)
-        with self._explain_errors():
-            self._database = sqlite3.connect(self._path, isolation_level=None)
+        with self._explain_errors(), ExitStack() as opened:
+            self._database = opened.enter_context(closing(sqlite3.connect(self._path, isolation_level=None)))
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS names (link TEXT PRIMARY KEY, path TEXT) WITHOUT ROWID"
             )
+            opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:

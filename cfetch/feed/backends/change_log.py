@@ -8,7 +8,7 @@ transaction with the cursor behind them, so that a kill loses nothing and repeat
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,9 +93,11 @@ class ChangeLog:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / LOG_NAME
-        with self._explain_errors():
+        with self._explain_errors(), ExitStack() as opened:
             make_file(self._path)
-            self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            self._database = opened.enter_context(
+                closing(sqlite3.connect(self._path, isolation_level=None, check_same_thread=False))
+            )
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
                 raise ValueError("a later cfetch has written it")
@@ -104,6 +106,7 @@ class ChangeLog:
             self._database.execute("INSERT OR IGNORE INTO marks VALUES ('feed', ?)", (secrets.token_hex(16),))
             self.feed: str = self._read_mark("feed")
             self._forget_overtaken()
+            opened.pop_all()
 
     def close(self) -> None:
         """Close the file."""

@@ -96,7 +96,9 @@ def _check_sha256(value: str) -> Digest:
 
 
 def _require_scheme(url: str) -> None:
-    """Raise UsageError if ``url`` is no URL, but the name of a file or of a host."""
+    """Raise UsageError if ``url`` is no URL, but empty, or the name of a file or of a host."""
+    if not url.strip():
+        raise UsageError("the URL is empty; is a variable of the shell unset?")
     if "://" not in url:
         shown = printable(url.partition("?")[0])
         remedy = (

@@ -302,8 +302,8 @@ class PreparedSync:
         if self._gone <= allowed:
             return None
         return (
-            f"{self._gone} files here are no longer in the source's list, and --max-delete allows {allowed}; "
-            f"if the list is right, give --max-delete {self._gone}"
+            f"files here that the source's list no longer has: {self._gone}, and --max-delete allows "
+            f"{allowed}; if the list is right, give --max-delete {self._gone}"
         )
 
     def _enter(self, event: Event) -> None:

@@ -176,7 +176,7 @@ class Facts:
             (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
-            f"{percent(view.fraction)}, {view.settled_files:,} of {files:,} files, "
+            f"{percent(view.fraction)}, {view.settled_files:,} of {plural(files, 'file')}, "
             f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_count_active(event)} active"
             + (f", about {duration(time_left.seconds)} left" if time_left else "")
             + "".join(f", {word}" for present, word in counters if present)

@@ -108,7 +108,7 @@ def _draw_numbers(view: View, run: RunStarted, progress: Progress) -> Text:
     total = f" of {size(run.bytes_known)}" if not run.sizes_unknown else ""
     parts = [
         (count(view.settled_files), "bold"),
-        (f" of {count(run.files)} files  ", ""),
+        (f" of {plural(run.files, 'file')}  ", ""),
         (size(view.bytes_in_hand), "bold"),
         (f"{total}  ", ""),
         (rate(view.rate_bps), "bold cyan"),

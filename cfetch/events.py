@@ -278,13 +278,17 @@ class RescueGivenUp(Event, frozen=True, kw_only=True):
 
 
 class BatchPlaced(Event, frozen=True, kw_only=True):
-    """A batch goes to ``volume``, with all its files; ``moved_from`` is the volume that had it before."""
+    """A batch goes to ``volume``, with all its files; ``moved_from`` is the volume that had it before.
+
+    ``size_bytes`` are without the ``sizes_unknown`` files of unknown size.
+    """
 
     batch: str
     files: int
     size_bytes: int
     volume: str
     why: str
+    sizes_unknown: int = 0
     moved_from: str | None = None
 
 

@@ -105,6 +105,8 @@ class Arrivals:
             entry for index, entry in zip(batch.entries, entries, strict=True) if index not in batch.standing
         ]
         guess = self._cut.unknown_bytes
+        batch.sizes_unknown = sum(entry.size_bytes is None for entry in entries)
+        batch.guessed_bytes = guess * batch.sizes_unknown
         batch.missing_bytes = sum(
             guess if entry.size_bytes is None else entry.size_bytes for entry in missing
         )

@@ -16,6 +16,7 @@ class Batch:
     its record; ``home``: one of these, or that which had its mark; of a named batch also that with its files.
 
     ``paths`` names entries that are in place and need nothing more; ``failed`` are those that have failed.
+    ``sizes_unknown``: entries without a stated size, for which ``bytes`` has ``guessed_bytes`` together.
     ``joined_bytes``: the bytes of ``missing_bytes`` that come in pieces, which are copied to make their
     files, so they need their room a second time.
     """
@@ -26,6 +27,7 @@ class Batch:
         "copies",
         "entries",
         "failed",
+        "guessed_bytes",
         "home",
         "id",
         "joined_bytes",
@@ -35,6 +37,7 @@ class Batch:
         "number",
         "paths",
         "recorded",
+        "sizes_unknown",
         "standing",
     )
 
@@ -54,6 +57,7 @@ class Batch:
         self.home: int | None = None
         self.missing_bytes = 0
         self.joined_bytes = 0
+        self.sizes_unknown = self.guessed_bytes = 0
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.errors import VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
-from cfetch.placement.chooser import explain
+from cfetch.placement.chooser import Mode, explain
 from cfetch.placement.ledger import Placed
 from cfetch.placement.placer import View
 
 
-def explain_placement(placed: Placed, names: Sequence[str]) -> str:
+def explain_placement(batch: Batch, placed: Placed, names: Sequence[str]) -> str:
     """Explain in one line why a batch goes to its volume."""
     if placed.choice is None:
         return placed.why
+    if placed.choice.mode is Mode.FINISH and batch.sizes_unknown == len(batch.entries):
+        return f"{placed.why}, as far as can be told without sizes"
     return explain(placed.choice, names).removeprefix(f"{names[placed.volume]}: ")
 
 
@@ -23,9 +25,10 @@ def make_batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequenc
         t_s=now_s,
         batch=batch.shown,
         files=len(batch.entries),
-        size_bytes=batch.bytes,
+        size_bytes=batch.bytes - batch.guessed_bytes,
+        sizes_unknown=batch.sizes_unknown,
         volume=names[placed.volume],
-        why=explain_placement(placed, names),
+        why=explain_placement(batch, placed, names),
         moved_from=None if placed.stolen_from is None else names[placed.stolen_from],
     )
 

@@ -1,11 +1,19 @@
 """A batch under way, and its staging on one volume: from the first entry handed out until the commit."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.volume import BatchRecord
+
+
+class BatchSize(NamedTuple):
+    """The bytes of the entries whose size is stated, and the number of the others."""
+
+    known_bytes: int
+    unknown: int = 0
 
 
 class Batch:
@@ -16,18 +24,15 @@ class Batch:
     its record; ``home``: one of these, or that which had its mark; of a named batch also that with its files.
 
     ``paths`` names entries that are in place and need nothing more; ``failed`` are those that have failed.
-    ``sizes_unknown``: entries without a stated size, for which ``bytes`` has ``guessed_bytes`` together.
     ``joined_bytes``: the bytes of ``missing_bytes`` that come in pieces, which are copied to make their
     files, so they need their room a second time.
     """
 
     __slots__ = (
         "blocked",
-        "bytes",
         "copies",
         "entries",
         "failed",
-        "guessed_bytes",
         "home",
         "id",
         "joined_bytes",
@@ -37,7 +42,7 @@ class Batch:
         "number",
         "paths",
         "recorded",
-        "sizes_unknown",
+        "size",
         "standing",
     )
 
@@ -47,17 +52,16 @@ class Batch:
         id: str,  # noqa: A002 - the design's word
         name: str | None,
         entries: Sequence[int],
-        size_bytes: int,
+        size: BatchSize,
     ) -> None:
         self.number = number
         self.id = id
         self.name = name
         self.entries = entries
-        self.bytes = size_bytes
+        self.size = size
         self.home: int | None = None
         self.missing_bytes = 0
         self.joined_bytes = 0
-        self.sizes_unknown = self.guessed_bytes = 0
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []

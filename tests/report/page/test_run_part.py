@@ -150,7 +150,7 @@ def test_a_run_that_had_nothing_to_do_has_no_charts_and_no_rate():
     assert [section.lines for section in part.sections] == [["Nothing was downloaded: no file was missing."]]
     before = recorded([record(0, 1000, attempt(end_s=1.0, size=1000))], files=1)
     page = make_runs_page([before, recorded([there], files=1)])
-    cards = {card.label: card for card in page.parts[0].sections[0].cards}
+    cards = {card.label: card for card in section_of(page.parts[0], "cards").cards}
     assert (cards["rate"].other, cards["rate"].change) == ("–", "")
     assert section_of(page.parts[1], "throughput")
 

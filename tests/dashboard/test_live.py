@@ -153,10 +153,10 @@ def test_the_only_file_is_in_the_singular():
 def test_a_narrow_title_keeps_the_elapsed_time():
     """The policy is the least useful word of the title."""
     shown = View()
-    for event in (started(), progress(9.0)):
+    for event in (started(settings={"policy": "adaptive"}, concurrency=16), progress(9.0)):
         shown.apply(event)
     assert text(shown, 40, 24).splitlines()[0].endswith(" 9.0s")
-    assert "at a time" in text(shown, 80, 24).splitlines()[0]
+    assert "adaptive, 16 at a time" in text(shown, 80, 24).splitlines()[0]
 
 
 def panel(*volumes, width=80, height=24):

@@ -104,6 +104,8 @@ class Progress(Event, frozen=True, kw_only=True):
 
     ``bytes_active``: held of entries that have not ended, also while they wait for a try or to be published.
 
+    ``whole``: entries that have come whole and wait for their names, which are given in groups.
+
     ``bytes_adopted`` come from parts of an earlier run; the other byte counts include them. ``volumes`` is
     empty for a single volume without batches. ``executors`` are the executors of a cluster that report. With
     many executors, ``active`` has the attempts worth showing, and ``unshown`` counts the others.
@@ -122,6 +124,7 @@ class Progress(Event, frozen=True, kw_only=True):
     stragglers: int
     sequential: bool
     bytes_adopted: int = 0
+    whole: int = 0
     volumes: list[VolumeView] = []
     executors: list[ExecutorView] = []
     unshown: int = 0
@@ -275,13 +278,17 @@ class RescueGivenUp(Event, frozen=True, kw_only=True):
 
 
 class BatchPlaced(Event, frozen=True, kw_only=True):
-    """A batch goes to ``volume``, with all its files; ``moved_from`` is the volume that had it before."""
+    """A batch goes to ``volume``, with all its files; ``moved_from`` is the volume that had it before.
+
+    ``size_bytes`` are without the ``sizes_unknown`` files of unknown size.
+    """
 
     batch: str
     files: int
     size_bytes: int
     volume: str
     why: str
+    sizes_unknown: int = 0
     moved_from: str | None = None
 
 

@@ -336,6 +336,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     class Sync(msgspec.Struct, frozen=True, kw_only=True):
         """The result of ``cfetch sync``: ``changed`` files of another version, ``gone`` from the source.
 
+        Where the list states no versions, a file of an earlier sync that was fetched again has changed.
         ``kept`` files were not deleted, as they were changed here.
         """
 

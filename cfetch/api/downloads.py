@@ -20,6 +20,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, Incomplete
 from cfetch.events import Event, Listener, RunNoted, RunStopping, tell_each
 from cfetch.records import Summary
+from cfetch.report.format import plural
 
 Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A directory or a prefix of an object store; several of them share the files."""
@@ -192,7 +193,7 @@ def _run(preparing: AbstractContextManager[Prepared], stop: Stop, relay: _Relay)
 def _describe_missing(summary: Summary, stopping: str | None) -> str:
     files = summary.files
     in_place = files.done + files.skipped
-    parts = [f"{files.total - in_place:,} of {files.total:,} files are missing"]
+    parts = [f"missing: {files.total - in_place:,} of {plural(files.total, 'file')}"]
     if stopping is not None:
         parts.append(f"the run was stopped: {stopping}")
     if summary.failures:

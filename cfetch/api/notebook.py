@@ -33,7 +33,7 @@ class NotebookBar:
         if isinstance(event, RunStarted):
             self._files = event.files
         elif isinstance(event, Progress):
-            self._ended = event.done + event.skipped + event.failed
+            self._ended = event.done + event.whole + event.skipped + event.failed
             received = size(event.bytes_done + event.bytes_active)
             self._words = f"{self._ended:,} of {plural(self._files, 'file')}, {received}"
             self._words += f", {event.failed:,} failed" if event.failed else ""

@@ -25,7 +25,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import ManifestError, SourceError, UsageError
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.fields import FieldError, check_path
+from cfetch.manifest.fields import FieldError, check_hash, check_path
 from cfetch.manifest.names import choose_path
 from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.reading import read_entries
@@ -72,8 +72,7 @@ def prepare_get(
     if are_several and (output is not None or sha256 not in (None, BESIDE)):
         option = "--output" if output is not None else "--sha256 HEX"
         raise UsageError(f"{option} is for one file; run `cfetch get` for each file by itself")
-    if sha256 not in (None, BESIDE) and not _HEX.match(sha256 or ""):
-        raise UsageError("--sha256 must be 64 hexadecimal digits, or beside to read URL.sha256")
+    stated = None if sha256 is None or sha256 == BESIDE else _check_sha256(sha256)
     settings, name = _choose_place(settings, output)
     settings = aim_repository_token(settings, urls, env)
     files = _list_files(urls, clock, make_network(settings.network, env))
@@ -82,15 +81,24 @@ def prepare_get(
     entries = _ask_names(entries, make_network(settings.network, env), clock)
     if sha256 is not None:
         network = make_network(settings.network, env)
-        hashes = (_read_hash_beside(e.url, clock, network) if sha256 == BESIDE else sha256 for e in entries)
-        digests = (Digest("sha256", text.lower()) for text in hashes)
+        digests = (stated or _read_hash_beside(entry.url, clock, network) for entry in entries)
         entries = [replace_fields(e, digest=digest) for e, digest in zip(entries, digests, strict=True)]
     with prepare_entries(entries, NAME, settings, env=env, clock=clock) as prepared:
         yield prepared
 
 
+def _check_sha256(value: str) -> Digest:
+    """Check the hash that the user gives. Raises UsageError."""
+    try:
+        return check_hash("sha256", value)
+    except FieldError as error:
+        raise UsageError(f"--sha256: {error}, or beside to read URL.sha256") from None
+
+
 def _require_scheme(url: str) -> None:
-    """Raise UsageError if ``url`` is no URL, but the name of a file or of a host."""
+    """Raise UsageError if ``url`` is no URL, but empty, or the name of a file or of a host."""
+    if not url.strip():
+        raise UsageError("the URL is empty; is a variable of the shell unset?")
     if "://" not in url:
         shown = printable(url.partition("?")[0])
         remedy = (
@@ -178,7 +186,7 @@ def _add_ending(url: str, ending: str) -> str:
     return urlunsplit(parts._replace(path=parts.path + ending, fragment=""))
 
 
-def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> str:
+def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> Digest:
     """The SHA-256 that the server states beside the file. Raises UsageError: it states none."""
     if strip_signature(url.reveal()) != url.reveal():
         raise UsageError(f"{url} is signed for one file; state its hash: --sha256 HEX")
@@ -190,7 +198,7 @@ def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> str:
         raise UsageError(f"cannot read a hash at {beside}: {error}; state it: --sha256 HEX") from None
     text = file.getvalue()
     if _HEX.match(plain := text.decode("ascii", "replace").strip()):
-        return plain
+        return Digest("sha256", plain.lower())
     try:
         entries = list(
             read_entries(BytesIO(text), name=str(beside), format="sha256sum", base_url="https://h.invalid/")
@@ -201,5 +209,5 @@ def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> str:
     for entry in entries:
         names_it = len(entries) == 1 or entry.path.rpartition("/")[2] == name
         if names_it and entry.digest is not None and entry.digest.algorithm == "sha256":
-            return entry.digest.hex
+            return entry.digest
     raise UsageError(f"{beside} has no SHA-256 of {printable(name)}; state the hash: --sha256 HEX")

@@ -249,6 +249,7 @@ class PreparedSync:
                 for path, version in self._catalogue.find_new():
                     if not _has_version(directory, SafePath(path), version):
                         _supersede(directory, SafePath(path))
+        self._catalogue.note_unproven()
         self._drop_older_plans()
         if self._deletes:
             self._clear_the_way()
@@ -302,13 +303,15 @@ class PreparedSync:
         if self._gone <= allowed:
             return None
         return (
-            f"{self._gone} files here are no longer in the source's list, and --max-delete allows {allowed}; "
-            f"if the list is right, give --max-delete {self._gone}"
+            f"files here that the source's list no longer has: {self._gone}, and --max-delete allows "
+            f"{allowed}; if the list is right, give --max-delete {self._gone}"
         )
 
     def _enter(self, event: Event) -> None:
         if isinstance(event, EntryFinished) and event.record.is_in_place:
             path = SafePath(event.record.path)
+            if event.record.status == "done" and self._catalogue.take_unproven(path):
+                self._changed += 1
             self._catalogue.enter(path, self._find_own(path, event.record))
 
     def _find_own(self, path: SafePath, record: FileRecord) -> Own | None:

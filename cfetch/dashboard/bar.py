@@ -12,7 +12,7 @@ from typing import TextIO
 
 from cfetch.clock import SystemClock
 from cfetch.dashboard.open import choose_mode
-from cfetch.report.format import count, size
+from cfetch.report.format import count, plural, size
 
 SILENT_S = 2.0
 LINE_EVERY_S = 10.0  # a log of an hour gets 360 lines
@@ -39,7 +39,7 @@ def progress_bar(
     """
     stream = sys.stderr if stream is None else stream
     mode = choose_mode(quiet=quiet, log_format="text", terminal=stream.isatty(), environ=os.environ)
-    of = "" if files is None else f" of {count(files)}"
+    total = plural(files or 0, "file")
     with ExitStack() as stack:
         if mode == "quiet":
             show: _Show = lambda _files, _size_bytes, _words: None  # noqa: E731
@@ -55,7 +55,8 @@ def progress_bar(
             with lock:
                 done_files += files_more
                 done_bytes += bytes_more
-                show(done_files, done_bytes, f"{count(done_files)}{of} files, {size(done_bytes)}")
+                so_far = plural(done_files, "file") if files is None else f"{count(done_files)} of {total}"
+                show(done_files, done_bytes, f"{so_far}, {size(done_bytes)}")
 
         yield advance
 

@@ -176,7 +176,7 @@ class Facts:
             (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
-            f"{percent(view.fraction)}, {view.settled_files:,} of {files:,} files, "
+            f"{percent(view.fraction)}, {view.settled_files:,} of {plural(files, 'file')}, "
             f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_count_active(event)} active"
             + (f", about {duration(time_left.seconds)} left" if time_left else "")
             + "".join(f", {word}" for present, word in counters if present)
@@ -379,12 +379,15 @@ def placed_text(event: BatchPlaced) -> str:
 
 
 def _batch_text(event: BatchPlaced | BatchCommitted) -> str:
-    return f"batch {printable(event.batch)} ({plural(event.files, 'file')}, {size(event.size_bytes)})"
+    unknown = event.sizes_unknown if isinstance(event, BatchPlaced) else 0
+    known = sizes(event.size_bytes, unknown, event.files)
+    return f"batch {printable(event.batch)} ({plural(event.files, 'file')}, {known})"
 
 
 def _placement_fact(event: BatchPlaced) -> Fact:
     moved_from = None if event.moved_from is None else printable(event.moved_from, 1000)
     data = _batch_data(event) | {"why": printable(event.why, 1000), "moved_from": moved_from}
+    data["sizes_unknown"] = event.sizes_unknown
     return Fact(event.t_s, "batch_placed", "info", placed_text(event), data)
 
 

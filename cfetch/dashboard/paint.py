@@ -21,6 +21,7 @@ from cfetch.secret import printable
 
 TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23
+LEAST_NAME = 8  # columns of the destination, for which the title leaves out the policy
 OLD_S = 2.0  # among files that take milliseconds, an attempt of this age is worth a row
 
 _NOTES = {
@@ -77,13 +78,15 @@ def _join_parts(*parts: tuple[str, str]) -> Text:
 def _draw_title(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
     limits = Limits.of(run.settings, run.concurrency)
     setup = describe_setup(limits, view.hosts.count_places(progress.active))
-    age = f"{setup}  {duration(view.t_s)}"
+    age = duration(view.t_s)
     word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
-    room = max(8, width - len(f"{word} to  {age}"))
+    if width - len(f"{word} to  {setup}  {age}") >= LEAST_NAME:
+        age = f"{setup}  {age}"
+    room = max(LEAST_NAME, width - len(f"{word} to  {age}"))
     destination, others = run.destination, len(run.destinations) - 1
     if others > 0 and cells(printable(destination, 4096)) > room:
         more = f" and {others} more"
-        destination = shorten(run.destinations[0], max(8, room - len(more))) + more
+        destination = shorten(run.destinations[0], max(LEAST_NAME, room - len(more))) + more
     return _join_parts(
         (word, style),
         (" to ", "dim"),
@@ -105,7 +108,7 @@ def _draw_numbers(view: View, run: RunStarted, progress: Progress) -> Text:
     total = f" of {size(run.bytes_known)}" if not run.sizes_unknown else ""
     parts = [
         (count(view.settled_files), "bold"),
-        (f" of {count(run.files)} files  ", ""),
+        (f" of {plural(run.files, 'file')}  ", ""),
         (size(view.bytes_in_hand), "bold"),
         (f"{total}  ", ""),
         (rate(view.rate_bps), "bold cyan"),

@@ -185,8 +185,9 @@ class View:
 
     @property
     def settled_files(self) -> int:
-        """Entries that are in place or have failed."""
-        return self.progress.done + self.progress.skipped + self.progress.failed if self.progress else 0
+        """Entries that are in place or have failed, or have come whole and only wait for their names."""
+        progress = self.progress
+        return progress.done + progress.whole + progress.skipped + progress.failed if progress else 0
 
     @property
     def bytes_in_hand(self) -> int:
@@ -241,7 +242,7 @@ class View:
             left_bytes=None if run.sizes_unknown else max(0, missing),
             rate_bps=self.rate_bps,
             left_files=run.files - self.settled_files,
-            files_per_s=0.0 if stands_still else progress.done / progress.t_s,
+            files_per_s=0.0 if stands_still else (progress.done + progress.whole) / progress.t_s,
             median_bps=progress.baseline.median_bps,
             cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
         )

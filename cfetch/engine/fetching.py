@@ -26,7 +26,7 @@ FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
 NO_END = (
     "the server states no length and ends the body with the connection, so a cut body looks whole; "
-    "put the size or a hash into the manifest"
+    "state the size or a hash in the manifest, or by cfetch get --sha256"
 )
 
 

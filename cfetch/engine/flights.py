@@ -42,6 +42,7 @@ class Flights:
         self._shared: dict[int, HeldRanges] = {}  # by entry id
         # by entry id: the bytes held while the entry waits for its next attempt, or to be published
         self._resting: dict[int, int] = {}
+        self._whole: set[int] = set()  # ids of entries that have come, and wait to be published
         self._landed: Counter[int] = Counter()  # bytes by volume, of attempts that have ended
         self._held_s: dict[int, float] = {}  # seconds by volume, of attempts that have ended
 
@@ -75,6 +76,7 @@ class Flights:
         assignment, entry = attempt.assignment, attempt.assignment.entry
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
         self._resting.pop(entry.id, None)
+        self._whole.discard(entry.id)  # if it has to leave its volume, it may have to come again
         cure = self._policy.note_start(
             attempt.key,
             attempt.wanted_bytes,
@@ -204,6 +206,15 @@ class Flights:
     def settle(self, entry_id: int) -> None:
         """Note that the entry has ended: its bytes are counted elsewhere from now on."""
         self._resting.pop(entry_id, None)
+        self._whole.discard(entry_id)
+
+    def note_whole(self, entry_id: int) -> None:
+        """Note that the entry has come whole and is verified; only its name is missing."""
+        self._whole.add(entry_id)
+
+    def count_whole(self) -> int:
+        """Count the entries that wait to be published."""
+        return len(self._whole)
 
     def bytes_resting(self) -> int:
         """Bytes held of entries that have no attempt: they wait for the next one, or to be published."""

@@ -198,6 +198,7 @@ class Monitor:
                 bytes_active=self._flights.bytes_active() + self._flights.bytes_resting(),
                 bytes_wasted=ended.wasted_bytes,
                 bytes_adopted=counts.adopted_bytes,
+                whole=self._flights.count_whole(),
                 active=active,
                 waiting=self._schedule.waiting,
                 baseline=BaselineView(

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.entry import Digest, SafePath, UnsafePathError, safe_path
@@ -25,6 +26,7 @@ RESERVED_HEADERS = frozenset({
 """The headers on which resuming, framing and verification depend: only cfetch sets them."""
 
 _HEX = re.compile(r"[0-9A-Fa-f]+\Z")
+_BASE64 = re.compile(r"[0-9A-Za-z+/]+={0,2}\Z")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}\Z")  # RFC 9110 section 5.6.2
 _NOT_IN_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _NOT_IN_BATCH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -84,16 +86,17 @@ def _check_string(value: object) -> str:
     return value
 
 
-def _make_hex_check(algorithm: str) -> Callable[[object], Digest]:
-    digits = HEX_DIGITS[algorithm]
-
-    def check_hex(value: object) -> Digest:
-        text = _check_string(value)
-        if len(text) != digits or not _HEX.match(text):
-            raise FieldError(f"it must be {digits} hexadecimal digits")
-        return Digest(algorithm, text.lower())
-
-    return check_hex
+def check_hash(algorithm: str, value: object) -> Digest:
+    """Hexadecimal digits, with or without the algorithm and a colon before them, as in ``sha256:…``."""
+    text, digits = _check_string(value), HEX_DIGITS[algorithm]
+    if len(text) != digits:
+        text = text.removeprefix(f"{algorithm}:")
+    if len(text) != digits or not _HEX.match(text):
+        text = text.removeprefix(f"{algorithm}-")  # as in Subresource Integrity
+        is_base64 = len(text) == -(-digits // 6) * 4 and _BASE64.match(text)
+        hint = "; write the bytes of its base64 as such digits" if is_base64 else ""
+        raise FieldError(f"it must be {digits} hexadecimal digits{hint}")
+    return Digest(algorithm, text.lower())
 
 
 def _check_batch(value: object) -> str:
@@ -132,7 +135,7 @@ CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
     "offset": ("offset", check_size),
     "length": ("length", check_size),
     "path": ("path", check_path),
-    **{algorithm: ("digest", _make_hex_check(algorithm)) for algorithm in HEX_DIGITS},
+    **{algorithm: ("digest", partial(check_hash, algorithm)) for algorithm in HEX_DIGITS},
     "expires_at": ("expires_at", _check_expiry),
     "batch": ("batch", _check_batch),
     "headers": ("headers", check_headers),

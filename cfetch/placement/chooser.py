@@ -149,7 +149,7 @@ def _cost_text(verdict: Verdict, choice: Choice) -> str:
         case Mode.FINISH:
             return f"{verdict.cost:.1f} s" if choice.is_measured else f"{verdict.cost / (1 << 20):.1f} MiB"
         case Mode.COUNT:
-            return f"{verdict.cost:.0f} files there"
+            return f"{verdict.cost:.0f} {'file' if verdict.cost == 1 else 'files'} there"
         case Mode.ROUND_ROBIN:
             return "its turn" if verdict.cost == 0 else f"{verdict.cost:.0f} after the turn"
 

@@ -55,6 +55,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     events: list[EventRecord] = []
     events_total: int = 0
 
+    @property
+    def had_nothing_to_do(self) -> bool:
+        """Whether all files were in place before; the run has neither a rate nor a chart."""
+        return self.complete and self.skipped == self.planned
+
 
 class SlowFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that took long from its first attempt to its end; ``why`` is the reason by its attempts.

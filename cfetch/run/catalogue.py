@@ -32,6 +32,7 @@ _TABLES = """
         volume TEXT, inode INTEGER, size_bytes INTEGER, changed_ns INTEGER, status_ns INTEGER
     ) WITHOUT ROWID;
     CREATE TEMP TABLE listed (path TEXT PRIMARY KEY, version TEXT, key TEXT) WITHOUT ROWID;
+    CREATE TEMP TABLE unproven (path TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _REFUSALS = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")  # faults of the machine
 _OWN = "SELECT path, volume, inode, size_bytes, changed_ns, status_ns FROM files WHERE volume IS NOT NULL"
@@ -153,6 +154,20 @@ class Catalogue:
             "WHERE listed.version IS NOT NULL AND listed.version IS NOT files.version"
         )
         return (str(path) for (path,) in self._ask(query))
+
+    def note_unproven(self) -> None:
+        """Note which files of earlier syncs have no version in the list: only requests tell of changes."""
+        self._ask(
+            "INSERT INTO unproven SELECT path FROM listed JOIN files USING (path) "
+            "WHERE listed.version IS NULL"
+        )
+
+    def take_unproven(self, path: str) -> bool:
+        """Whether ``note_unproven`` has noted the path, and it was not taken before."""
+        is_noted = next(self._ask("SELECT 1 FROM unproven WHERE path = ?", path), None) is not None
+        if is_noted:
+            self._ask("DELETE FROM unproven WHERE path = ?", path)
+        return is_noted
 
     def find_new(self) -> Iterator[tuple[str, str | None]]:
         """The paths that have not been entered yet, with their versions."""

@@ -103,7 +103,7 @@ def test_an_iterator_that_fails_is_the_callers_error(tmp_path):
 def test_missing_files_are_an_error_with_the_summary(site, tmp_path):
     """It names the first failure; max_failures permits some."""
     urls = [site.url("a"), site.url("missing")]
-    with pytest.raises(cfetch.Incomplete, match=r"1 of 2 files are missing; the first: missing: ") as raised:
+    with pytest.raises(cfetch.Incomplete, match=r"missing: 1 of 2 files; the first: missing: ") as raised:
         cfetch.download(urls, to=tmp_path)
     summary = raised.value.summary
     assert (summary.files.done, [failure.path for failure in summary.failures]) == (1, ["missing"])

@@ -90,7 +90,10 @@ def test_names_and_places(tmp_path):
     """The last segment of the URL, or what --output says; only the file's own directory is written to."""
     a, b = "http://h.test/d/a%20b.zip?k=1", "http://h.test/b.zip"
     assert plan_of(a, b, to=tmp_path) == ([("a b.zip", None), ("b.zip", None)], str(tmp_path))
-    assert plan_of(b, to=tmp_path, output="s/c", sha256="AB" * 32) == ([("c", "ab" * 32)], f"{tmp_path}/s")
+    assert plan_of(b, to=tmp_path, output="s/c", sha256="sha256:" + "AB" * 32) == (
+        [("c", "ab" * 32)],
+        f"{tmp_path}/s",
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,7 @@ def test_names_and_places(tmp_path):
         (["http://h.test/a", "http://h.test/b"], {"sha256": "0" * 64}, "--sha256 HEX is for one file"),
         (["http://h.test/a", "http://h.test/d/a"], {}, "a"),
         (["http://h.test/a"], {"sha256": "12"}, "64 hexadecimal digits, or beside"),
+        (["http://h.test/a"], {"sha256": "sha256-" + "A" * 43 + "="}, "digits; .* its base64 .*, or beside"),
         (["s3://bucket/d/"], {"output": "x"}, "--output is for one file"),
         (["http://h.test/a"], {"output": "-"}, "standard output is not supported"),
         (["http://h.test/a"], {"output": "b/.cfetch"}, "state directory"),

@@ -124,10 +124,11 @@ async def test_an_index_is_asked_for_each_file(tmp_path):
     (to / "old").write_bytes(b"old")
     async with Index({"a": b"11", "b": b"22", "old": b"new"}) as server:
         _, first = await sync(server.url, to)
-        assert (counts(first), server.bodies) == ((3, 0, 0), 4)
+        assert (counts(first), first["sync"]["changed"], server.bodies) == ((3, 0, 0), 0, 4)
         server.files = {"a": b"1!", "b": b"22"}
         ran, second = await sync(server.url, to)
         assert (counts(second), second["sync"]["gone"]) == ((1, 1, 0), 1)
+        assert second["sync"]["changed"] == 1  # by the server's answer, as the list does not tell
         assert "files that the source has no longer: 1; --delete deletes them" in ran.err
         assert server.bodies == 5
         _, third = await sync(server.url, to, "--delete", "--max-delete", "1")

@@ -352,6 +352,10 @@ def test_bar_on_a_terminal(monkeypatch, size_bytes):
         advance(1, 60)
         advance(1, 40)
     assert "2 of 2 files, 100 B" in stream.getvalue()
+    for files, words in ((1, "1 of 1 file, 9 B"), (None, "1 file, 9 B")):
+        with progress_bar("verifying", files=files, size_bytes=9, stream=stream) as advance:
+            advance(1, 9)
+        assert words in stream.getvalue()
 
 
 def test_lines_elsewhere(monkeypatch):

@@ -81,6 +81,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("follow http://127.0.0.1:1/ --to s3://b/p --state s3://b/p", 2, "name one with --state"),
     ("downlod one.txt", 2, "Did you mean 'download'?"),
     ("get", 2, "Download one or a few files by their URLs"),
+    ("get ''", 2, "the URL is empty"),
     ("get one.txt", 2, "one.txt is no URL; for the list in that file run `cfetch download one.txt`"),
     ("report nope", 2, "nope: cannot read the metrics: No such file or directory"),
     ("report empty", 2, "empty: there are no metrics in this directory"),

@@ -75,6 +75,7 @@ def test_a_plain_progress_line():
         write_events(plain_lines, *events)[1]
         == "[   2.0s] 20 %, 2 of 10 files, 2.0 KiB, 1.0 KiB/s, 0 active, about 8.0s left"
     )
+    assert "0 of 1 file," in write_events(plain_lines, started(1, 10), progress(2.0))[1]
     trouble = progress(2.0, failed=1, retries=2, sequential=True)
     assert write_events(plain_lines, started(10, 10), cancelled(), trouble)[-1].endswith(
         ", 1 failed, 2 retries, 1 straggler, one at a time"
@@ -207,6 +208,15 @@ def test_a_volume_out_of_use_is_named():
     assert len(write_events(plain_lines, *(paused(float(i)) for i in range(100)))) == MAX_LINES + 1
 
 
+def test_a_batch_of_unknown_size_claims_none():
+    """Its guessed bytes are no size."""
+    events = [placed(1.0, sizes_unknown=12, size_bytes=0), placed(2.0, sizes_unknown=2)]
+    assert [line.partition(" to ")[0] for line in write_events(plain_lines, *events, explain=True)] == [
+        "[   1.0s] batch shard-7 (12 files, sizes unknown)",
+        "[   2.0s] batch shard-7 (12 files, 3.0 MiB and 2 of unknown size)",
+    ]
+
+
 def test_batches_are_explained_when_asked():
     """Where, why there and from where; that it is in place. Without --explain nothing of it."""
     events = [placed(1.0), placed(2.0, moved_from="/data3", why="/data2: the only one left"), committed(3.0)]
@@ -219,7 +229,7 @@ def test_batches_are_explained_when_asked():
     batch = {"batch": "shard-7", "files": 12, "size_bytes": 3 << 20, "volume": "/data2"}
     first, second, third = map(json.loads, write_events(json_lines, *events, explain=True))
     head = {"t_s": 1.0, "event": "batch_placed", "level": "info"}
-    assert first == {**head, **batch, "why": "done in 3 s", "moved_from": None}
+    assert first == {**head, **batch, "why": "done in 3 s", "moved_from": None, "sizes_unknown": 0}
     assert (second["moved_from"], second["why"]) == ("/data3", "/data2: the only one left")
     assert third == {"t_s": 3.0, "event": "batch_committed", "level": "info", **batch}
 

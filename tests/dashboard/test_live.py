@@ -142,6 +142,23 @@ def test_all_that_matters_is_in_the_frame():
         assert fact in words
 
 
+def test_the_only_file_is_in_the_singular():
+    """As `cfetch get` has it."""
+    shown = View()
+    for event in (started(1, 100), progress(1.0)):
+        shown.apply(event)
+    assert "0 of 1 file " in text(shown, 80, 24)
+
+
+def test_a_narrow_title_keeps_the_elapsed_time():
+    """The policy is the least useful word of the title."""
+    shown = View()
+    for event in (started(settings={"policy": "adaptive"}, concurrency=16), progress(9.0)):
+        shown.apply(event)
+    assert text(shown, 40, 24).splitlines()[0].endswith(" 9.0s")
+    assert "adaptive, 16 at a time" in text(shown, 80, 24).splitlines()[0]
+
+
 def panel(*volumes, width=80, height=24):
     shown = View()
     for event in (started(), progress(1.0, volumes=[*volumes])):

@@ -41,6 +41,12 @@ def test_entries_that_failed_are_not_waited_for():
     assert shown.time_left == (0.0, False)
 
 
+def test_files_that_wait_for_their_names_are_settled():
+    """The first line does not say 0 % while the baseline speaks of hundreds of finished files."""
+    shown = view(started(4, 0, sizes_unknown=4), progress(2.0, whole=2, waiting=2, bytes_active=9))
+    assert (shown.settled_files, shown.fraction, shown.time_left) == (2, 0.5, (2.0, True))
+
+
 def test_rate_is_that_of_the_last_seconds():
     """What was received long ago does not count."""
     shown = view(started(), *(progress(float(t), bytes_done=1000 * min(t, 10)) for t in range(1, 40)))

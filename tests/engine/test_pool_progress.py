@@ -42,6 +42,19 @@ def test_bytes_that_are_kept_for_a_retry_stay_in_the_count(tmp_path):
     assert sums[-1] == len(BODY)
 
 
+def test_a_file_that_waits_for_the_name_of_its_group_is_whole(tmp_path):
+    """With --durability power names are given in groups; until then a file that has come is not nothing."""
+    scripts = {
+        "a": Reply(body=BODY, latency_s=0.1),
+        "b": Reply(body=BODY, rate_bps=500_000),
+    }
+    outcome = drive(tmp_path, scripts, mitigation=False, durability="power")
+    looks = outcome.of(Progress)
+    assert any(look.whole == 1 and look.done == 0 for look in looks)
+    assert all(look.done + look.whole <= 2 for look in looks)
+    assert (looks[-1].done, looks[-1].whole) == (2, 0)
+
+
 def test_without_progress_the_tries_are_counted(tmp_path):
     """A few bytes at a time are no progress: such a server would keep us for ever."""
     scripts = {"a": Reply(body=BODY, cut=100, then="reset")}

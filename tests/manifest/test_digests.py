@@ -1,6 +1,7 @@
 """The hashes a manifest may state: known answers, which one counts, and what a missing library says."""
 
 import json
+from base64 import b64encode
 
 import pytest
 
@@ -74,6 +75,26 @@ def test_wrong_length_or_letter(error_of, algorithm, spoil):
     """Anything but the algorithm's number of hexadecimal digits is a fault that names the key."""
     message = error_of(entry_of(**{algorithm: spoil(OF_DIGITS[algorithm])})).problems[0].message
     assert f"{algorithm}: it must be {HEX_DIGITS[algorithm]} hexadecimal digits" in message
+
+
+@pytest.mark.parametrize("algorithm", HEX_DIGITS)
+def test_a_hash_may_have_its_name_before_it(frozen, error_of, algorithm):
+    """As cfetch.spark.download and OCI write it; a plan has only the digits, and another name is a fault."""
+    digits = OF_DIGITS[algorithm]
+    digest = frozen(entry_of(**{algorithm: f"{algorithm}:{digits}"})).entry(0).digest
+    assert digest == Digest(algorithm, digits)
+    for wrong in (f"other:{digits}", f"{algorithm}:{digits}0", f"{algorithm}:{algorithm}:{digits}"):
+        message = error_of(entry_of(**{algorithm: wrong})).problems[0].message
+        assert message.endswith(f"{algorithm}: it must be {HEX_DIGITS[algorithm]} hexadecimal digits")
+
+
+@pytest.mark.parametrize("prefix", ["", "{}-", "{}:"])
+@pytest.mark.parametrize("algorithm", HEX_DIGITS)
+def test_base64_is_refused_with_a_hint(error_of, algorithm, prefix):
+    """A web page's integrity attribute has it; the two forms cannot always be told apart, so one is read."""
+    text = prefix.format(algorithm) + b64encode(bytes.fromhex(OF_DIGITS[algorithm])).decode()
+    message = error_of(entry_of(**{algorithm: text})).problems[0].message
+    assert "hexadecimal digits; write the bytes of its base64 as such digits" in message
 
 
 def test_gits_hash_is_of_the_size_too(error_of):

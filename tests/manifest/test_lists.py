@@ -157,7 +157,10 @@ def test_no_entry_is_left_out(text, expected):
             ),
             "no assets of its own",
         ),
-        ("run\tfastq_ftp\tfastq_md5\nR1\tftp.h.example/a.gz\n", "the row has 2 cells"),
+        (
+            "run\tfastq_ftp\tfastq_md5\nR1\tftp.h.example/a.gz\n",
+            "cells of this row: 2, columns that the first row names: 3",
+        ),
         ('url = "https://h.example/a"\n-r 5-\n', "range: it must be FIRST-LAST"),
         ("2024-01-01 10:00:00    1.2 KiB data/a.bin\n", "without --human-readable"),
         *(

@@ -89,6 +89,8 @@ def test_one_line_for_a_person():
     assert line == "/data2: done in 3.1 s; /data1 5.2 s, /data3 out of use, /data4 has no room"
     line = explain(choose([VolumeState(0, 30), VolumeState(0, 12)], 1, 1, mode=Mode.COUNT), NAMES[:2])
     assert line == "/data2: 12 files there; /data1 30 files there"
+    line = explain(choose([VolumeState(0, 1)], 1, 1, mode=Mode.COUNT), NAMES[:1])
+    assert line == "/data1: 1 file there"
     line = explain(choose([VolumeState(), VolumeState()], 1, 1, mode=Mode.ROUND_ROBIN, turn=1), NAMES[:2])
     assert line == "/data2: its turn; /data1 1 after the turn"
 

@@ -5,7 +5,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from cfetch.engine.batches.staging import Batch
+from cfetch.engine.batches.staging import Batch, BatchSize
 from cfetch.errors import LocalFault
 from cfetch.manifest.entries import Entries
 from cfetch.manifest.entry import Entry
@@ -87,7 +87,9 @@ class Arrivals:
                 break
             entries = [self._entries.entry(index) for index in indexes]
             name = entries[0].batch if self._cut.named[number] else None
-            batches.append(Batch(number, batch_id(entries), name, indexes, self._cut.bytes[number]))
+            sizes = [entry.size_bytes for entry in entries if entry.size_bytes is not None]
+            size = BatchSize(sum(sizes), len(entries) - len(sizes))
+            batches.append(Batch(number, batch_id(entries), name, indexes, size))
             looks.append((batches[-1].id, entries))
         clock = asyncio.get_running_loop().time
         since_s = clock()

@@ -135,7 +135,9 @@ class Rounds:
                 if placed.stolen_from is not None and not placed.probe:
                     self._emit_placed(placed)
                 batch = self._stagings.batches[placed.batch]
-                staging = self._stagings.open(batch, placed.volume, explain_placement(placed, self._names))
+                staging = self._stagings.open(
+                    batch, placed.volume, explain_placement(batch, placed, self._names)
+                )
                 self._completion.look(staging)
         return began
 

@@ -1,11 +1,19 @@
 """A batch under way, and its staging on one volume: from the first entry handed out until the commit."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.volume import BatchRecord
+
+
+class BatchSize(NamedTuple):
+    """The bytes of the entries whose size is stated, and the number of the others."""
+
+    known_bytes: int
+    unknown: int = 0
 
 
 class Batch:
@@ -22,7 +30,6 @@ class Batch:
 
     __slots__ = (
         "blocked",
-        "bytes",
         "copies",
         "entries",
         "failed",
@@ -35,6 +42,7 @@ class Batch:
         "number",
         "paths",
         "recorded",
+        "size",
         "standing",
     )
 
@@ -44,13 +52,13 @@ class Batch:
         id: str,  # noqa: A002 - the design's word
         name: str | None,
         entries: Sequence[int],
-        size_bytes: int,
+        size: BatchSize,
     ) -> None:
         self.number = number
         self.id = id
         self.name = name
         self.entries = entries
-        self.bytes = size_bytes
+        self.size = size
         self.home: int | None = None
         self.missing_bytes = 0
         self.joined_bytes = 0

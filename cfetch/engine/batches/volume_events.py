@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.errors import VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
-from cfetch.placement.chooser import explain
+from cfetch.placement.chooser import Mode, explain
 from cfetch.placement.ledger import Placed
 from cfetch.placement.placer import View
 
 
-def explain_placement(placed: Placed, names: Sequence[str]) -> str:
+def explain_placement(batch: Batch, placed: Placed, names: Sequence[str]) -> str:
     """Explain in one line why a batch goes to its volume."""
     if placed.choice is None:
         return placed.why
+    if placed.choice.mode is Mode.FINISH and batch.size.unknown == len(batch.entries):
+        return f"{placed.why}, as far as can be told without sizes"
     return explain(placed.choice, names).removeprefix(f"{names[placed.volume]}: ")
 
 
@@ -23,9 +25,10 @@ def make_batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequenc
         t_s=now_s,
         batch=batch.shown,
         files=len(batch.entries),
-        size_bytes=batch.bytes,
+        size_bytes=batch.size.known_bytes,
+        sizes_unknown=batch.size.unknown,
         volume=names[placed.volume],
-        why=explain_placement(placed, names),
+        why=explain_placement(batch, placed, names),
         moved_from=None if placed.stolen_from is None else names[placed.stolen_from],
     )
 
@@ -49,9 +52,11 @@ def make_volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
 def make_unplaced_fault(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
     """Make the fault: no volume takes a batch; it names the last reason of each volume."""
     said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
+    unknown = f" and {batch.size.unknown:,} of unknown size" if batch.size.unknown else ""
     joined = f", and {batch.joined_bytes:,} more while its pieces are joined" if batch.joined_bytes else ""
     return VolumeFault(
-        f"no volume takes a batch of {len(batch.entries):,} files with {batch.bytes:,} bytes{joined} "
+        f"no volume takes a batch of {len(batch.entries):,} files with "
+        f"{batch.size.known_bytes:,} bytes{unknown}{joined} "
         f"({'; '.join([why, *said])}); repair one of them and run the same command again"
     )
 

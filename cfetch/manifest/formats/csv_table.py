@@ -58,7 +58,9 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
     for line, cells in rows:
         swallowing += any("\n" in cell and "://" in cell for cell in cells)
         if len(cells) != len(keys):
-            faults.add(line, f"the row has {len(cells)} cells, but the first row names {len(keys)} columns")
+            faults.add(
+                line, f"cells of this row: {len(cells)}, columns that the first row names: {len(keys)}"
+            )
         else:
             given = zip(keys, cells, strict=True)
             yield Row(line, {key: _value(key, cell) for key, cell in given if key and cell})

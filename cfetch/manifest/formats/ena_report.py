@@ -55,7 +55,9 @@ def _read_table(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str,
         if len(row) == len(columns):
             yield line, dict(zip(columns, row, strict=True))
         elif text:
-            faults.add(line, f"the row has {len(row)} cells, but the first row names {len(columns)} columns")
+            faults.add(
+                line, f"cells of this row: {len(row)}, columns that the first row names: {len(columns)}"
+            )
 
 
 def _read_objects(source: Source, faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:

@@ -30,7 +30,7 @@ _FIGURES = (
     _Figure("failed", lambda run: run.failed, lambda value: count(int(value)), -1),
     _Figure("received", lambda run: run.bytes, size),
     _Figure("time", lambda run: run.elapsed_s, duration, -1),
-    _Figure("rate", lambda run: run.rate_bps, rate, 1),
+    _Figure("rate", lambda run: None if run.had_nothing_to_do else run.rate_bps, rate, 1),
     _Figure("saved by mitigation", lambda run: run.saved_s, duration, 1),
     _Figure("in vain", lambda run: run.wasted, size, -1),
     _Figure("stragglers", lambda run: run.stragglers, lambda value: count(int(value))),
@@ -64,7 +64,7 @@ def _make_card(figure: _Figure, first: RunLine, second: RunLine | None) -> Card:
     if second is None:
         return card
     other = figure.value(second)
-    change, tone = "the same", _tone_of(0, 0)
+    change, tone = "the same" if value == other else "", _tone_of(0, 0)
     if value is not None and other is not None and value != other:
         share = f" ({(other - value) / value:+.0%})" if value > 0 and figure.text is not str else ""
         sign = "+" if other > value else "−"

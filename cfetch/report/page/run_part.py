@@ -66,6 +66,9 @@ class RunPart:
 
         Once the run ``is_over``, the part names the cause that decided its end.
         """
+        if is_over and line.had_nothing_to_do:
+            idle = Lines(title="Downloads", lines=["Nothing was downloaded: no file was missing."])
+            return Part(title=title, note=_describe_run(line), sections=[idle])
         report = self._report.report([line])
         sections: list[AnySection] = [
             self._timeline.section(shown_s, active),

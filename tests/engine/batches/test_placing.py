@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import Settings
@@ -329,6 +330,16 @@ def test_a_volume_that_comes_back_is_tried_with_one_batch_and_then_used(world):
     probes = [event for event in world.of(BatchPlaced) if "probe" in event.why]
     assert probes
     assert {event.volume for event in probes} == {str(world.roots[2])}
+
+
+def test_without_sizes_no_time_is_claimed(world):
+    """A batch of unknown size counts for a guess, which is neither a size nor a time for a person."""
+    entries, scripts = named(8, 4)
+    world.run([replace(entry, size_bytes=None) for entry in entries], scripts)
+    placed = world.of(BatchPlaced)
+    assert {(event.size_bytes, event.sizes_unknown - event.files) for event in placed} == {(0, 0)}
+    assert not any("done in" in event.why or "MiB" in event.why for event in placed)
+    assert any("without sizes" in event.why for event in placed)
 
 
 def test_stragglers_on_one_volume_speak_against_it(world):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cfetch.engine.batches.completion import Completion
-from cfetch.engine.batches.staging import Batch, Staging
+from cfetch.engine.batches.staging import Batch, BatchSize, Staging
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.errors import VolumeFault
 from cfetch.events import VolumePaused
@@ -66,7 +66,7 @@ class Volumes:
         self.placer.assign(self.now_s)
         placed = self.placer.begin(volume_index, self.now_s)
         assert placed is not None
-        staging = Staging(Batch(placed.batch, "b", None, range(2), MIB), volume_index, "a test")
+        staging = Staging(Batch(placed.batch, "b", None, range(2), BatchSize(MIB)), volume_index, "a test")
         self.here.append(staging)
         return staging
 

@@ -143,6 +143,18 @@ def test_two_runs_stand_beside_each_other_with_their_difference():
     assert ["padding", "5.0", "1.0", "5.0"] in table_of(page.parts[-1], "Settings")
 
 
+def test_a_run_that_had_nothing_to_do_has_no_charts_and_no_rate():
+    """Its rate of 0 B/s is no news that a run was slower."""
+    there = record(0, 1000, status="skipped")
+    part = part_of(there, files=1)
+    assert [section.lines for section in part.sections] == [["Nothing was downloaded: no file was missing."]]
+    before = recorded([record(0, 1000, attempt(end_s=1.0, size=1000))], files=1)
+    page = make_runs_page([before, recorded([there], files=1)])
+    cards = {card.label: card for card in section_of(page.parts[0], "cards").cards}
+    assert (cards["rate"].other, cards["rate"].change) == ("–", "")
+    assert section_of(page.parts[1], "throughput")
+
+
 def test_many_runs_are_a_table_and_only_the_latest_have_charts():
     """Every run has a row."""
     page = make_runs_page([recorded([record(0, 100, attempt())]) for _ in range(5)])

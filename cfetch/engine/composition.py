@@ -116,5 +116,5 @@ def compose(
         views=commitment.views,
     )
     dispatch = Dispatch(commitment, hosts, fetcher, segments, idle, clock, has_mirrors=entries.names_mirrors)
-    courier = Courier(commitment, fetcher, flights, policy, outside.counts, clock)
+    courier = Courier(commitment, fetcher, policy, outside.counts, clock)
     return Parts(hosts, flights, switch, commitment, segments, fetcher, dispatch, courier, monitor)

@@ -15,7 +15,6 @@ from cfetch.clock import RunClock
 from cfetch.engine.attempt import Unchanged
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
-from cfetch.engine.flights import Flights
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import Blocked, Corrupt, LocalFault, SourceError
 from cfetch.report.counts import LiveCounts
@@ -26,17 +25,10 @@ class Courier:
     """Brings entries to their end, or lets them wait in the schedule or in their batch."""
 
     def __init__(
-        self,
-        commitment: Commitment,
-        fetcher: Fetcher,
-        flights: Flights,
-        policy: Policy,
-        counts: LiveCounts,
-        clock: RunClock,
+        self, commitment: Commitment, fetcher: Fetcher, policy: Policy, counts: LiveCounts, clock: RunClock
     ) -> None:
         self._commitment = commitment
         self._fetcher = fetcher
-        self._flights = flights
         self._policy = policy
         self._counts = counts
         self._clock = clock
@@ -80,7 +72,6 @@ class Courier:
             transfer.part.discard()
             raise
         if due_s is None:
-            self._flights.note_whole(transfer.entry.id)
             await self._commitment.publish(transfer)
             return
         transfer.put_back(self._clock.now(), due_s)

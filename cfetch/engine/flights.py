@@ -41,8 +41,7 @@ class Flights:
         self._transfers: dict[int, Transfer] = {}  # the same keys
         self._shared: dict[int, HeldRanges] = {}  # by entry id
         # by entry id: the bytes held while the entry waits for its next attempt, or to be published
-        self._resting: dict[int, int] = {}
-        self._whole: set[int] = set()  # ids of entries that have come, and wait to be published
+        self._resting: dict[int, tuple[Transfer, int]] = {}
         self._landed: Counter[int] = Counter()  # bytes by volume, of attempts that have ended
         self._held_s: dict[int, float] = {}  # seconds by volume, of attempts that have ended
 
@@ -76,7 +75,6 @@ class Flights:
         assignment, entry = attempt.assignment, attempt.assignment.entry
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
         self._resting.pop(entry.id, None)
-        self._whole.discard(entry.id)  # if it has to leave its volume, it may have to come again
         cure = self._policy.note_start(
             attempt.key,
             attempt.wanted_bytes,
@@ -159,7 +157,7 @@ class Flights:
         self._held_s[volume_index] = self._held_s.get(volume_index, 0.0) + attempt.held_s(now_s)
         transfer = self._transfers.pop(attempt.key)
         if not (attempt.is_helper or attempt.id in self._shared):
-            self._resting[attempt.id] = transfer.part.position
+            self._resting[attempt.id] = transfer, transfer.part.position
         return transfer
 
     def landed_bytes(self, volume_index: int) -> int:
@@ -197,28 +195,23 @@ class Flights:
         """Note that several attempts bring the entry from now on; ``ranges`` says which bytes are held."""
         self._shared[entry_id] = ranges
 
-    def unshare(self, entry_id: int) -> None:
+    def unshare(self, transfer: Transfer) -> None:
         """Note that no worker has the entry in hand any more; harmless if it was not shared."""
-        ranges = self._shared.pop(entry_id, None)
+        ranges = self._shared.pop(transfer.entry.id, None)
         if ranges is not None:
-            self._resting[entry_id] = ranges.held_bytes
+            self._resting[transfer.entry.id] = transfer, ranges.held_bytes
 
     def settle(self, entry_id: int) -> None:
         """Note that the entry has ended: its bytes are counted elsewhere from now on."""
         self._resting.pop(entry_id, None)
-        self._whole.discard(entry_id)
-
-    def note_whole(self, entry_id: int) -> None:
-        """Note that the entry has come whole and is verified; only its name is missing."""
-        self._whole.add(entry_id)
 
     def count_whole(self) -> int:
-        """Count the entries that wait to be published."""
-        return len(self._whole)
+        """Count the entries that have come whole and are verified; only their names are missing."""
+        return sum(transfer.verified != "none" for transfer, _ in self._resting.values())
 
     def bytes_resting(self) -> int:
         """Bytes held of entries that have no attempt: they wait for the next one, or to be published."""
-        return sum(self._resting.values())
+        return sum(held_bytes for _, held_bytes in self._resting.values())
 
     def is_shared(self, entry_id: int) -> bool:
         """Whether several attempts bring the entry."""

@@ -253,7 +253,7 @@ class Segments:
 
     def dismiss(self, transfer: Transfer) -> None:
         """End the helpers of an entry that its owner leaves, for now or for good; they write no more."""
-        self._flights.unshare(transfer.entry.id)
+        self._flights.unshare(transfer)
         for key in transfer.helpers.keys:
             helper = self._helpers[key]
             if transfer.part.ranges is not None and helper.segment is not None:

@@ -22,9 +22,11 @@ def new_flights(policy=None, hosts=None, emit=lambda _: None):
     )
 
 
-def new_transfer() -> Any:
+def new_transfer(entry_id: int = 0) -> Any:
     """As much of a transfer as an attempt's start and end ask for."""
     return SimpleNamespace(
+        entry=SimpleNamespace(id=entry_id),
+        verified="none",
         attempts=[],
         tries=SimpleNamespace(mitigations=0),
         part=SimpleNamespace(position=0),

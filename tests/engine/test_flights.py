@@ -122,8 +122,8 @@ async def test_bytes_of_an_entry_in_segments_count_once():
     flights.share(0, HeldRanges(100, [(0, 30), (60, 100)]))
     assert flights.is_shared(0)
     assert flights.bytes_active() == 70 + 25
-    flights.unshare(0)
-    flights.unshare(0)
+    flights.unshare(TRANSFER)
+    flights.unshare(TRANSFER)
     assert not flights.is_shared(0)
 
 
@@ -142,8 +142,13 @@ async def test_bytes_stay_in_the_count_until_the_entry_has_ended():
     flights.settle(0)
     assert (flights.bytes_active(), flights.bytes_resting()) == (0, 0)
     flights.share(1, ranges)
-    flights.unshare(1)
-    assert flights.bytes_resting() == 30
+    other = new_transfer(1)
+    flights.unshare(other)
+    assert (flights.bytes_resting(), flights.count_whole()) == (30, 0)
+    other.verified = "hash"
+    assert flights.count_whole() == 1
+    flights.settle(1)
+    assert flights.count_whole() == 0
 
 
 @pytest.mark.parametrize(("is_immune", "mitigations", "count"), [(True, 3, 1), (True, 0, 0), (False, 3, 0)])

@@ -36,12 +36,11 @@ TOGETHER = {  # what shares a server that takes seconds to start
 
 APART = (  # none uses that session, and the process that has it has most to do
     "tests/spark/frames/test_shards.py",
-    "tests/spark/frames/test_sql.py::test_the_event_log_has_no_signature",
     "tests/spark/tables/test_chunks.py",
     "tests/spark/tables/test_store.py",
     "tests/spark/test_scale.py",
     "tests/spark/test_session.py::test_the_verb_makes_a_session_of_its_own",
-    "tests/spark/test_session.py::test_what_spark_submit_was_given_goes_first",
+    "tests/spark/test_session.py::test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signature",
     "tests/spark/test_task.py",
 )
 

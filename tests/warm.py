@@ -33,13 +33,22 @@ PROJECT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "cfetch"]
 AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENSSL_", "SSL_")
 HARMLESS = ("PYTHONPATH", "PYTHONUTF8")  # the one is looked at, the other is so in any case
+LAST = (
+    "_strptime",
+    "asyncio.runners",
+    "encodings.ascii",
+    "encodings.idna",
+    "encodings.latin_1",
+    "pwd",
+    "uvloop",
+)
 LATER = ("cfetch.__main__", "cfetch.bench", "cfetch.spark")  # few commands import them
 PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 _Popen = subprocess.Popen
 _signature = inspect.signature(_Popen._execute_child)  # type: ignore[attr-defined]
 _PLAIN = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "start_new_session": False,
-          "process_group": -1, "uid": None, "gid": None, "gids": None}  # fmt: skip
+          "process_group": -1}  # fmt: skip
 
 
 class WarmPopen(_Popen[Any]):
@@ -57,6 +66,7 @@ class WarmPopen(_Popen[Any]):
         streams = [number if end == -1 else end for number, end in enumerate(ends)]
         place = os.path.abspath(bound["cwd"] or ".")
         order = {"words": words[2:], "cwd": place, "env": environment, "umask": bound["umask"]}
+        order |= {name: bound[name] for name in ("uid", "gid", "gids")}
         self.pid = _kitchen().fork(order, streams)
         self._child_created = True
         names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -162,6 +172,12 @@ def _begin(order: dict[str, Any]) -> None:
     os.chdir(order["cwd"])
     if order["umask"] >= 0:
         os.umask(order["umask"])
+    if order["uid"] is not None:
+        for name in LAST:
+            importlib.import_module(name)
+        os.setgroups(order["gids"])
+        os.setgid(order["gid"])
+        os.setuid(order["uid"])
     os.environ.clear()
     os.environ.update(order["env"])
     time.tzset()

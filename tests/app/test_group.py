@@ -18,27 +18,13 @@ from cfetch.bench.origin import Origin
 from cfetch.storage.sharing import create_file, make_directory, make_for_group, share_files, share_state
 from tests.engine.drive import tree
 from tests.feed.follow_world import open_world
+from tests.warm import AT_THE_START
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 
 ANNA, BERT, TEAM, OTHERS = 61001, 61002, 61100, 61101
 FILES = {f"{part}/{n}": Synthetic(f"{part}/{n}", 3000) for part in "ab" for n in range(3)}
 MIB = 1 << 20
-AS_USER = """
-import importlib, os, pkgutil, sys
-from contextlib import suppress
-import cfetch
-uid, gid, umask = map(int, sys.argv[1:4])
-for module in pkgutil.walk_packages(cfetch.__path__, "cfetch."):  # others cannot read root's Python
-    with suppress(Exception):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-import _strptime, asyncio.runners, encodings.ascii, encodings.idna, encodings.latin_1, pwd, uvloop
-from cfetch.cli.app import main
-os.setgroups([]), os.setgid(gid), os.setuid(uid), os.umask(umask)
-sys.argv = ["cfetch", *sys.argv[4:]]
-main()
-"""
 
 
 @pytest.fixture
@@ -55,10 +41,15 @@ def folder():
 
 
 async def begin(user, *words, group=TEAM, umask=0o077):
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(Path(__file__).parents[2])}
+    """Start a user's command; it is forked by a process that has read root's Python, which users cannot."""
+    env = {name: value for name, value in os.environ.items() if name.startswith(("PATH", *AT_THE_START))}
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", AS_USER, *map(str, (user, group, umask)), *map(str, words)),
-        env=env,
+        *(sys.executable, "-m", "cfetch", *map(str, words)),
+        env=env | {"HOME": "/nonexistent"},
+        user=user,
+        group=group,
+        extra_groups=[],
+        umask=umask,
         cwd="/",
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

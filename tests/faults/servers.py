@@ -6,7 +6,7 @@ an error, one that the connection's end delimits is not, not even after a reset.
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, deque
 from email.utils import formatdate
 from urllib.parse import urlsplit
 
@@ -320,11 +320,11 @@ def _shaped(shaping, arrivals):
     """The same bytes, held back: (second, bytes)."""
     sent, now_s = 0, arrivals[0][0]
     for came_s, data in arrivals:
-        left, now_s = data, max(came_s, now_s)
-        while left:
+        start, now_s = 0, max(came_s, now_s)
+        while start < len(data):
             is_burst = sent < shaping.burst_bytes
             size = shaping.burst_bytes - sent if is_burst else max(1, int(shaping.rate_bps * shaping.pulse_s))
-            piece, left = left[:size], left[size:]
+            piece, start = data[start : start + size], start + size
             now_s += 0.0 if is_burst else len(piece) / shaping.rate_bps
             now_s = next((to_s for from_s, to_s in shaping.freezes if from_s <= now_s < to_s), now_s)
             sent += len(piece)
@@ -341,7 +341,7 @@ class Body:
         self.place = self.source = SecretUrl("")  # set by the network
         self.carried_bytes = 0
         self._network = network
-        self._arrivals = arrivals
+        self._arrivals = deque(arrivals)
         self._ending = reply.ending
         self._delimited = reply.framing != "close"
         self._is_whole_by_length = reply.framing == "length" and reply.ending == "whole"
@@ -367,13 +367,12 @@ class Body:
 
     def read_buffered(self, most=-1):
         now_s = asyncio.get_running_loop().time() + 1e-9
-        count = 0
-        while count < len(self._arrivals) and self._arrivals[count][0] <= now_s:
-            count += 1
-        data = b"".join(piece for _, piece in self._arrivals[:count])
-        del self._arrivals[:count]
+        pieces = []
+        while self._arrivals and self._arrivals[0][0] <= now_s:
+            pieces.append(self._arrivals.popleft()[1])
+        data = b"".join(pieces)
         if 0 <= most < len(data):
-            self._arrivals.insert(0, (now_s, data[most:]))
+            self._arrivals.appendleft((now_s, data[most:]))
             data = data[:most]
         if not self._arrivals and self._is_whole_by_length:
             self._network.over(self)  # as a real one: the last byte of a stated length is the end

@@ -1,9 +1,11 @@
 """How often garbage in cycles is looked for."""
 
 import gc
+from contextlib import ExitStack
 
 import pytest
 
+from cfetch.run import collector
 from cfetch.run.collector import OBJECTS, collect_seldom
 
 
@@ -29,29 +31,56 @@ def test_garbage_is_looked_for_seldom_during_a_run(usual, during):
 
 
 @pytest.fixture
-def nothing_frozen():
+def nothing_frozen(monkeypatch):
     """As in a program; the tests themselves freeze all that they have loaded."""
+    monkeypatch.setattr(collector, "_calls", collector._Calls())
     gc.unfreeze()
     yield
     gc.freeze()
 
 
 @pytest.mark.usefixtures("nothing_frozen")
-def test_objects_from_before_are_left_out_until_the_outermost_end():
-    """Also those that were made between two such calls."""
-    with collect_seldom():
+def test_objects_from_before_are_left_out_until_the_last_end():
+    """Also those that were made between two such calls, in whichever order these end."""
+    with ExitStack() as outer, ExitStack() as inner:
+        outer.enter_context(collect_seldom())
         first = gc.get_freeze_count()
         made: list[list[int]] = [[] for _ in range(1000)]
-        with collect_seldom():
-            assert gc.get_freeze_count() >= first + len(made) > len(made)
+        inner.enter_context(collect_seldom())
+        assert gc.get_freeze_count() >= first + len(made) > len(made)
+        outer.close()
         assert gc.get_freeze_count() > 0
-    assert gc.get_freeze_count() == 0
+        assert gc.get_threshold()[0] == OBJECTS
+        inner.close()
+        assert gc.get_freeze_count() == 0
+        assert gc.get_threshold()[0] < OBJECTS
 
 
 @pytest.mark.usefixtures("nothing_frozen")
 def test_objects_that_the_program_has_left_out_stay_so():
-    """They are the program's, or another run's of this process."""
+    """And no others join them, as nothing would take those back: each run's garbage would stay for ever."""
     gc.freeze()
-    with collect_seldom():
-        pass
-    assert gc.get_freeze_count() > 0
+    frozen = gc.get_freeze_count()
+    made: list[list[int]] = [[] for _ in range(1000)]
+    for _ in range(2):
+        with collect_seldom():
+            assert frozen - len(made) < gc.get_freeze_count() <= frozen
+        assert frozen - len(made) < gc.get_freeze_count() <= frozen
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_what_the_program_has_left_out_is_counted_once(monkeypatch):
+    """The count visits each of them."""
+    gc.freeze()
+    asked: list[int] = []
+    count = gc.get_freeze_count
+
+    def counting():
+        asked.append(count())
+        return asked[-1]
+
+    monkeypatch.setattr(gc, "get_freeze_count", counting)
+    for _ in range(3):
+        with collect_seldom():
+            pass
+    assert len(asked) == 1

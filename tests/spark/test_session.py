@@ -11,8 +11,11 @@ import pytest
 
 from cfetch.spark.session import count_local_slots, mask_master, spark_session
 from tests.cli.verbs import PROJECT
+from tests.spark.serving import manifest, serving
 from tests.spark.session import JVM, needs_java
 from tests.tuning.records import metrics_file
+
+FILES = {f"d/{n}.bin": b"%d " % n * 100 for n in range(8)}
 
 
 def test_the_programs_own_session_is_used_and_left_running(spark):
@@ -44,29 +47,62 @@ def test_the_verb_makes_a_session_of_its_own(tmp_path):
     assert json.loads((to / "_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
 
 
+SUBMITTED = """
+import json, os
+from cfetch.spark import register
+from cfetch.spark.session import spark_session
+url, to = os.environ["MANIFEST_URL"], os.environ["TO"]  # Spark logs arguments
+ours = {"spark.task.maxFailures": "7", "spark.speculation": "false"}
+with spark_session(None, settings=ours) as spark:
+    register(spark)
+    spark.sql(f"CREATE TEMPORARY VIEW files USING cfetch OPTIONS (manifest_url '{url}', to '{to}')")
+    assert spark.sql("SELECT count(*) FROM files").first()[0] == 8
+    spark.sql("EXPLAIN EXTENDED SELECT * FROM files").show(100, False)
+    assert spark.read.format("cfetch").options(manifest_url=url, to=to).load().count() == 8
+    names = "master", "app.name", "task.maxFailures", "speculation", "ui.enabled"
+    print(json.dumps([spark.conf.get(f"spark.{name}") for name in names]))
+"""
+GIVEN = {
+    "spark.task.maxFailures": "9",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+}
+
+
 @needs_java
-def test_what_spark_submit_was_given_goes_first(tmp_path):
-    """Master, name and settings; the rest is as in any session that is made here."""
-    program = tmp_path / "job.py"
-    program.write_text(
-        "import json\nfrom cfetch.spark.session import spark_session\n"
-        "ours = {'spark.task.maxFailures': '7', 'spark.speculation': 'false'}\n"
-        "with spark_session(None, settings=ours) as spark:\n"
-        "    names = 'master', 'app.name', 'task.maxFailures', 'speculation', 'ui.enabled'\n"
-        "    print(json.dumps([spark.conf.get(f'spark.{name}') for name in names]))\n"
-    )
-    submit = Path(sys.executable).parent / "spark-submit"
-    given = ("--master", "local[2]", "--name", "mine", "--conf", "spark.task.maxFailures=9")
-    ended = subprocess.run(
-        [submit, *given, "--driver-java-options", JVM, program],
-        env=os.environ | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout) == ["local[2]", "mine", "9", "false", "false"]
+def test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signature(tmp_path):
+    """Master, name and settings; the rest is as in any session that is made here.
+
+    The signature is a manifest's, whose URL is told in a statement of SQL, and to a frame. The output has
+    none either. One program does both, as a JVM takes ten seconds of a processor.
+    """
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "job.py").write_text(SUBMITTED)
+    given = GIVEN | {
+        "spark.eventLog.dir": str(tmp_path / "logs"),
+        "spark.sql.warehouse.dir": str(tmp_path / "w"),
+    }
+    options = ["--master", "local[2]", "--name", "mine", "--driver-java-options", JVM]
+    options += [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
+    with serving(FILES) as origin:
+        origin.files = FILES | {"m.json": manifest(tmp_path / "m.json", origin, FILES).read_bytes()}
+        job = {"MANIFEST_URL": f"{origin.url}m.json?sig=CANARY", "TO": str(tmp_path / "to")}
+        ended = subprocess.run(
+            [Path(sys.executable).parent / "spark-submit", *options, tmp_path / "job.py"],
+            env=os.environ | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable} | job,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert any("CANARY" in (request.query or "") for request in origin.requests)
+    assert json.loads(ended.stdout.splitlines()[-1]) == ["local[2]", "mine", "9", "false", "false"]
+    logged = b"".join(path.read_bytes() for path in (tmp_path / "logs").rglob("*") if path.is_file())
+    assert b"CreateTempViewUsing" in logged
+    assert b"CANARY" not in logged
+    assert "CANARY" not in ended.stdout + ended.stderr
 
 
 def told(tmp_path, java=None, code="", **env):

@@ -1,9 +1,6 @@
-"""Tables and views of SQL over a manifest, in real sessions; what Spark logs; the Python that it starts."""
+"""Tables and views of SQL over a manifest, in real sessions; the Python that these start."""
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +8,7 @@ from cfetch.errors import ConfigError, UsageError
 from cfetch.spark import register
 from cfetch.spark.frames.source import FilesSource
 from tests.spark.serving import asked, manifest, serving
-from tests.spark.session import JVM, needs_java
 
-PROJECT = Path(__file__).parents[3]
 FILES = {f"d/{n}.bin": b"%d " % n * 100 for n in range(8)}
 
 
@@ -58,50 +53,6 @@ def test_a_url_that_may_hold_a_secret_has_its_own_option(tmp_path, name, url):
     with pytest.raises(ConfigError, match=f"option {name} is a URL .* call it manifest_url") as caught:
         FilesSource({name: url, "to": str(tmp_path)}).schema()
     assert "h/" not in str(caught.value)
-
-
-LOGGED = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from pyspark.sql import SparkSession
-from cfetch.spark import register
-logs, url, to = sys.argv[2:]
-spark = SparkSession.builder.master("local[1]").config(map={
-    "spark.eventLog.enabled": "true", "spark.eventLog.dir": logs, "spark.ui.enabled": "false",
-    "spark.sql.warehouse.dir": to + "-warehouse", "spark.eventLog.compress": "false"}).getOrCreate()
-register(spark)
-spark.sql(f"CREATE TEMPORARY VIEW files USING cfetch OPTIONS (manifest_url '{url}', to '{to}')")
-assert spark.sql("SELECT count(*) FROM files").first()[0] == 8
-spark.sql("EXPLAIN EXTENDED SELECT * FROM files").show(100, False)
-assert spark.read.format("cfetch").options(manifest_url=url, to=to).load().count() == 8
-spark.stop()
-"""
-
-
-@needs_java
-def test_the_event_log_has_no_signature(tmp_path):
-    """Of a manifest's URL in a statement of SQL, and in a frame; nor has the output."""
-    (tmp_path / "logs").mkdir()
-    program = tmp_path / "program.py"
-    program.write_text(LOGGED)
-    with serving(FILES) as origin:
-        origin.files = FILES | {"m.json": manifest(tmp_path / "m.json", origin, FILES).read_bytes()}
-        words = (PROJECT, tmp_path / "logs", f"{origin.url}m.json?sig=CANARY", tmp_path / "to")
-        ended = subprocess.run(
-            [sys.executable, program, *words],
-            env=os.environ | {"PYSPARK_PYTHON": sys.executable, "JAVA_TOOL_OPTIONS": JVM},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stderr
-        assert any("CANARY" in (request.query or "") for request in origin.requests)
-    logged = b"".join(path.read_bytes() for path in (tmp_path / "logs").rglob("*") if path.is_file())
-    assert b"CreateTempViewUsing" in logged
-    assert b"CANARY" not in logged
-    assert "CANARY" not in ended.stdout + ended.stderr
 
 
 def test_a_python_without_cfetch_is_named_with_the_remedy(spark, tmp_path, monkeypatch):

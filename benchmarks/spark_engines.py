@@ -205,6 +205,7 @@ def measure(
     first = {}
     for round_number in range(args.rounds + 1):
         for way, run in ways.items():
+            spark.sparkContext.environment["WAY"] = way  # workers of its own, as if it were alone
             cost = measure_once(run, scenario, folder)
             if round_number:
                 costs[way].append(cost)

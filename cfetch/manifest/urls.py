@@ -6,6 +6,7 @@ unchanged is refused. No message quotes the URL.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
@@ -263,6 +264,7 @@ def _join(text: str, find_base: Callable[[], str | None]) -> str:
         raise UrlError(_REASONS[-1][1]) from None
 
 
+@lru_cache(maxsize=256)  # a list has few hosts
 def _check_ipv6(text: str) -> None:
     try:
         IPv6Address(text)
@@ -270,6 +272,7 @@ def _check_ipv6(text: str) -> None:
         raise UrlError("its host is not an IPv6 address") from None
 
 
+@lru_cache(maxsize=256)
 def _check_ipv4(text: str) -> None:
     """Check a host that ends in a number: no domain does, and not all resolvers know ``127.1``."""
     try:

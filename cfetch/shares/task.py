@@ -102,7 +102,7 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     reporter = Reporter(spec, copy)
     if reporter.is_over():
         return reporter.outcome()
-    with collect_seldom(), asyncio.Runner(loop_factory=make_loop) as runner:
+    with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
         fault, learned = runner.run(_run_pool(spec, share, copy, reporter))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():

@@ -157,16 +157,27 @@ class HeldDirectories:
             self._checked.clear()
 
     def was_free(self, parent: str, leaf: str) -> bool:
-        """Whether there was nothing of this name when its directory was first listed.
+        """Whether there was nothing of this name when its directory was first listed, or now if it is large.
 
-        False may also mean that the directory is large, or cannot be read. The answer may be out of date.
+        False may also mean that the directory cannot be read. The answer may be out of date.
         """
         if parent not in self._names:
             self._names[parent] = self._list_names(parent)
             if len(self._names) > self._most:
                 self._names.popitem(last=False)
         names = self._names[parent]
-        return names is not None and leaf.encode() not in names
+        return self._is_free(parent, leaf) if names is None else leaf.encode() not in names
+
+    def _is_free(self, parent: str, leaf: str) -> bool:
+        """Whether there is nothing of this name now; False also if that cannot be found out."""
+        try:
+            with self.lock:
+                os.stat(leaf.encode(), dir_fd=self.directory(parent, create=False), follow_symlinks=False)
+        except FileNotFoundError:
+            return True
+        except (OSError, VolumeFault):
+            pass
+        return False
 
     def _list_names(self, parent: str) -> frozenset[bytes] | None:
         """The names in a directory; empty if it does not exist; None if they are many or cannot be read."""

@@ -84,3 +84,14 @@ def test_what_the_program_has_left_out_is_counted_once(monkeypatch):
         with collect_seldom():
             pass
     assert len(asked) == 1
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_a_process_of_tasks_leaves_its_libraries_out_for_good():
+    """The garbage of a task is not left out by the next one, which would keep it for ever."""
+    with collect_seldom(for_good=True):
+        first = gc.get_freeze_count()
+    made: list[list[int]] = [[] for _ in range(1000)]
+    with collect_seldom(for_good=True):
+        assert first >= gc.get_freeze_count() > len(made)
+    assert gc.get_freeze_count() > 0

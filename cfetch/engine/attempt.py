@@ -74,7 +74,7 @@ class Samples(msgspec.Struct):
 
     def add(self, now_s: float, received: int) -> None:
         """Keep one more sample; drop every other sample when there are too many."""
-        self.points.append((round(now_s, 4), received))
+        self.points.append((round_s(now_s), received))
         if len(self.points) >= MAX_SAMPLES:
             del self.points[1::2]
             self.gap_s *= 2

@@ -19,6 +19,11 @@ def round_s(seconds: float) -> float:
     return int(seconds * 1e6 + 0.5) / 1e6
 
 
+def round_rate(rate_bps: float) -> float:
+    """Round a rate to a tenth of a byte a second, as ``round_s`` rounds."""
+    return int(rate_bps * 10 + 0.5) / 10
+
+
 NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The errors of msgspec for bytes that are no document: another shape, not UTF-8, nested thousands deep."""
 

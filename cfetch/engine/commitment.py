@@ -23,7 +23,8 @@ from cfetch.storage.volume import Standing
 class Commitment(Protocol):
     """``schedule`` holds the entries that wait; its queues are the commitment's.
 
-    ``judges_volumes``: whether ``note_straggler`` must be called; else nobody has to look for slow files.
+    ``judges_volumes``: whether ``note_straggler`` and ``opens_s`` must be called; else the volume bears any
+    number of entries, and nobody has to look for slow files.
     """
 
     judges_volumes: bool

@@ -16,7 +16,10 @@ LONGEST_S = 60.0
 
 
 class ConnectionLimit:
-    """The limit of one host; ``places`` is infinite until there is one."""
+    """The limit of one host; ``places`` is infinite until there is one.
+
+    ``is_in_use``: whether there was a refusal; until then the other methods change nothing.
+    """
 
     __slots__ = (
         "_low",
@@ -28,11 +31,13 @@ class ConnectionLimit:
         "_step",
         "_tries_s",
         "change",
+        "is_in_use",
         "places",
     )
 
     def __init__(self) -> None:
         self.places = inf
+        self.is_in_use = False
         self.change: tuple[float, int] | None = None  # the last one that is no trial; who uses it clears it
         self._proven = inf
         self._score = 0.0
@@ -47,6 +52,7 @@ class ConnectionLimit:
         """Note a refusal, with ``others`` under way; ``being_served``: of these, those that bring bytes."""
         if not (others or being_served):
             return  # nothing was served beside it
+        self.is_in_use = True
         self._low = min(self._low, max(1, others, being_served))
         self._refused_s = min(self._refused_s, now_s)
         self._pending += 1
@@ -64,6 +70,7 @@ class ConnectionLimit:
 
     def set(self, places: int, now_s: float) -> None:
         """Set the limit to what the host has just served while all others failed."""
+        self.is_in_use = True
         before, self.places = self.places, max(1, min(self.places, places))
         self._proven = self.places
         if self.places < before:

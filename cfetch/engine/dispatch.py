@@ -36,6 +36,7 @@ class Dispatch:
         """``has_mirrors``: whether any entry may have mirrors."""
         self._commitment = commitment
         self._schedule = commitment.schedule
+        self._judges_volumes = commitment.judges_volumes
         self._hosts = hosts
         self._fetcher = fetcher
         self._segments = segments
@@ -133,8 +134,7 @@ class Dispatch:
 
     def _opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:
         """When an entry may start at one of its sources, or must fail because all of them are given up."""
-        volume_s = self._commitment.opens_s(queue, now_s)
-        if volume_s > now_s:
+        if self._judges_volumes and (volume_s := self._commitment.opens_s(queue, now_s)) > now_s:
             return volume_s
         if isinstance(waiting, Transfer):
             transfer = waiting

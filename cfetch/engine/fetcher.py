@@ -80,7 +80,10 @@ class Fetcher:
                 return now_s  # another entry has taken the place that was free for this one
         try:
             while True:
-                if (paced_s := self._hosts.paced_s(transfer.host)) > self._clock.now():
+                if (
+                    self._hosts.is_paced
+                    and (paced_s := self._hosts.paced_s(transfer.host)) > self._clock.now()
+                ):
                     return paced_s
                 if not transfer.attempts:
                     self._budget.earn()
@@ -104,12 +107,14 @@ class Fetcher:
         """Bring all of the file that no helper brings; None when it is whole and verified."""
         part = transfer.part
         while part.ranges is None or await self._segments.take_missing(transfer):
-            error = await self._links.renew(transfer) if self._links.can_renew(transfer) else None
+            can_renew = self._links.can_renew(transfer)
+            error = await self._links.renew(transfer) if can_renew else None
             if error is None:
                 error = await self._try_once(transfer)
             if error is not None:
                 return error
-            self._links.note_served(transfer)
+            if can_renew:
+                self._links.note_served(transfer)
             if part.ranges is None:
                 if not part.has_rest:
                     return None
@@ -282,6 +287,7 @@ class Fetcher:
             size_bytes=size_bytes,
             to_byte=segment.end if segment is not None and segment.end != size_bytes else None,
             key=None if helper is None else helper.key,
+            task=transfer.task if helper is None else None,
         )
         cure = self._flights.start(attempt, transfer)
         self._hosts.note_request(host, now_s)

@@ -102,7 +102,7 @@ class Flights:
         if transfer is None:
             return
         record = attempt.record(outcome, None if error is None else str(error), now_s)
-        broke_again = _breaks_off_again(record, transfer.attempts)
+        broke_again = bool(transfer.attempts) and _breaks_off_again(record, transfer.attempts)
         transfer.attempts.append(record)
         host = attempt.assignment.host
         pause = self._hosts.note_end(
@@ -228,7 +228,7 @@ class Flights:
 
 def _breaks_off_again(last: AttemptRecord, earlier: list[AttemptRecord]) -> bool:
     """Whether an attempt has brought bytes, and ended at the same byte as an earlier failed one."""
-    if not earlier or last.helper:
+    if last.helper:
         return False
     end = last.from_byte + last.bytes
     return any(

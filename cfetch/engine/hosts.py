@@ -212,7 +212,8 @@ class Hosts:
             kept_until_s = self._kept_until_s.setdefault(name, now_s + KEPT_S)
             if now_s < kept_until_s:
                 return kept_until_s
-        return max(host.breaker.opens_s(now_s), host.held_until_s)
+        opens_s = now_s if host.breaker is CLOSED else host.breaker.opens_s(now_s)
+        return max(opens_s, host.held_until_s)
 
     def paced_s(self, name: str) -> float:
         """When the stated rate of requests allows the next request to ``name``."""
@@ -280,14 +281,16 @@ class Hosts:
             host = self._hosts[name] = self._new_host(name)
         host.running += 1
         host.load_bytes += size_bytes
-        host.breaker = host.breaker.admit()
+        if host.breaker is not CLOSED:
+            host.breaker = host.breaker.admit()
 
     def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> None:
         """Free the place again, however the attempt ended; ``size_bytes`` as given to ``take_place``."""
         host = self._hosts[name]
         host.running -= 1
         host.load_bytes -= size_bytes
-        host.breaker = host.breaker.end_probe(now_s)
+        if host.breaker is not CLOSED:
+            host.breaker = host.breaker.end_probe(now_s)
         if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.places):
@@ -342,12 +345,14 @@ class Hosts:
         host.answered = True
         host.trouble_s = None
         host.throttling.rounds = host.throttling.too_long = 0
-        self._close_breaker(name, host)
+        if host.breaker is not CLOSED:
+            self._close_breaker(name, host)
         host.window = min(float(self._most), host.window + 1.0 / host.window)
         if error is None:
-            host.limit.note_file(now_s, started_s)
-            host.limit.look(now_s, is_leased=name in self._leases.by_host)
-            self._note_limit(name, host)
+            if host.limit.is_in_use:
+                host.limit.note_file(now_s, started_s)
+                host.limit.look(now_s, is_leased=name in self._leases.by_host)
+                self._note_limit(name, host)
             host.refusals.note_end()
             if host.width is not None:
                 host.width.note_end()

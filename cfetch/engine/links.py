@@ -58,10 +58,9 @@ class Links:
         return self._refresher is not None and transfer.sources.number == 0
 
     def note_served(self, transfer: Transfer) -> None:
-        """Note that the source has served the transfer by its link."""
-        if self.can_renew(transfer):
-            access = transfer.access
-            self._lives[access.is_renewed].note_served(access.asked_s - self._find_birth_s(access.link))
+        """Note that the source has served the transfer by its link, which can be renewed."""
+        access = transfer.access
+        self._lives[access.is_renewed].note_served(access.asked_s - self._find_birth_s(access.link))
 
     async def renew(self, transfer: Transfer) -> SourceError | None:
         """Get a fresh link if the transfer needs one. Returns the error if the old link cannot be used."""

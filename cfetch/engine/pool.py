@@ -158,18 +158,21 @@ class Pool:
         return add_served(learned, self._parts.hosts.served, self._known, wall_s)
 
     async def _work(self) -> None:
-        while not self._parts.switch.is_stopping and (task := await self._parts.dispatch.next()) is not None:
-            if isinstance(task, Helper):
-                await self._parts.fetcher.help(task)
+        own_task = asyncio.current_task()
+        while not self._parts.switch.is_stopping and (work := await self._parts.dispatch.next()) is not None:
+            if isinstance(work, Helper):
+                await self._parts.fetcher.help(work)
                 self._parts.dispatch.leave_helper()
                 continue
+            work.task = own_task
             try:
-                await self._parts.courier.bring(task)
+                await self._parts.courier.bring(work)
             except LocalFault as fault:
                 self._parts.switch.fail(fault)
             finally:
-                self._parts.dispatch.leave(task)
-            if task.moved:
+                self._parts.dispatch.leave(work)
+                work.task = None
+            if work.moved:
                 await let_pass()
 
     def _share_out(self) -> None:

@@ -97,7 +97,8 @@ class Schedule(Generic[Waiting]):
                 if at_s <= now_s:
                     self._new.pop(queue)
             if waiting is not None and at_s <= now_s:
-                heapq.heapreplace(self._ready, self._place(queue))
+                if len(self._ready) > 1:
+                    heapq.heapreplace(self._ready, self._place(queue))
                 while self._crowded_out and not self._is_crowded:
                     self.reopen(self._crowded_out.pop())
                 return waiting
@@ -137,7 +138,9 @@ class Schedule(Generic[Waiting]):
             heapq.heappush(self._later, (0.0, queue))
         if not self._in_ready[queue] and (self._new.count_left(queue) or self._back.waits(queue)):
             self._in_ready[queue] = 1
-            heapq.heappush(self._ready, self._place(queue))
+            if len(self._ready) == 1:  # nobody has asked for its place while it was alone
+                self._ready[0] = self._place(self._ready[0][2])
+            heapq.heappush(self._ready, self._place(queue) if self._ready else (0, 0, queue))
 
     def release(self, queue: int) -> None:
         """Let the queue's entries be handed out from now on."""

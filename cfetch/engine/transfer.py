@@ -16,7 +16,7 @@ from cfetch.engine.entry_helpers import Helpers
 from cfetch.engine.hosts import Hosts
 from cfetch.errors import CfetchError, Corrupt, Expired, SourceError, Straggling, Throttled
 from cfetch.manifest.entry import Entry
-from cfetch.records import AttemptRecord, FileRecord, Status, round_s
+from cfetch.records import AttemptRecord, FileRecord, Status, round_rate, round_s
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.volume import Part, Standing
 from cfetch.wire.refresh import Link
@@ -434,7 +434,7 @@ class Transfer:
             queued_s=round_s(self.waits.queued_s),
             start_s=round_s(self.waits.start_s),
             end_s=round_s(now_s),
-            rate_bps=round(fetched_bytes / max(elapsed_s, 0.001), 1),
+            rate_bps=round_rate(fetched_bytes / max(elapsed_s, 0.001)),
             stragglers=self.mitigations,
             attempts=self.attempts,
             error_kind=None if error is None else error.kind,

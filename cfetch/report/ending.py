@@ -17,12 +17,12 @@ A run without such a tail was limited as a whole: by a ``rate limit``, by the st
 ``nothing``: by none of these.
 ``stopped``: the run was ended early.
 
-Memory is bounded: the latest ``KEPT`` entries are kept, and only sums of the others.
+Memory is bounded: the latest ``KEPT`` entries are kept, or up to twice as many, and only sums of the others.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from heapq import heappush, heapreplace
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -94,8 +94,7 @@ class Ending:
 
     def __init__(self) -> None:
         self.widths: dict[str, int] = {}
-        self._latest: list[tuple[float, int, FileRecord]] = []  # a heap; the number breaks ties
-        self._entries = 0
+        self._kept: list[FileRecord] = []
         self._is_sparse = False  # the latest entries of many tasks are not the latest of the run
         self.busy_s: defaultdict[str, float] = defaultdict(float)  # by host, as are the next two
         self.bytes: Counter[str] = Counter()
@@ -132,15 +131,12 @@ class Ending:
     @property
     def latest(self) -> list[FileRecord]:
         """The entries that have ended last, in the order of their ends; at most ``KEPT``."""
-        return [record for _, _, record in sorted(self._latest, key=lambda item: item[:2])]
+        return sorted(self._kept, key=attrgetter("end_s"))[-KEPT:]
 
     def _keep(self, record: FileRecord) -> None:
-        self._entries += 1
-        item = (record.end_s, self._entries, record)
-        if len(self._latest) < KEPT:
-            heappush(self._latest, item)
-        elif item > self._latest[0]:
-            heapreplace(self._latest, item)
+        self._kept.append(record)
+        if len(self._kept) >= 2 * KEPT:  # seldom, as a heap of the latest would cost each entry more
+            self._kept = self.latest
 
     def note(self, event: EventRecord) -> None:
         """Add an event."""
@@ -153,7 +149,7 @@ class Ending:
         """Find the cause of the end of the run, which took ``elapsed_s``. ``stopped``: why it ended early."""
         if stopped is not None:
             return Tail(bound="stopped", reason=stopped)
-        if not self._latest:
+        if not self._kept:
             return Tail()
         limits = limits._replace(places=max(limits.places, *self.widths.values(), 1))
         least_s = max(LEAST_S, LEAST_SHARE * elapsed_s)

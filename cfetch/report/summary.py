@@ -118,7 +118,7 @@ class Tally:
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
-        self._volumes: dict[str, Summary.Volume] = {}
+        self._volumes: dict[str, Summary.Volume] = {}  # if there are several
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -143,10 +143,11 @@ class Tally:
             most = event.settings.get("max_failures")
             self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
             self._limits = Limits.of(event.settings, event.concurrency)
-            self._volumes = {
-                name: Summary.Volume(volume=name, files=0, bytes=0, batches=0, out_of_use=None)
-                for name in event.destinations
-            }
+            if len(event.destinations) > 1:
+                self._volumes = {
+                    name: Summary.Volume(volume=name, files=0, bytes=0, batches=0, out_of_use=None)
+                    for name in event.destinations
+                }
         elif isinstance(event, BatchCommitted):
             self._count_at(event.volume, batches=1)
         elif isinstance(event, VolumePaused) and (volume := self._volumes.get(event.volume)) is not None:
@@ -166,7 +167,8 @@ class Tally:
         self._makespan.add(record)
         self._ending.add(record)
         if record.is_in_place:
-            self._count_at(record.volume, files=1, size_bytes=record.bytes)
+            if self._volumes:
+                self._count_at(record.volume, files=1, size_bytes=record.bytes)
             return
         if record.status != "failed":
             return
@@ -246,7 +248,7 @@ class Tally:
         )
         return replace(
             summary,
-            volumes=list(self._volumes.values()) if len(self._volumes) > 1 else UNSET,
+            volumes=list(self._volumes.values()) or UNSET,
             failures_left_out=self.counts.failed - len(self._failures),
             failures_allowed=self._allowed,
         )

@@ -104,7 +104,9 @@ class Adaptive:
 
         ``asks``: how often its object was asked for, this time included. Returns how it should ask.
         """
-        self.note_failure(key, forget=False)
+        if key in self._live:
+            self._end(key)
+        self._entries.forget(key)
         self._watch.expect_change()
         self._entries.in_flight += key >= 0
         attempt = self._live[key] = JudgedAttempt(
@@ -158,12 +160,11 @@ class Adaptive:
         self._budget.note_waste(wasted_bytes)
         self.note_pause(key)
 
-    def note_failure(self, key: int, *, forget: bool = True) -> None:
+    def note_failure(self, key: int) -> None:
         """Note that the entry is given up: it is no longer known."""
         self._end(key)
         self._entries.forget(key)
-        if forget:
-            self._feedback.note_failure(key)
+        self._feedback.note_failure(key)
 
     def must_spare(self, host: str, mitigations: int) -> bool:
         """Whether an entry that was rescued so often is slow itself, rather than its connections."""

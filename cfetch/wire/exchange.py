@@ -199,7 +199,7 @@ class Exchange(ReplyParser):
 
     async def read(self, most: int = -1) -> Bytes:
         """Read the next bytes, as ``Response`` says."""
-        while not self._pieces:
+        while not self._pieces.size_bytes:
             if self.body is not None and self.body.waiting_bytes:
                 return self._take_body(self.body, most)
             if self._error is not None:

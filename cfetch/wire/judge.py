@@ -31,7 +31,7 @@ Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import KeysView, Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -58,6 +58,9 @@ class Headers(Protocol):
 
     def getall(self, key: str, default: list[str], /) -> list[str]:
         """All values of a header, in order."""
+
+    def keys(self) -> KeysView[str]:
+        """The names."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):

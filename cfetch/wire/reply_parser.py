@@ -5,6 +5,7 @@ lenient as in aiohttp (many servers end lines with a bare LF). llhttp leaves all
 """
 
 from collections import deque
+from operator import add
 
 from httptools import HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
@@ -27,6 +28,17 @@ def make_parser(callbacks: object) -> HttpResponseParser:
     return parser
 
 
+def _read_fields(fields: list[bytes]) -> CIMultiDict[str]:
+    """Decode names and values in turn, all at once. Raises ValueError: one is too long, or has a NUL."""
+    names, values = fields[::2], fields[1::2]
+    if max(map(add, map(len, names), map(len, values))) > MAX_HEADER_BYTES:
+        raise ValueError
+    texts = b"\0".join(map(bytes.rstrip, fields)).decode("utf-8", "surrogateescape").split("\0")
+    if len(texts) > len(fields):
+        raise ValueError
+    return CIMultiDict(zip(texts[::2], texts[1::2], strict=True))
+
+
 class Pieces:
     """The parsed pieces of a body that wait for their reader; ``size_bytes`` of them together."""
 
@@ -35,9 +47,6 @@ class Pieces:
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
         self.size_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._pieces)
 
     def add(self, piece: bytes) -> None:
         """Add the next piece."""
@@ -103,7 +112,7 @@ class ReplyParser:
         self._has_body = has_body
         self._parser: HttpResponseParser | None = make_parser(self)
         self._pieces = Pieces()
-        self._fields: list[tuple[bytes, bytes]] = []
+        self._fields: list[bytes] = []  # names and values in turn
         self._bare_bytes = self._parsed_bytes = 0
         self._is_over = self._keeps = False
         self.status = 0
@@ -132,11 +141,11 @@ class ReplyParser:
             self._keeps = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers count for the limits, but are not used."""
+        """Keep a header. Trailers count for the limit, but are not used."""
         fields = self._fields
-        if len(fields) == MAX_HEADERS or len(name) + len(value) > MAX_HEADER_BYTES or 0 in value:
+        if len(fields) == 2 * MAX_HEADERS:
             raise ValueError
-        fields.append((name, value))
+        fields += name, value
 
     def on_headers_complete(self) -> None:
         """Note status and headers, unless the reply is an interim reply."""
@@ -149,16 +158,9 @@ class ReplyParser:
             self._fields.clear()
             return
         self._keeps = self._parser.should_keep_alive()
+        if self._fields:
+            self.headers = _read_fields(self._fields)
         self.status = status
-        self.headers = CIMultiDict(
-            [
-                (
-                    name.decode("utf-8", "surrogateescape"),
-                    value.rstrip(b" \t").decode("utf-8", "surrogateescape"),
-                )
-                for name, value in self._fields
-            ]
-        )
         if not self._has_body:
             self._is_over = True
 

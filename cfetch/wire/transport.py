@@ -4,8 +4,8 @@ The libraries behind ``wire/http.py`` take 0.15 s to import, a fifth of a second
 imports them for its first request: if all files are in place, it has none.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
 
 from cfetch.manifest.digests import Bytes
 from cfetch.secret import SecretUrl
@@ -85,7 +85,7 @@ class RunTransport:
         self._connected: Transport | None = None
         self._most: Mapping[str, int] = {}
 
-    async def open(
+    def open(
         self,
         url: SecretUrl,
         headers: Mapping[str, str],
@@ -93,7 +93,7 @@ class RunTransport:
         *,
         fresh: bool,
         method: str = "GET",
-    ) -> Response:
+    ) -> Coroutine[Any, Any, Response]:
         """Request ``url``, as ``Transport`` says."""
         if self._connected is None:
             from cfetch.wire.http import HttpTransport
@@ -102,7 +102,7 @@ class RunTransport:
                 connect_timeout_s=self._connect_timeout_s, keep_alive=self._keep_alive, network=self._network
             )
             self._connected.keep_at_most(self._most)
-        return await self._connected.open(url, headers, secrets, fresh=fresh, method=method)
+        return self._connected.open(url, headers, secrets, fresh=fresh, method=method)
 
     def keep_at_most(self, most: Mapping[str, int]) -> None:
         """Keep so many connections to hosts, as ``Transport`` says."""

@@ -28,7 +28,7 @@ class World:
         )
         commitment: Any = SimpleNamespace(
             schedule=schedule,
-            opens_s=lambda _, now_s: now_s,
+            judges_volumes=False,
             host_of=lambda _: "h",
             hand_out=self._hand_out,
             leave=lambda transfer: schedule.reopen(transfer.queue),

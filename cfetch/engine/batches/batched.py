@@ -159,17 +159,15 @@ class Batched:
         return transfer
 
     def take(self, transfer: Transfer) -> None:
-        """Note that the current task has the entry in hand: a move of the batch cancels this task."""
+        """Note that a worker has the entry in hand: a move of the batch cancels its task."""
         staging = _staging(transfer)
         staging.transfers.add(transfer)
-        transfer.task = asyncio.current_task()
         self._watch.health.note_start(staging.volume_index)
 
     def leave(self, transfer: Transfer) -> None:
         """Note that the entry's host and volume have a free place, for an entry of any queue."""
         staging = _staging(transfer)
         staging.transfers.discard(transfer)
-        transfer.task = None
         self._watch.health.note_end(staging.volume_index)
         self.schedule.reopen(transfer.queue)
         self.schedule.reopen_shut()

@@ -334,7 +334,7 @@ class EntryFinished(Event, frozen=True, kw_only=True):
 
 
 class EntriesFinished(Event, frozen=True, kw_only=True):
-    """A task has brought the entries ``ids`` into place. ``digest`` sums up their records.
+    """A task has brought the entries ``ids`` into place, or they stood there. ``digest`` sums up their records.
 
     ``block`` has the records themselves, and can be read for as long as the event is handled.
     """

@@ -5,7 +5,7 @@ No record carries a header, a token or a URL, except for the redacted URL of a f
 entry's index in its manifest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, BinaryIO, Literal
 
 import msgspec
@@ -115,6 +115,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _LINE = msgspec.json.Decoder(FileRecord)
+_ENCODER = msgspec.json.Encoder()
 _CHUNK_BYTES = 1 << 20
 
 
@@ -147,6 +148,21 @@ class RecordBlock:
         """The records. Raises OSError, or one of ``NOT_DECODED``."""
         for text in self.read_lines():
             yield from map(_LINE.decode, text.splitlines())
+
+
+class RecordList(RecordBlock):
+    """Records of files that are in memory; as lines of JSON only for those who ask."""
+
+    def __init__(self, records: Sequence[FileRecord]) -> None:
+        self._records = records
+
+    def read_lines(self) -> Iterator[bytes]:
+        """All lines at once."""
+        yield _ENCODER.encode_lines(self._records)
+
+    def read_records(self) -> Iterator[FileRecord]:
+        """The records as they are."""
+        yield from self._records
 
 
 class Sums(msgspec.Struct):

@@ -1,14 +1,17 @@
 """Makes and emits the record of each entry that has ended."""
 
+from collections.abc import Sequence
+
 from msgspec import UNSET
 
 from cfetch.engine.flights import Flights
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError
-from cfetch.events import EntryFinished
+from cfetch.events import EntriesFinished, EntryFinished
 from cfetch.manifest.entry import Entry
-from cfetch.records import FileRecord, Status
+from cfetch.records import FileRecord, RecordList, Status
+from cfetch.report.digest import make_skipped_digest
 from cfetch.report.saved_time import add_verdicts
 from cfetch.straggler.policy import Policy
 
@@ -52,12 +55,17 @@ class Ledger:
         self._stall_timeout_s = stall_timeout_s
         self._emit = outside.emit
 
-    def skip(self, entry: Entry, host: str, verified: str, *, volume: str, now_s: float) -> None:
-        """Record an entry that was in place before a worker took it in hand."""
-        record = make_skipped_record(
-            entry, self._instant, host=host, verified=verified, volume=volume, now_s=now_s
-        )
-        self._emit(EntryFinished(t_s=record.end_s, record=record))
+    def skip(self, standing: Sequence[tuple[Entry, str, str]], *, volume: str, now_s: float) -> None:
+        """Record entries that were in place before a worker took them in hand: entry, host, proof of each."""
+        records = [
+            make_skipped_record(
+                entry, self._instant, host=host, verified=verified, volume=volume, now_s=now_s
+            )
+            for entry, host, verified in standing
+        ]
+        ids = [record.id for record in records]
+        digest = make_skipped_digest(records, records[-1].end_s)
+        self._emit(EntriesFinished(t_s=digest.sums.end_s, ids=ids, digest=digest, block=RecordList(records)))
 
     def finish(
         self,

@@ -112,7 +112,7 @@ class Single:
 
     def skip(self, transfer: Transfer) -> None:
         """End an entry that is in place already."""
-        self._volume.remove_leftovers(transfer.entry)
+        self._volume.remove_leftovers([transfer.entry])
         kept_bytes = transfer.entry.size_bytes or 0
         self._ledger.finish(transfer, "skipped", volume=self._volume.name, kept_bytes=kept_bytes)
 

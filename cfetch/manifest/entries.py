@@ -45,6 +45,9 @@ class Entries(Protocol):
     def entry(self, index: int) -> Entry:
         """Read one entry; a few microseconds."""
 
+    def block(self, first: int, end: int) -> Sequence[Entry]:
+        """Read the entries from ``first`` to ``end`` or to the last one; half a microsecond each."""
+
 
 class Frozen(Protocol):
     """The port for a use case: a frozen manifest."""

@@ -103,6 +103,10 @@ class Plan:
         """
         return self._file.entry(index)
 
+    def block(self, first: int, end: int) -> list[Entry]:
+        """Read the entries from ``first`` to ``end`` or to the last one at once."""
+        return self._file.block(first, min(end, len(self)))
+
     def entries(self) -> Iterator[Entry]:
         """All entries, in their order."""
         return map(self.entry, range(len(self)))

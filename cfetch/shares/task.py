@@ -23,7 +23,7 @@ from cfetch.config.option_table import SLOWEST_PER_S
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
 from cfetch.errors import LocalFault
-from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out
+from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out, tell_each
 from cfetch.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
 from cfetch.hub.messages import Beat
 from cfetch.hub.receipts import (
@@ -79,6 +79,10 @@ class EntryList:
     def entry(self, index: int) -> Entry:
         """The entry at a place in the list."""
         return self._entries[index]
+
+    def block(self, first: int, end: int) -> Sequence[Entry]:
+        """The entries of a part of the list."""
+        return self._entries[first:end]
 
 
 def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches: bool = False) -> Settings:
@@ -227,7 +231,7 @@ async def _run_pool(
                 instant=spec.instant,
                 clock=run_clock,
                 jitter=random.random,
-                emit=fan_out(reporter, beats),
+                emit=tell_each(fan_out(reporter, beats)),
                 counts=reporter.counts,
                 refresher=renewal.refresher(settings.refresh_command, transport, clock),
                 knowledge=spec.knowledge,

@@ -78,10 +78,11 @@ class DirectoryVolume:
             await self.loans.wait_for(entry)
             await self._salvage.adopt_leftover(entry, cast("Part", part))
 
-    def remove_leftovers(self, entry: Entry) -> None:
-        """Call ``Salvage.remove_leftovers``."""
-        if self._salvage is not None:
-            self._salvage.remove_leftovers(entry)
+    def remove_leftovers(self, entries: Sequence[Entry]) -> None:
+        """Call ``Salvage.remove_leftovers``, if dead runs have left anything."""
+        if self._salvage is not None and self._salvage.has_parts:
+            for entry in entries:
+                self._salvage.remove_leftovers(entry)
 
     async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
         """Look up the batches' marks, their records, and the sizes of the files under their names."""

@@ -213,7 +213,7 @@ class ObjectStoreVolume:
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Do nothing: an upload belongs to the process that began it."""
 
-    def remove_leftovers(self, entry: Entry) -> None:
+    def remove_leftovers(self, entries: Sequence[Entry]) -> None:
         """Do nothing: ``open`` has aborted the uploads of dead runs."""
 
     async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:

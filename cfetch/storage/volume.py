@@ -251,8 +251,8 @@ class Volume(Protocol):
     async def adopt_leftover(self, entry: Entry, part: Part) -> None:
         """Let an empty part continue the part that a dead run has left."""
 
-    def remove_leftovers(self, entry: Entry) -> None:
-        """Remove the parts that dead runs have left of an entry that is in place."""
+    def remove_leftovers(self, entries: Sequence[Entry]) -> None:
+        """Remove the parts that dead runs have left of entries that are in place."""
 
     async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[Holding]:
         """Look up the state of each batch on this volume, by its id and entries."""

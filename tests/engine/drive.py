@@ -16,6 +16,7 @@ from cfetch.events import (
     Progress,
     StragglerCancelled,
     StragglerCancelling,
+    tell_each,
 )
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.report.counts import LiveCounts
@@ -51,6 +52,9 @@ class ListPlan:
 
     def entry(self, index):
         return self._entries[index]
+
+    def block(self, first, end):
+        return self._entries[first:end]
 
 
 def entry_of(number, path, body, *, size=True, digest=False, host="origin.test", query="", **more):
@@ -198,7 +202,7 @@ def drive(
             instant="i",
             clock=RunClock(clock or VirtualClock()),
             jitter=jitter,
-            emit=emit,
+            emit=tell_each(emit),
             counts=counts,
             refresher=refresher,
             knowledge=knowledge,

@@ -55,6 +55,10 @@ class SimPlan:
         group = bisect_right(self._starts, place) - 1
         return self._groups[group].name(place - self._starts[group])
 
+    def block(self, first: int, end: int) -> list[Entry]:
+        """Make some entries, in their order."""
+        return [self.entry(index) for index in range(first, min(end, len(self)))]
+
     def entry(self, index: int) -> Entry:
         """Make an entry with a URL for ``SimTransport``."""
         return Entry(

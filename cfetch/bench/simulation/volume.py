@@ -193,7 +193,7 @@ class SimVolume:
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Do nothing: no earlier run has left anything."""
 
-    def remove_leftovers(self, entry: Entry) -> None:
+    def remove_leftovers(self, entries: Sequence[Entry]) -> None:
         """Do nothing: no earlier run has left anything."""
 
     async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:

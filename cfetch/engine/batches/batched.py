@@ -204,7 +204,7 @@ class Batched:
         """Note that the entry is in place. In a named batch that counts only if the batch stays here."""
         staging = _staging(transfer)
         for volume in self._volumes:
-            volume.remove_leftovers(transfer.entry)
+            volume.remove_leftovers([transfer.entry])
         if staging.is_over:
             self._stagings.drop(transfer)
         elif staging.batch.name is not None:

@@ -78,7 +78,9 @@ def count_slots(spark: "SparkSession") -> int:
         return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
     if not is_one_machine(spark):
         _wait_for_executors(spark)
-    return max(1, int(context.defaultParallelism))
+    core = context._jsc.sc()  # the default parallelism may be set to anything
+    profile = core.resourceProfileManager().defaultResourceProfile()
+    return max(1, int(core.maxNumConcurrentTasks(profile)))
 
 
 def find_driver_address(spark: "SparkSession") -> HubPlace | None:

@@ -265,7 +265,12 @@ def test_a_session_of_somebody_else_is_told_what_it_lacks(spark):
         "spark.excludeOnFailure.enabled=true"
     ]
     assert list_missing_settings(session_of(spark_master="local[4]")) == list_missing_settings(spark) == []
-    assert count_slots(spark) == 2
+    conf = spark.sparkContext._jsc.sc().conf()
+    conf.set("spark.default.parallelism", "7")  # a host's limit would be divided by 7, or by 1
+    try:
+        assert (spark.sparkContext.defaultParallelism, count_slots(spark)) == (7, 2)
+    finally:
+        conf.remove("spark.default.parallelism")
 
 
 def test_a_host_that_makes_more_executors_useless_is_told(tmp_path):

@@ -116,10 +116,9 @@ def _read_batches(
                     f"its rows hold more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size"
                 )
             piece = batch.slice(begin, end - begin)
-            columns = [_values(name, piece.column(place)) for place, name in enumerate(names)]
+            columns = [read_cells(name, piece.column(place)) for place, name in enumerate(names)]
             for cells in zip(*columns, strict=True):
-                fields = {name: _value(name, cell) for name, cell in zip(names, cells, strict=True)}
-                yield Row(0, fields, "rows")
+                yield Row(0, dict(zip(names, cells, strict=True)), "rows")
 
 
 def _cut_batch(widths: Sequence[int]) -> Iterator[tuple[int, int | None]]:
@@ -264,6 +263,11 @@ def _is_plain(kind: Any) -> bool:  # noqa: ANN401
         or types.is_boolean(kind)
         or types.is_null(kind)
     )
+
+
+def read_cells(name: str, column: Any) -> list[object]:  # noqa: ANN401
+    """The cells of an Arrow column as values of a manifest's key ``name``, which ``check_row`` judges."""
+    return [_value(name, cell) for cell in _values(name, column)]
 
 
 def _values(name: str, column: Any) -> list[Any]:  # noqa: ANN401

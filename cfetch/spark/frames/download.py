@@ -29,8 +29,8 @@ from cfetch.spark.frames.pieces import (
     list_results,
     make_task,
     open_row_directory,
-    refuse_missing_columns,
     refuse_taken_names,
+    refuse_unfit_columns,
 )
 from cfetch.spark.job import count_slots
 from cfetch.spark.session import spark_session
@@ -93,7 +93,7 @@ def download(
 
 def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
     columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
-    refuse_missing_columns(columns, df.columns)
+    refuse_unfit_columns(columns, {field.name: field.dataType.simpleString() for field in df.schema})
     return columns
 
 

@@ -5,15 +5,19 @@ Spark evaluates the same rows again. If they become objects of a store, the stor
 are in place. If only contents are wanted, the files go to a directory of the task's own.
 """
 
+import fcntl
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cfetch.errors import LocalFault, UsageError
 from cfetch.hub.receipts import ShareResult, read_result, share_receipt_name
@@ -45,6 +49,11 @@ RESULTS = {
 }
 """The columns that ``download`` adds, and their types as Spark names them."""
 
+_TEXTS = ("string", "char", "varchar", "void")  # void: all of it is null
+_SIZES = ("bigint", "int", "smallint", "tinyint", "double", "float", *_TEXTS)
+_KEY_TYPES = {"size": _SIZES, "headers": ("map", "struct", *_TEXTS)}
+
+_SCRATCH = "cfetch-"
 PIECE_ROWS = 20_000  # as many files as a share has at most: they are in the memory of a task
 PIECE_BYTES = 128 << 20  # of the rows of a piece, with all columns of the user's
 SCRATCH_BYTES = 1 << 30  # of files that an executor holds at a time, when only their contents are wanted
@@ -101,15 +110,18 @@ def _count_piece_rows(work: Work) -> int:
 def cut_pieces(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
     """The rows in pieces that end at ``most_rows``, or after ``PIECE_BYTES``."""
     waiting: list[pa.RecordBatch] = []
+    rows = held_bytes = 0  # kept as sums: a batch may be one row
     for batch in batches:
         rest = batch
         while len(rest):
-            room = most_rows - sum(map(len, waiting))
-            waiting.append(rest.slice(0, room))
-            rest = rest.slice(room)
-            if len(waiting[-1]) == room or sum(part.nbytes for part in waiting) >= PIECE_BYTES:
+            part = rest.slice(0, most_rows - rows)
+            waiting.append(part)
+            rows += len(part)
+            held_bytes += part.nbytes
+            rest = rest.slice(len(part))
+            if rows == most_rows or held_bytes >= PIECE_BYTES:
                 yield pa.Table.from_batches(waiting)
-                waiting = []
+                waiting, rows, held_bytes = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
 
@@ -153,16 +165,14 @@ def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[Sha
     """
     limit = work.options.content_bytes
     wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
-    with tempfile.TemporaryDirectory(prefix="cfetch-", dir=_find_scratch()) as name:
-        root = Path(name)
+    with _make_scratch() as root:
         place = place_at(root, work.spec.instant, EPOCH)
         yield _bring_alone(work.spec, wanted, task, place, root / STATE_NAME / "receipts"), root
 
 
 def _bring_to_store(work: Work, rows: UrlRows, task: int) -> ShareResult:
     """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
-    with tempfile.TemporaryDirectory(prefix="cfetch-", dir=_find_scratch()) as name:
-        own = Path(name)
+    with _make_scratch() as own:
         place = place_in_store(work.options.settings.to[0], own, work.spec.instant, EPOCH)
         return _bring_alone(work.spec, rows.entries, task, place, own / "receipts")
 
@@ -179,10 +189,43 @@ def _bring_alone(spec: RunSpec, entries: list[Entry], task: int, place: Place, r
     return receipt
 
 
-def _find_scratch() -> str | None:
-    """Spark's own directory for temporary files, which it removes with the executor; None: the system's."""
+@contextmanager
+def _make_scratch() -> Iterator[Path]:
+    """A directory of this task's own, for as long as the ``with`` lasts. Raises LocalFault.
+
+    It is in Spark's directory for temporary files, which goes with the executor. Spark kills a task that has
+    returned as many rows as a query wants, as ``show()``: so directories that no task has locked are removed.
+    """
     first = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
-    return first if first and os.path.isdir(first) else None
+    if not os.path.isdir(first):  # no task of Spark
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH) as name:
+            yield Path(name)
+        return
+    with on_disk(Path(first)):
+        gate = _lock_directory(first, fcntl.LOCK_EX)  # others wait: a directory is locked before it is seen
+        for left in Path(first).glob(f"{_SCRATCH}*"):
+            with suppress(OSError):
+                os.close(_lock_directory(left, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                shutil.rmtree(left)
+        own = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=first))
+        lock = _lock_directory(own, fcntl.LOCK_EX)
+        os.close(gate)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock_directory(path: str | Path, how: int) -> int:
+    """A descriptor that holds the lock of a directory until it is closed. Raises OSError: another has it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, how)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def join_results(
@@ -248,12 +291,21 @@ def list_results(*, content: bool) -> dict[str, str]:
     return RESULTS | ({"content": "binary"} if content else {})
 
 
-def refuse_missing_columns(columns: Mapping[str, str], names: Sequence[str]) -> None:
-    """Raise UsageError if the frame with columns ``names`` lacks one that is stated for a key."""
+def refuse_unfit_columns(columns: Mapping[str, str], types: Mapping[str, str]) -> None:
+    """Raise UsageError if the frame lacks the column of a key, or each row of it would fail by its type.
+
+    ``types``: of the frame's columns, as Spark names them. A row's own faults are that row's result.
+    """
     for key, name in columns.items():
-        if name not in names:
+        if name not in types:
             raise UsageError(
-                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(names)}"
+                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(types)}"
+            )
+        words = _KEY_TYPES.get(key, _TEXTS)
+        if re.split(r"\W", types[name])[0] not in words:
+            raise UsageError(
+                f"column {printable(name)!r} for {key} is {types[name]}, which {key} cannot be; "
+                f"make it {words[0]}"
             )
 
 
@@ -272,6 +324,7 @@ def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) 
     for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
         column = pa.array([result.get(field.name) for result in results], field.type)
         if field.name == "path" and work.columns.get("path") == "path":
+            column = pc.coalesce(column, table.column("path"))  # a row with a fault has no other
             table = table.set_column(table.column_names.index("path"), "path", column)
         else:
             table = table.append_column(field.name, column)

@@ -19,8 +19,8 @@ from cfetch.spark.frames.pieces import (
     Work,
     cut_pieces,
     list_results,
-    refuse_missing_columns,
     refuse_taken_names,
+    refuse_unfit_columns,
 )
 from cfetch.spark.frames.shards import ShardJob, open_stage, publish_shards, stage_shard
 from cfetch.spark.work import current_task
@@ -58,7 +58,7 @@ class WebdatasetSink(DataSource):
         elif {"content", "content_limit"} & set(given):
             raise ConfigError("option content_limit is of cfetch.parquet; a tar file takes files of any size")
         options = read_options(given, "files_per_shard", "headers_column", needed="path")
-        columns = _choose_columns(options, schema.names)
+        columns = _choose_columns(options, schema)
         taken = list_results(content=not self.is_tar)
         if columns.get("path") == "path":
             del taken["path"]
@@ -85,7 +85,7 @@ class ParquetSink(WebdatasetSink):
         return "cfetch.parquet"
 
 
-def _choose_columns(options: Options, names: list[str]) -> dict[str, str]:
+def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
     """A manifest's key -> the frame's column. Raises UsageError."""
     settings = options.settings
     columns = {
@@ -98,7 +98,7 @@ def _choose_columns(options: Options, names: list[str]) -> dict[str, str]:
         algorithm, _, column = settings.hash_column.partition("=")
         columns[algorithm] = column
     chosen = {key: name for key, name in columns.items() if name is not None}
-    refuse_missing_columns(chosen, names)
+    refuse_unfit_columns(chosen, {field.name: field.dataType.simpleString() for field in schema})
     return chosen
 
 

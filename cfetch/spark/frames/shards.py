@@ -10,7 +10,7 @@ import os
 import re
 import tarfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import groupby
@@ -20,12 +20,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cfetch.errors import LocalFault
 from cfetch.hub.receipts import ShareResult
 from cfetch.manifest.urls import strip_signature
 from cfetch.spark.frames.frame import KEEP_S
 from cfetch.spark.frames.once import hold_lock
 from cfetch.spark.frames.pieces import Work, bring_to_scratch, join_results, require_on_executor
-from cfetch.spark.frames.url_rows import UrlRows, make_document, read_url_rows
+from cfetch.spark.frames.url_rows import UrlRows, list_cells, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 
 STAGE = "shards"
@@ -79,9 +80,19 @@ def stage_shard(job: ShardJob, table: pa.Table, *, place: str, task: int) -> str
     return name
 
 
-def publish_shards(job: ShardJob, names: Iterable[str], *, overwrite: bool) -> None:
-    """Give shards of the stage their final names, in order, on the driver. Raises LocalFault."""
-    with on_disk(job.root):
+def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool) -> None:
+    """Give shards of the stage their final names, in order, on the driver. Raises LocalFault.
+
+    Two jobs may write at once: numbers are given under a lock. A shard that both have made is in the stage
+    once; the second job then publishes nothing.
+    """
+    with hold_lock(job.stage.with_suffix(".lock")), on_disk(job.root):
+        gone = [name for name in names if not (job.stage / f"{name}{PARQUET}").exists()]
+        if gone:
+            raise LocalFault(
+                f"another job has published {len(gone)} of the {len(names)} shards of the same rows to "
+                f"{job.root}; run this one again if it should have them twice"
+            )
         old = [path for path in job.root.iterdir() if _SHARD.match(path.name)]
         if overwrite:
             for path in old:
@@ -99,7 +110,7 @@ def _hide_secrets(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     """The table without headers, and with links without signatures: a shard is given to others."""
     if "headers" in columns:
         table = table.drop_columns(columns["headers"])
-    links = [link and strip_signature(link) for link in table[columns["url"]].to_pylist()]
+    links = [link and strip_signature(link) for link in list_cells(table[columns["url"]], None)]
     return table.set_column(
         table.column_names.index(columns["url"]), columns["url"], pa.array(links, pa.string())
     )
@@ -108,9 +119,11 @@ def _hide_secrets(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
 def _list_samples(shown: pa.Table, rows: UrlRows) -> dict[str, str]:
     """The user's columns of each file, as JSON, by path; of several rows the first one's."""
     samples: dict[str, str] = {}
-    for path, values in zip(rows.paths, shown.to_pylist(), strict=True):
+    columns = [list_cells(column, "a value that JSON cannot hold") for column in shown.columns]
+    for path, *values in zip(rows.paths, *columns, strict=True):
         if path is not None:
-            samples.setdefault(path, json.dumps(values, default=str))
+            named = dict(zip(shown.column_names, values, strict=True))
+            samples.setdefault(path, json.dumps(named, default=str))
     return samples
 
 

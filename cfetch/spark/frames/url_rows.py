@@ -4,7 +4,8 @@ A fault of a row becomes its result, and never ends the query. Entries are in th
 same rows are the same piece of work in whatever order Spark brings them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -14,9 +15,11 @@ import pyarrow as pa
 from cfetch.config.reading import ReadingOptions
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import Faults
+from cfetch.manifest.formats.parquet_table import read_cells
 from cfetch.manifest.plan_file import identity_of
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
+from cfetch.manifest.strict_json import Misfit, read_digits
 
 SAME_PATH = "another row has the same path with another url, size or hash; give it another path"
 
@@ -67,11 +70,32 @@ def make_document(reading: ReadingOptions, base_url: str | None) -> Document:
     return Document(given_base_url=base_url, options=ReadingOptions(name_by=name_by), hub=find_endpoint)
 
 
+def list_cells(
+    column: pa.ChunkedArray, misfit: object, read: Callable[[Any], list[Any]] = pa.ChunkedArray.to_pylist
+) -> list[Any]:
+    """The cells as ``read`` has them; ``misfit`` for each that Python cannot hold: no UTF-8, a far year."""
+    try:
+        return read(column)
+    except (ValueError, OverflowError):
+        if len(column) == 1:
+            return [misfit]
+        return [cell for n in range(len(column)) for cell in list_cells(column.slice(n, 1), misfit, read)]
+
+
 def _list_fields(table: pa.Table, columns: Mapping[str, str]) -> list[dict[str, Any]]:
-    values: list[Sequence[Any]] = [table.column(name).to_pylist() for name in columns.values()]
-    keys = [*columns]
-    rows = [dict(zip(keys, row, strict=True)) for row in zip(*values, strict=True)]
-    if "headers" in columns:
-        for row in rows:  # Arrow's map is a list of pairs
-            row["headers"] = None if row["headers"] is None else dict(row["headers"])
-    return rows
+    cells = [
+        list_cells(table.column(name), _NO_TEXT, partial(_read_column, key)) for key, name in columns.items()
+    ]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def _read_column(key: str, column: pa.ChunkedArray) -> list[object]:
+    """The cells as a manifest's Parquet table has them; sizes may be text, as in frames of CSV files."""
+    cells = read_cells(key, column)
+    if key != "size":
+        return cells
+    return [read_digits(cell.strip(), _NO_DIGITS) if isinstance(cell, str) else cell for cell in cells]
+
+
+_NO_DIGITS = "a text with other characters than digits"
+_NO_TEXT = Misfit("bytes that are not UTF-8")

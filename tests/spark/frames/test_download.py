@@ -5,6 +5,7 @@ import inspect
 import os
 import re
 import tarfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from cfetch.errors import ConfigError, LocalFault, UsageError
 from cfetch.spark import download
 from cfetch.spark.frames import pieces
 from cfetch.spark.frames.download import _choose_options, _make_work
-from cfetch.spark.frames.pieces import bring_rows, cut_pieces, open_row_directory
+from cfetch.spark.frames.pieces import _make_scratch, bring_rows, cut_pieces, open_row_directory
 from cfetch.spark.frames.url_rows import SAME_PATH
 from tests.spark.serving import asked, serving
 
@@ -107,7 +108,7 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
         "attempts": 1,
     }
     assert (results["gone.bin"]["status"], results["gone.bin"]["error"]) == ("failed", "HTTP 404")
-    faulty = results[None]
+    faulty = results["x"]  # a row with a fault keeps its own path
     assert (faulty["status"], faulty["attempts"], faulty["executor"]) == ("failed", 0, None)
     sent = {request.path: request.headers.get("x-row") for request in origin.requests}
     assert sent["d/7.bin"] == "7"
@@ -270,6 +271,52 @@ def test_contents_without_files(origin, tmp_path, monkeypatch):
     assert asked(origin) == dict.fromkeys(["d/1.bin", "d/2.bin", "d/11.bin"], 1)
 
 
+def test_a_killed_task_leaves_its_files_to_the_next(origin, tmp_path, monkeypatch):
+    """Spark kills a task that has given as many rows as ``show()`` wants; what a living task has stays."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    work = work_of(tmp_path, to=None, content=True, content_limit="200")
+    rows = pa.Table.from_pylist(rows_of(origin, ["d/1.bin"]))
+    living = bring_rows(work, rows, task=7)
+    assert next(living)["status"].to_pylist() == ["done"]
+    (own,) = tmp_path.iterdir()
+    killed = os.fork()
+    if not killed:
+        with _make_scratch() as left:
+            (left / "x").touch()
+            os._exit(0)
+    os.waitpid(killed, 0)
+    assert len(list(tmp_path.iterdir())) == 2
+    with _make_scratch() as third:
+        assert set(tmp_path.iterdir()) == {own, third}
+    assert list(living) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cells_as_other_tables_have_them(origin, tmp_path):
+    """Sizes as pandas writes them, or CSV files; headers as JSON. Text that is not UTF-8 is a row's fault."""
+    rows = rows_of(origin, list(FILES)[:4])
+    for row, more in zip(rows, ('{"X-Row": "a"}', '{"X-Row": "b"}', None, "no"), strict=True):
+        row["more"] = more
+    table = pa.Table.from_pylist(rows)
+    work = work_of(tmp_path, columns=COLUMNS | {"headers": "more"})
+    for kind in (pa.string(), pa.float64()):
+        table = table.set_column(2, "size", table["size"].cast(kind))
+        found = [row for batch in bring_rows(work, table, task=7) for row in batch.to_pylist()]
+        assert [row["status"] for row in found] == ["done", "done", "done", "failed"]
+        assert [row["path"] for row in found] == [row["path"] for row in rows]
+        assert (
+            found[3]["error"]
+            == "headers: it must be an object of names to strings, not a cell that is not JSON"
+        )
+    assert {request.headers.get("x-row") for request in origin.requests} == {"a", "b", None}
+    urls = pa.array([row["url"].encode() for row in rows[:3]] + [b"http://h/\xff"], pa.binary())
+    table = table.set_column(0, "url", urls.view(pa.string()))
+    found = [
+        one for batch in bring_rows(work_of(tmp_path), table, task=7) for one in batch["error"].to_pylist()
+    ]
+    assert found == [None, None, None, "url: it must be a string, not bytes that are not UTF-8"]
+
+
 def test_rows_without_a_download(tmp_path):
     """A piece of faults alone asks for nothing."""
     found = bring(work_of(tmp_path), [{"url": 3, "path": "../x", "size": None, "digest": "no"}])
@@ -304,6 +351,10 @@ def test_pieces_end_at_rows_and_at_bytes(monkeypatch):
         list(range(9)),
         list(range(9, 15)),
     ]
+    single = [pa.record_batch({"n": [n]}) for n in range(3000)]
+    begin_s = time.process_time()
+    assert [len(table) for table in cut_pieces(iter(single), 2000)] == [2000, 1000]
+    assert time.process_time() - begin_s < 2  # it was quadratic in the number of batches: 7 s
     monkeypatch.setattr(pieces, "PIECE_BYTES", 80)
     assert [len(table) for table in cut_pieces(iter(batches), 100)] == [10, 5]
     assert list(cut_pieces(iter([batches[0].slice(0, 0)]), 4)) == []
@@ -330,6 +381,13 @@ def test_wrong_columns(spark, tmp_path):
     frame = spark.createDataFrame([("u", "p", 1)], "url string, Status string, n int")
     with pytest.raises(UsageError, match="there is no column 'link' for url; the frame has url, Status, n"):
         download(frame, "link", to=tmp_path)
+    told = "column 'n' for sha256 is int, which sha256 cannot be; make it string"
+    with pytest.raises(UsageError, match=told):
+        download(frame, to=tmp_path, sha256="n")
+    with pytest.raises(UsageError, match=r"column 'd' for size is interval day, .* make it bigint"):
+        download(frame.selectExpr("url", "interval '1' day d"), to=tmp_path, size="d")
+    with pytest.raises(UsageError, match=r"column 'd' for headers is array<string>, .* make it map"):
+        download(frame.selectExpr("url", "array('a') d"), to=tmp_path, headers="d")
     with pytest.raises(UsageError, match=r'rename it before: df.withColumnRenamed\("status", "my_status"\)'):
         download(frame, to=tmp_path)
 

@@ -211,6 +211,33 @@ def test_numbers_go_on_or_begin_again(origin, tmp_path):
         assert shown(tmp_path / "set") == [*expected, "_SUCCESS", "readme.txt"]
 
 
+def test_two_jobs_with_the_same_rows(origin, tmp_path):
+    """A shard that both have made is published once, and the second job says so, before it publishes any."""
+    first, second = writer_of(tmp_path), writer_of(tmp_path)
+    rows = [rows_of(origin, [name]) for name in ("d/1.jpg", "d/2.jpg")]
+    for writer in (first, second):
+        names = [stage(writer, some, f"0000{number}-00000") for number, some in enumerate(rows)]
+    publish(first, names[1])
+    with pytest.raises(LocalFault, match="another job has published 1 of the 2 shards of the same rows to"):
+        publish(second, *names)
+    assert shown(tmp_path / "set") == ["00000.parquet", "00000.tar", "_SUCCESS"]
+
+
+def test_cells_that_python_cannot_hold(origin, tmp_path):
+    """A far year or text that is not UTF-8 stays in the table; a URL of such bytes is a row's fault."""
+    rows = pa.Table.from_pylist(rows_of(origin, ["d/1.jpg", "d/2.jpg"]))
+    links = pa.array([rows["url"][0].as_py().encode(), b"\xff"], pa.binary()).view(pa.string())
+    days = pa.array([4_000_000, 1], pa.int32()).view(pa.date32())
+    table = rows.set_column(0, "url", links).append_column("day", days)
+    writer = writer_of(tmp_path)
+    publish(writer, stage_shard(writer._job, table, place="00000-00000", task=7))
+    (sample,) = read_tar(tmp_path / "set/00000.tar").values()
+    assert json.loads(sample["json"])["day"] == "a value that JSON cannot hold"
+    found = pq.read_table(tmp_path / "set/00000.parquet")
+    assert found["day"].combine_chunks() == days
+    assert found["error"].to_pylist() == [None, "url: it must be a string, not bytes that are not UTF-8"]
+
+
 def test_parquet_has_the_bytes(origin, tmp_path):
     """In a column, up to the limit; there is no tar file."""
     writer = writer_of(tmp_path, ParquetSink, content_limit="200")

@@ -57,6 +57,7 @@ from cfetch.report.follow_text import (
     resync_text,
     step_text,
 )
+from cfetch.report.format import plural
 from cfetch.report.telemetry import span_listener
 from cfetch.run.directories import require_directory, share_places
 from cfetch.run.signals import listen
@@ -307,7 +308,7 @@ class _Follower:
         self._reader = self._retry_until_reachable(begin)
         where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"
         tokens = self._reader.tokens
-        self._emit_line(f"feed: {where}; {tokens} range{'s' if tokens > 1 else ''} to read")
+        self._emit_line(f"feed: {where}; {plural(tokens, 'range')} to read")
         return True
 
     def _resync(self) -> bool:

@@ -21,6 +21,7 @@ import msgspec
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
+from cfetch.report.format import plural
 from cfetch.run.open_manifest import expand_manifests, freeze_manifest, is_elsewhere
 from cfetch.secret import printable
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
@@ -224,7 +225,7 @@ class Verification:
         return self._report("wrong hash", entry.path, message, volume_index)
 
     def _report_wrong_size(self, entry: Entry, size_bytes: int, volume_index: int) -> Difference:
-        message = f"it has {size_bytes} bytes, and {entry.file_bytes} in {self._list_name}"
+        message = f"it has {plural(size_bytes, 'byte')}, and {entry.file_bytes:,} in {self._list_name}"
         return self._report("wrong size", entry.path, message, volume_index)
 
     def _report_missing(self, entry: Entry) -> Difference:

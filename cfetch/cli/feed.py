@@ -185,6 +185,7 @@ def check(*, url: FeedUrl, json: JsonOption = False, network: "Network") -> None
 
     from cfetch.clock import SystemClock
     from cfetch.feed.conformance import Finding, check_feed
+    from cfetch.report.format import plural
     from cfetch.secret import printable
 
     findings: list[Finding] = []
@@ -200,7 +201,7 @@ def check(*, url: FeedUrl, json: JsonOption = False, network: "Network") -> None
         print_document({"schema": "cfetch.feed-check/1", "findings": findings})
     else:
         right = sum(finding.result == "right" for finding in findings)
-        typer.echo(f"{right} rules are kept" + (f", {wrong} broken" if wrong else ""))
+        typer.echo(f"{plural(right, 'rule')} kept" + (f", {wrong} broken" if wrong else ""))
     if wrong:
         raise typer.Exit(1)
 
@@ -230,7 +231,7 @@ def status(*, feed: FollowedFeed, json: JsonOption = False, network: "Network") 
     typer.echo(f"{described.feed}: {len(described.live)} live, {described.closed} closed")
     for live in described.live:
         shares = f"{live.share:.4%} of the keys, from LSN {live.first_lsn}"
-        typer.echo(f"  range {live.range}: {shares}, after {live.ancestors} others")
+        typer.echo(f"  range {live.range}: {shares}, ranges before it: {live.ancestors}")
 
 
 def _ask_lineage(feed: str, network: "Network") -> "Lineage":

@@ -96,11 +96,7 @@ def prepare_sync(
     if len(where.directories) < len(where.roots):
         raise ConfigError("cfetch sync is for directories; give one as --to")
     states_versions = find_listing(source) is not None
-    settings = replace(
-        aim_repository_token(settings, [source], env),
-        engine="local",
-        failed_from=None,
-    )
+    settings = replace(aim_repository_token(settings, [source], env), engine="local", failed_from=None)
     if not settings.dry_run:
         share_places(where, settings)
     path = locate_catalogue(
@@ -277,10 +273,8 @@ class PreparedSync:
     def _drop_older_plans(self) -> None:
         """Remove plans of older lists: nobody needs them, and they would fill the timeline in time."""
         scheduled = self._prepared.schedule()
-        name, roots = (
-            printable(self._prepared.plan.source, 1000),
-            set(map(str, find_places(self._settings).roots)),
-        )
+        name = printable(self._prepared.plan.source, 1000)
+        roots = set(map(str, find_places(self._settings).roots))
         for plan in list_plans(self._settings).plans:
             is_left = plan.action == "download" and plan.state != "completed"
             is_older = plan.instant != scheduled.instant and plan.manifest == name

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
 from cfetch.app.engines import Surroundings, check_for_spark
-from cfetch.app.frozen_lists import freeze_lists
+from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import ORIGIN_NAME, Prepared, read_origin
 from cfetch.app.room import fit_to_room
 from cfetch.clock import Clock, SystemClock
@@ -93,19 +93,10 @@ def prepare(
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = make_own_directory(stack, destinations.state, instant)
         if parts is not None:
-            frozen = freeze_lists(
-                stack,
-                parts,
-                notes=notes,
-                name=name,
-                directory=directory,
-                fetch_chunk=api.blocking(statement) if statement else None,
-                progress=progress,
-                settings=settings,
-                env=env,
-                clock=clock,
+            lists = Lists(parts, name, notes, api.blocking(statement) if statement else None)
+            plan = frozen_here(
+                freeze_lists(stack, lists, directory, settings, env=env, clock=clock, progress=progress)
             )
-            plan = frozen_here(frozen)
         else:
             check_for_spark(volumes, settings)
             rejected = destinations.state / "rejected" / instant
@@ -190,19 +181,11 @@ def prepare_document(
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         volumes = _open_volumes(stack, settings)
-        frozen = freeze_lists(
-            stack,
-            [Part(name, lambda: nullcontext(Opened(file)))],
-            notes=(),
-            name=name,
-            directory=make_own_directory(stack, destinations.state, instant),
-            fetch_chunk=None,
-            progress=progress,
-            settings=settings,
-            env=env,
-            clock=clock,
+        directory = make_own_directory(stack, destinations.state, instant)
+        lists = Lists([Part(name, lambda: nullcontext(Opened(file)))], name)
+        plan = frozen_here(
+            freeze_lists(stack, lists, directory, settings, env=env, clock=clock, progress=progress)
         )
-        plan = frozen_here(frozen)
         yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
 
 

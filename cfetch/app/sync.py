@@ -35,7 +35,7 @@ from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import freeze_manifest, refuse_no_entries, shown_name
+from cfetch.run.open_manifest import freeze_manifest, refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
@@ -117,7 +117,7 @@ def prepare_sync(
         prepared = stack.enter_context(
             prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
         )
-        refuse_no_entries(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
+        refuse_empty(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
         claims: dict[Path, int] = {}

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, seconds, with_network
+from cfetch.cli.options import MAX_DELETE, JsonOption, parse_option, with_network
 from cfetch.cli.output import print_document, print_message, print_result
-from cfetch.config.kinds import count_or_share, duration
+from cfetch.config.kinds import duration
 
 if TYPE_CHECKING:
     from cfetch.feed.lineage import Lineage
@@ -20,7 +20,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 RESCAN = duration(0.05, 86_400, "")
 KEEP = duration(1, 100 * 365 * 86_400, "")
 
@@ -126,11 +125,11 @@ def serve(
         state=state,
         host=host,
         port=port,
-        rescan_s=seconds("rescan", rescan, RESCAN),
+        rescan_s=parse_option("rescan", rescan, RESCAN),
         watches=watch,
         split_entries=split_entries,
-        keep_s=None if keep is None else seconds("keep", keep, KEEP),
-        max_delete=seconds("max-delete", max_delete, MAX_DELETE),
+        keep_s=None if keep is None else parse_option("keep", keep, KEEP),
+        max_delete=parse_option("max-delete", max_delete, MAX_DELETE),
         clock=SystemClock(),
         ready=ready,
         emit_line=print_message,

@@ -25,7 +25,7 @@ def find_broken_bounds(runs: Sequence[Figures], size_bytes: int, must: float | N
     """
     ideal, none, mitigated = runs
     broken = [
-        f"the {run.name!r} run calls done what is wrong or missing: {plural(run.wrong - run.failed, 'file')}"
+        f"the {run.name!r} run has {plural(run.wrong - run.failed, 'wrong or missing file')} called done"
         for run in runs
         if run.wrong > run.failed
     ]

@@ -186,7 +186,7 @@ class FeedPlans:
             )
             refusal = self._limit.take(standing, self._clock.monotonic(), self._count_files)
             if refusal is not None:
-                raise Refused(f"{refusal}. None of the last {standing} was deleted")
+                raise Refused(f"{refusal}. Nothing of this step was deleted")
             for path in paths:
                 for volume in volumes.local:
                     with suppress(Blocked):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -297,6 +298,8 @@ class _Follower:
         if step is not None:
             self._pending = {change.path: change for change in step.checkpoint.pending}
             self._retry_until_reachable(self._ask_feed)  # its address decides what its links may lead to
+            self._emit_line("feed: finishes first what an earlier run has begun")
+            self._tell_step([*chain.from_iterable((*this.deletes, *this.upserts) for this in step.rounds)])
             if not self._apply(step):
                 return False
         if self._journal.is_resyncing():

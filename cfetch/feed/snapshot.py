@@ -21,8 +21,8 @@ from cfetch.feed.checkpoint import (
     make_row,
     restore_change,
 )
-from cfetch.feed.own_databases import explain_errors, open_database
 from cfetch.feed.source import Change
+from cfetch.storage.own_databases import explain_errors, open_database
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, row BLOB) WITHOUT ROWID;

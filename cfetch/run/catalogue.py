@@ -17,11 +17,11 @@ from typing import NamedTuple, Self
 import msgspec
 
 from cfetch.errors import Held, LocalFault
-from cfetch.feed.own_databases import NOT_OURS, name_error, open_database
 from cfetch.manifest.entry import SafePath, UnsafePathError, collision_key, safe_path
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.directory import Identity
 from cfetch.storage.files import local_fault, make_private, on_disk
+from cfetch.storage.own_databases import NOT_OURS, name_error, open_database
 
 SYNCS = "syncs"  # below the state directory
 COMMIT_FILES = 1000  # files for each commit, as a commit flushes the disk

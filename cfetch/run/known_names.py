@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Self
 
-from cfetch.feed.own_databases import explain_errors, open_database
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.own_databases import explain_errors, open_database
 
 NAMES = Path("names", "stated.sqlite")  # below the state directory
 AT_ONCE = 500  # values in one query; SQLite has taken no more than 999 for long

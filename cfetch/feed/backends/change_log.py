@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cfetch.errors import HostileFeed
-from cfetch.feed.own_databases import explain_errors, open_database
 from cfetch.feed.protocol import parse_change
 from cfetch.feed.ranges import key_of
 from cfetch.feed.source import Change, Page
@@ -22,6 +21,7 @@ from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
 from cfetch.storage.files import on_disk
+from cfetch.storage.own_databases import explain_errors, open_database
 
 LOG_NAME = "observed.sqlite"
 VERSION = 1

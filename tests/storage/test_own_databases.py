@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from cfetch.errors import LocalFault
-from cfetch.feed.own_databases import explain_errors, open_database
+from cfetch.storage.own_databases import explain_errors, open_database
 
 
 def test_a_database_stays_open_unless_it_cannot_be_set_up(tmp_path):

@@ -114,14 +114,14 @@ def serve(
       cfetch feed serve changes.jsonl --state /var/lib/feed --keep 720h
     """
     from cfetch.clock import SystemClock
+    from cfetch.feed.server.process import ServeOptions
     from cfetch.feed.server.process import serve as run
 
     def ready(url: str) -> None:
         print_document({"url": url})
         sys.stdout.flush()
 
-    run(
-        source,
+    options = ServeOptions(
         state=state,
         host=host,
         port=port,
@@ -130,10 +130,8 @@ def serve(
         split_entries=split_entries,
         keep_s=None if keep is None else parse_option("keep", keep, KEEP),
         max_delete=parse_option("max-delete", max_delete, MAX_DELETE),
-        clock=SystemClock(),
-        ready=ready,
-        emit_line=print_message,
     )
+    run(source, options, clock=SystemClock(), ready=ready, emit_line=print_message)
 
 
 FeedUrl = Annotated[str, typer.Argument(help="The URL of the feed.", metavar="URL", show_default=False)]

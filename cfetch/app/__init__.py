@@ -15,6 +15,7 @@
     follow_check.py      compares the files here with a feed, and changes nothing
     tune.py              replays past runs and chooses the best straggler options
     verify.py            hashes trees again and compares them with their manifest, both ways
+    work_ahead.py        several threads work on a row of items; the results come in its order
     volume_set.py        what stands on which volume; volume_moves.py: batches move between volumes
     manifest_build.py    a manifest from a list of URLs or a directory
     manifest_check.py    what a manifest holds, or what is wrong with it; and conversion

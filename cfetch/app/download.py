@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
-from cfetch.app.engines import check_for_spark
-from cfetch.app.frozen_lists import freeze_lists
-from cfetch.app.prepared import ORIGIN_NAME, Origin, Prepared, read_origin
+from cfetch.app.engines import Surroundings, check_for_spark
+from cfetch.app.frozen_lists import Lists, freeze_lists
+from cfetch.app.prepared import ORIGIN_NAME, Prepared, read_origin
 from cfetch.app.room import fit_to_room
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
@@ -86,34 +86,23 @@ def prepare(
     settings = aim_repository_token(settings, manifests, env)
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
-        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
+        api = _make_api(settings, env, clock)  # before the manifest is read: it refuses a missing token
         parts, statement = None, None
         if not by_spark:
             parts, statement = _open_lists(stack, manifests, settings, env, clock)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = make_own_directory(stack, destinations.state, instant)
         if parts is not None:
-            frozen = freeze_lists(
-                stack,
-                parts,
-                notes=notes,
-                name=name,
-                directory=directory,
-                fetch_chunk=api.blocking(statement) if statement else None,
-                progress=progress,
-                settings=settings,
-                env=env,
-                clock=clock,
+            lists = Lists(parts, name, notes, api.blocking(statement) if statement else None)
+            plan = frozen_here(
+                freeze_lists(stack, lists, directory, settings, env=env, clock=clock, progress=progress)
             )
-            plan = frozen_here(frozen)
         else:
             check_for_spark(volumes, settings)
             rejected = destinations.state / "rejected" / instant
             plan = _freeze_by_spark(stack, manifest, settings, directory / "prepared", rejected, progress)
-        origin = Origin(
-            manifest=manifest, statement=statement, base_url=settings.base_url, options=settings.reading
-        )
-        yield _make_prepared(stack, instant, plan, volumes, settings, api, env, clock, origin)
+        origin = ManifestRef(manifest, statement, settings.base_url, settings.reading)
+        yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, origin)
 
 
 def _open_lists(
@@ -133,10 +122,9 @@ def _make_prepared(
     plan: EnginePlan,
     volumes: Volumes,
     settings: Settings,
-    api: StatementApi,
     env: Mapping[str, str],
     clock: Clock,
-    origin: Origin,
+    origin: ManifestRef,
     *,
     is_scheduled: bool = False,
 ) -> Prepared:
@@ -147,9 +135,13 @@ def _make_prepared(
     # the user's headers are for the plan's only host, if the settings name none
     settings = aim_headers(settings, plan.frozen.host_files, more=plan.frozen.more_hosts)
     network = make_network(settings.network, env)
-    renewal = Renewal(_renewal_ref(origin), api, stack)
-    kept = None if is_scheduled else origin
-    return Prepared(instant, plan, volumes, settings, clock, network, renewal, origin=kept)
+    renewal = Renewal(origin, _make_api(settings, env, clock), stack)
+    outside = Surroundings(volumes, find_places(settings).state, settings, network, renewal, clock)
+    return Prepared(instant, plan, outside, is_scheduled=is_scheduled)
+
+
+def _make_api(settings: Settings, env: Mapping[str, str], clock: Clock) -> StatementApi:
+    return StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
 
 
 def _freeze_by_spark(
@@ -164,10 +156,6 @@ def _freeze_by_spark(
 
     name = shown_name(manifest)
     return frozen_by_spark(prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress))
-
-
-def _renewal_ref(origin: Origin) -> ManifestRef:
-    return ManifestRef(origin.manifest, origin.statement, origin.base_url, origin.options)
 
 
 def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
@@ -193,21 +181,12 @@ def prepare_document(
     with ExitStack() as stack:
         settings = _fit_descriptors(settings, len(destinations.roots))
         volumes = _open_volumes(stack, settings)
-        frozen = freeze_lists(
-            stack,
-            [Part(name, lambda: nullcontext(Opened(file)))],
-            notes=(),
-            name=name,
-            directory=make_own_directory(stack, destinations.state, instant),
-            fetch_chunk=None,
-            progress=progress,
-            settings=settings,
-            env=env,
-            clock=clock,
+        directory = make_own_directory(stack, destinations.state, instant)
+        lists = Lists([Part(name, lambda: nullcontext(Opened(file)))], name)
+        plan = frozen_here(
+            freeze_lists(stack, lists, directory, settings, env=env, clock=clock, progress=progress)
         )
-        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
-        origin = Origin(manifest=name)
-        yield _make_prepared(stack, instant, frozen_here(frozen), volumes, settings, api, env, clock, origin)
+        yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
 
 
 @contextmanager
@@ -222,9 +201,7 @@ def prepare_entries(
         volumes = _open_volumes(stack, settings)
         directory = make_own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
-        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
-        origin = Origin(manifest=name)
-        yield _make_prepared(stack, instant, plan, volumes, settings, api, env, clock, origin)
+        yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
 
 
 def _find_places(settings: Settings) -> Places:
@@ -304,10 +281,7 @@ def prepare_planned(
         origin = read_origin(directory / ORIGIN_NAME)
         settings = aim_repository_token(settings, [origin.manifest], env)
         volumes = _open_volumes(stack, settings)
-        api = StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
-        yield _make_prepared(
-            stack, instant, plan, volumes, settings, api, env, clock, origin, is_scheduled=True
-        )
+        yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, origin, is_scheduled=True)
 
 
 def _bring_frozen(table: Table, instant: str, directory: Path) -> bool:

@@ -24,7 +24,7 @@ SAMPLE = 256  # files that are looked for: some 5 ms
 
 
 class Surroundings(NamedTuple):
-    """The things that a run has opened before its engine is chosen."""
+    """The things that a run has opened before its engine is chosen. ``state``: of the destination."""
 
     volumes: Volumes
     state: Path

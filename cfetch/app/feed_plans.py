@@ -21,6 +21,7 @@ from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.source import Change
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.records import Summary
+from cfetch.report.format import plural
 from cfetch.run.directories import find_places
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
@@ -146,8 +147,9 @@ class FeedPlans:
                     waiting.add(str(entry.path))
                     missing_bytes += needed
         if waiting:
+            files = plural(len(waiting), "file")
             self.shortage = (
-                f"there is no room for {len(waiting):,} files of the feed with {missing_bytes:,} bytes in "
+                f"there is no room for {files} of the feed with {missing_bytes:,} bytes in "
                 f"{join_roots(volumes.roots)}"
             )
         return fitting, waiting
@@ -184,7 +186,7 @@ class FeedPlans:
             )
             refusal = self._limit.take(standing, self._clock.monotonic(), self._count_files)
             if refusal is not None:
-                raise Refused(f"{refusal}. None of the last {standing} was deleted")
+                raise Refused(f"{refusal}. Nothing of this step was deleted")
             for path in paths:
                 for volume in volumes.local:
                     with suppress(Blocked):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -31,7 +32,6 @@ from cfetch.errors import (
     Refused,
     SourceError,
     StaleAnswer,
-    Transient,
 )
 from cfetch.events import Listener
 from cfetch.feed.backends.change_log import forget_log
@@ -42,7 +42,7 @@ from cfetch.feed.journal import Journal, Step, locate_journal, name_feed
 from cfetch.feed.link_hosts import LinkHosts
 from cfetch.feed.path_filter import PathFilter
 from cfetch.feed.ranges import key_of
-from cfetch.feed.reader import Reader
+from cfetch.feed.reader import LAG_S, Reader, make_lag_error
 from cfetch.feed.snapshot import Snapshot
 from cfetch.feed.source import Change, FeedSource
 from cfetch.feed.steps import Round, keep_latest, plan_rounds
@@ -57,8 +57,9 @@ from cfetch.report.follow_text import (
     resync_text,
     step_text,
 )
+from cfetch.report.format import plural
 from cfetch.report.telemetry import span_listener
-from cfetch.run.directories import require_directory, share_places
+from cfetch.run.directories import Places, require_directory, share_places
 from cfetch.run.signals import listen
 from cfetch.run.stoppable import StoppableRunner
 from cfetch.secret import printable
@@ -69,7 +70,6 @@ STEP_CHANGES = 10_000  # a plan costs a tenth of a second, and a change some hun
 STEP_BYTES = 4 << 30  # a checkpoint every minute or so
 STEP_S = 10.0  # and what has been read by then is brought: pages may be slow
 STEP_ROW_BYTES = 32 << 20  # rows with many long mirrors or headers
-MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
 RESYNC = (
     "with --resync, the same command compares the files here with the feed as it is now, and fetches those "
     "that differ"
@@ -78,7 +78,6 @@ ENCODE = msgspec.msgpack.Encoder().encode
 PENDING_S = 60.0  # pause after which pending changes are tried again
 NONSENSE_S = 600.0  # a feed may contradict itself for so long: servers behind a balancer are being updated
 STALE_ONCE_S = 60.0  # patience of a single run: caches hold an answer for about a minute
-LAG_S = 300.0  # at the end of the feed, an archive may lag behind by this much
 
 T = TypeVar("T")
 
@@ -131,22 +130,13 @@ def follow(
         LocalFault: the journal cannot be written.
     """
     settings = replace(settings, metrics=None, failed_from=None, dry_run=False, engine="local", deadline=None)
-    if (settings.header or settings.bearer_env) and not settings.header_host:
-        raise ConfigError("header or bearer_env is given; say which hosts may have it: --header-host HOST")
     clock = clock or SystemClock()
-    network = make_network(settings.network, env)
     asked: set[str] = set()  # addresses of the feed
+    network = msgspec.structs.replace(make_network(settings.network, env), addresses=asked)
     where = require_directory(settings, "follow")
-    if options.resync and options.delete and feed.startswith("kinesis://"):
-        raise ConfigError(
-            "a stream keeps changes for days, and does not name older files: give --resync without --delete"
-        )
-    if options.delete and len(where.directories) < len(where.roots):
-        raise ConfigError("--delete is for directories; nothing is deleted in an object store")
+    _check_options(feed, settings, options, where)
     generations = None
     if options.consistent is not None:
-        if len(where.roots) != 1 or not where.directories:
-            raise ConfigError("--consistent is for one destination, which is a directory")
         generations = Generations(where.directories[0], options.consistent)
     share_places(where, settings)
     with ExitStack() as stack:
@@ -155,7 +145,6 @@ def follow(
         runner = stack.enter_context(asyncio.Runner())
         if options.resync:
             forget_log(journal.directory)
-        network = msgspec.structs.replace(network, addresses=asked)
         source = runner.run(_open_source(feed, network, clock, journal.directory, emit_line))
         stack.callback(lambda: runner.run(source.close()))
         hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
@@ -171,6 +160,20 @@ def follow(
             emit_line("feed: other paths are taken than before")
         stack.callback(plans.archive)
         return _Follower(source, journal, plans, generations, options, emit_line, clock, runner).run()
+
+
+def _check_options(feed: str, settings: Settings, options: FollowOptions, where: Places) -> None:
+    """Raise ConfigError if options do not fit the feed or the destinations."""
+    if (settings.header or settings.bearer_env) and not settings.header_host:
+        raise ConfigError("header or bearer_env is given; say which hosts may have it: --header-host HOST")
+    if options.resync and options.delete and feed.startswith("kinesis://"):
+        raise ConfigError(
+            "a stream keeps changes for days, and does not name older files: give --resync without --delete"
+        )
+    if options.delete and len(where.directories) < len(where.roots):
+        raise ConfigError("--delete is for directories; nothing is deleted in an object store")
+    if options.consistent is not None and (len(where.roots) != 1 or not where.directories):
+        raise ConfigError("--consistent is for one destination, which is a directory")
 
 
 async def _open_source(
@@ -223,6 +226,10 @@ class _Follower:
         if error is not None and not isinstance(error, Interrupted):
             with suppress(LocalFault):  # perhaps the disk is the error
                 self._journal.note_error(str(error), self._clock.wall())
+        return Followed(self._sum_up(error), error)
+
+    def _sum_up(self, error: CfetchError | None) -> Summary:
+        """Make the summary, and say how the follower ended unless the command names the error."""
         reader, counts = self._reader, self._cache.counts
         feed = Summary.Feed(
             entries=self._tally.upserts,
@@ -235,10 +242,10 @@ class _Follower:
         elapsed_s = self._clock.monotonic() - self._began_s
         waiting = list(self._pending)
         summary = self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed)
-        if error is None or isinstance(error, Interrupted):  # the command names any other error
+        if error is None or isinstance(error, Interrupted):
             is_stopped = summary.exit_code > 1
             self._emit_line(end_text(feed.entries, feed.deletes, len(waiting), is_stopped=is_stopped))
-        return Followed(summary, error)
+        return summary
 
     def _follow_steps(self) -> None:
         goes_on, is_idle = self._begin(), False
@@ -291,6 +298,8 @@ class _Follower:
         if step is not None:
             self._pending = {change.path: change for change in step.checkpoint.pending}
             self._retry_until_reachable(self._ask_feed)  # its address decides what its links may lead to
+            self._emit_line("feed: finishes first what an earlier run has begun")
+            self._tell_step([*chain.from_iterable((*this.deletes, *this.upserts) for this in step.rounds)])
             if not self._apply(step):
                 return False
         if self._journal.is_resyncing():
@@ -307,7 +316,7 @@ class _Follower:
         self._reader = self._retry_until_reachable(begin)
         where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"
         tokens = self._reader.tokens
-        self._emit_line(f"feed: {where}; {tokens} range{'s' if tokens > 1 else ''} to read")
+        self._emit_line(f"feed: {where}; {plural(tokens, 'range')} to read")
         return True
 
     def _resync(self) -> bool:
@@ -407,7 +416,7 @@ class _Follower:
             if changes or self._reader.is_at_end or not self._options.once:
                 break
             if elapsed_s > LAG_S:
-                raise Transient(f"an archive of the feed has lagged behind for {LAG_S:g} s; try again later")
+                raise make_lag_error()
             await self._wait()
         return changes, self._options.once and self._reader.is_at_end
 

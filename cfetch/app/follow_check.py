@@ -13,11 +13,11 @@ from pathlib import Path
 from cfetch.app.verify import Verification
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, Transient
+from cfetch.errors import ConfigError
 from cfetch.feed.backends.opening import open_feed
 from cfetch.feed.cache import RouteCache
 from cfetch.feed.path_filter import PathFilter
-from cfetch.feed.reader import Reader
+from cfetch.feed.reader import LAG_S, Reader, make_lag_error
 from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.snapshot import Snapshot
 from cfetch.manifest.entry import Entry
@@ -28,7 +28,6 @@ from cfetch.storage.tree import ReadOnlyTree
 from cfetch.wire.network import Network, make_network
 
 BATCH = 10_000  # files in memory
-LAG_S = 300.0  # at the end of the feed, an archive may lag behind by this much
 POLL_S = 1.0
 
 
@@ -72,7 +71,7 @@ async def _read_all(feed: str, paths: PathFilter, snapshot: Snapshot, network: N
                 end_s = clock.monotonic() + LAG_S
             elif reader.is_idle and not reader.is_at_end:
                 if clock.monotonic() > end_s:
-                    raise Transient(f"an archive of the feed has lagged behind for {LAG_S:g} s; try later")
+                    raise make_lag_error()
                 await clock.sleep(POLL_S)
     finally:
         await source.close()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
@@ -13,7 +14,8 @@ from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
 from cfetch.manifest.source import FetchChunk
-from cfetch.report.metrics import read_unfinished
+from cfetch.report.format import plural
+from cfetch.report.metrics import Unfinished, read_unfinished
 from cfetch.run.directories import find_places
 from cfetch.run.header_hosts import make_file_network
 from cfetch.run.known_names import KnownNames
@@ -25,65 +27,82 @@ from cfetch.storage.files import make_private
 UNNAMED = "unnamed"  # a directory below the plan's: the plan before servers were asked for names
 
 
+class Lists(NamedTuple):
+    """The lists of one plan. ``name`` is for messages, and ``notes`` are about the lists themselves.
+
+    ``fetch_chunk`` asks for further links, if the only list is the result of a SQL statement.
+    """
+
+    parts: Sequence[Part]
+    name: str
+    notes: Sequence[str] = ()
+    fetch_chunk: FetchChunk | None = None
+
+
 def freeze_lists(
     stack: ExitStack,
-    parts: Sequence[Part],
-    *,
-    notes: Sequence[str],
-    name: str,
+    lists: Lists,
     directory: Path,
-    fetch_chunk: FetchChunk | None,
-    progress: Callable[[int], None] | None,
     settings: Settings,
+    *,
     env: Mapping[str, str],
     clock: Clock,
+    progress: Callable[[int], None] | None,
 ) -> Plan:
-    """Freeze ``parts`` in ``directory``; ``stack`` closes the plan. ``notes`` are about the lists themselves.
+    """Freeze the lists in ``directory``; ``stack`` closes the plan.
 
     Raises as ``freeze_parts``, and UsageError: there is nothing to do.
     """
     left = read_unfinished(Path(settings.failed_from)) if settings.failed_from else None
-    rejected = stack.enter_context(
-        RejectedRows(find_places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl")
-    )
-    asks_names = settings.reading.name_by == "header"
-    if asks_names:
-        make_private(directory / UNNAMED)
-    plan = stack.enter_context(
-        freeze_parts(
-            parts,
-            name=name,
-            directory=directory / UNNAMED if asks_names else directory,
-            fetch_chunk=fetch_chunk,
-            progress=progress,
-            base_url=settings.base_url,
-            options=settings.reading,
-            report=rejected.add,
-            only=None if asks_names else left,
+    state = find_places(settings).state
+    rejected = stack.enter_context(RejectedRows(state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"))
+
+    def freeze(where: Path, only: Unfinished | None) -> Plan:
+        return stack.enter_context(
+            freeze_parts(
+                lists.parts,
+                name=lists.name,
+                directory=where,
+                fetch_chunk=lists.fetch_chunk,
+                progress=progress,
+                base_url=settings.base_url,
+                options=settings.reading,
+                report=rejected.add,
+                only=only,
+            )
         )
-    )
-    if asks_names:
+
+    if settings.reading.name_by == "header":
+        make_private(directory / UNNAMED)
+        unnamed = freeze(directory / UNNAMED, None)
         plan = stack.enter_context(
             name_by_servers(
-                plan,
+                unnamed,
                 directory,
-                network=make_file_network(settings, plan, env),
+                network=make_file_network(settings, unnamed, env),
                 clock=clock,
                 progress=progress,
                 report=rejected.add if settings.bad_rows == "skip" else None,
                 only=left,
-                known=stack.enter_context(KnownNames(find_places(settings).state)),
+                known=stack.enter_context(KnownNames(state)),
                 asks_all=settings.existing != "trust",
             )
         )
-    plan.add_notes((*notes, *rejected.notes(), *_note_useless_headers(plan, settings)))
+    else:
+        plan = freeze(directory, left)
+    plan.add_notes((*lists.notes, *rejected.notes(), *_note_useless_headers(plan, settings)))
+    _refuse_nothing(plan, left, settings)
+    return plan
+
+
+def _refuse_nothing(plan: Plan, left: Unfinished | None, settings: Settings) -> None:
+    """Raise UsageError if the plan is empty, unless that is allowed or all files are in place."""
     if left is not None and left.failed and not len(plan):
         raise ConfigError(
-            f"failed_from is {settings.failed_from}, which names {len(left.failed)} failed files, but the "
-            "manifest has none of them; give the metrics of a run over this manifest"
+            f"failed_from is {settings.failed_from}, which names {plural(len(left.failed), 'failed file')}, "
+            "but the manifest has none of them; give the metrics of a run over this manifest"
         )
-    refuse_empty(plan, allowed=settings.allow_empty or left is not None)
-    return plan
+    refuse_empty(len(plan), plan.source, allowed=settings.allow_empty or left is not None)
 
 
 def _note_useless_headers(plan: Plan, settings: Settings) -> Sequence[str]:

@@ -4,17 +4,15 @@ A list's files get the sizes that their servers state; a tree's files get sizes 
 """
 
 import asyncio
-import os
 import random
 import threading
 from array import array
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
+from cfetch.app.work_ahead import work_ahead
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import SourceError
@@ -174,9 +172,6 @@ def _check_names(tree: ReadOnlyTree, emit_line: EmitLine) -> None:
 
 def _hash_tree(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, None]:
     """Yield an entry for each file, in the order of the walk; threads hash a few files ahead."""
-    threads = min(32, (os.cpu_count() or 1) + 4)
-    waiting: deque[Future[Entry]] = deque()
-    executor = ThreadPoolExecutor(threads)
     stop = threading.Event()
 
     def read(size_bytes: int) -> None:
@@ -184,22 +179,13 @@ def _hash_tree(tree: ReadOnlyTree, advance: Advance) -> Generator[Entry, None, N
             raise Stopped
         advance(0, size_bytes)
 
-    try:
-        for number, listed in enumerate(listed for listed in tree.walk() if listed.is_file):
-            if len(waiting) >= 4 * threads:
-                yield _take_result(waiting.popleft(), advance)
-            waiting.append(executor.submit(_hash_entry, tree, number, listed.path, read))
-        while waiting:
-            yield _take_result(waiting.popleft(), advance)
-    finally:
-        stop.set()
-        executor.shutdown(cancel_futures=True)
+    def hash_file(numbered: tuple[int, str]) -> Entry:
+        return _hash_entry(tree, *numbered, read)
 
-
-def _take_result(future: Future[Entry], advance: Advance) -> Entry:
-    entry = future.result()
-    advance(1, 0)
-    return entry
+    paths = (listed.path for listed in tree.walk() if listed.is_file)
+    for entry in work_ahead(hash_file, enumerate(paths), stop):
+        advance(1, 0)
+        yield entry
 
 
 def _hash_entry(tree: ReadOnlyTree, number: int, path: str, read: Callable[[int], None]) -> Entry:

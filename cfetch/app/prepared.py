@@ -14,18 +14,16 @@ import msgspec
 
 from cfetch.app.engine_plan import EnginePlan
 from cfetch.app.engines import Surroundings, choose_engine, make_nodes_engine
-from cfetch.clock import Clock
-from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.records import NOT_DECODED, Summary
 from cfetch.report.metrics import MetricsFile
 from cfetch.report.plan_view import Preview, Scheduled
-from cfetch.run.directories import find_places, find_timeline, is_shared
+from cfetch.run.directories import find_timeline, is_shared
 from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Engine, Frame
-from cfetch.run.fresh_links import Renewal
+from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.result_files import (
     check_metrics_library,
@@ -36,7 +34,6 @@ from cfetch.run.result_files import (
 )
 from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
-from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.files import local_fault, make_private, replace_file
 from cfetch.storage.patience import call_within
@@ -51,7 +48,6 @@ from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.rollback import forget_frozen
 from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, open_table, when_free
-from cfetch.wire.network import Network
 
 if TYPE_CHECKING:
     from cfetch.nodes.board import SharedJob
@@ -60,40 +56,21 @@ KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then
 ORIGIN_NAME = "origin.json"
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Says where fresh links of a frozen plan come from. It may hold secrets, as the plan does."""
-
-    manifest: str
-    statement: str | None = None
-    base_url: str | None = None
-    options: ReadingOptions = STANDARD
-
-
 class Prepared:
-    """A validated plan with its destination, ready to run. Without ``origin`` it is scheduled already."""
+    """A validated plan with its destination, ready to run; it is on the timeline if it ``is_scheduled``."""
 
     def __init__(
-        self,
-        instant: str,
-        plan: EnginePlan,
-        volumes: Volumes,
-        settings: Settings,
-        clock: Clock,
-        network: Network,
-        renewal: Renewal,
-        *,
-        origin: Origin | None = None,
+        self, instant: str, plan: EnginePlan, outside: Surroundings, *, is_scheduled: bool = False
     ) -> None:
         self.plan = plan.frozen
         self._for_engines = plan
         self._instant = instant
-        self._volumes = volumes
-        self._settings = settings
-        self._state = find_places(settings).state
-        self._clock = clock
-        self._network = network
-        self._renewal = renewal
-        self._origin = origin
+        self._outside = outside
+        self._volumes = outside.volumes
+        self._settings = outside.settings
+        self._state = outside.state
+        self._clock = outside.clock
+        self._is_scheduled = is_scheduled
         self._frame: Frame | None = None
         self._interrupted: Interrupted | None = None
 
@@ -208,12 +185,6 @@ class Prepared:
                 frame.interrupt(self._interrupted)
             return frame.go(JoinedGuard(table, self._instant, epoch), None, listener)
 
-    @property
-    def _outside(self) -> Surroundings:
-        return Surroundings(
-            self._volumes, self._state, self._settings, self._network, self._renewal, self._clock
-        )
-
     def _make_node(self, table: Table, knowledge: Knowledge, joined: "SharedJob | None" = None) -> Engine:
         return make_nodes_engine(self._for_engines, self._outside, knowledge, table, joined)
 
@@ -288,7 +259,7 @@ class Prepared:
         self, table: Table, kind: Kind, on_lost: Callable[[str], None], patience: "_Patience"
     ) -> Execution | None:
         while True:
-            instant = self._instant if self._origin is None else self._put(table, kind)
+            instant = self._instant if self._is_scheduled else self._put(table, kind)
             execution = start(
                 table,
                 instant,
@@ -298,7 +269,7 @@ class Prepared:
             )
             if not isinstance(execution, Completed):
                 return execution
-            if self._origin is None:
+            if self._is_scheduled:
                 return None
             self._instant = table.new_instant()  # another run was faster: see what it has left to do
 
@@ -347,7 +318,7 @@ class Prepared:
         sign(directory)
         self.plan.save(directory)
         self._for_engines.forget_other_kind(directory)
-        replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._origin))
+        replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._outside.renewal.origin))
         share_files(directory)
         if table.bucket is not None:
             table.bucket.put_directory(f"plans/{instant}", directory)
@@ -432,10 +403,10 @@ def join_roots(roots: Sequence[str | Path]) -> str:
     return ", ".join(map(str, roots))
 
 
-def read_origin(path: Path) -> Origin:
-    """Read the origin that was saved beside a plan. Raises LocalFault."""
+def read_origin(path: Path) -> ManifestRef:
+    """Read where the fresh links of a saved plan come from. Raises LocalFault."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Origin)
+        return msgspec.json.decode(path.read_bytes(), type=ManifestRef)
     except (OSError, *NOT_DECODED):
         raise LocalFault(f"cannot read {path}; schedule the manifest again") from None
 

@@ -35,7 +35,7 @@ from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import freeze_manifest, refuse_no_entries, shown_name
+from cfetch.run.open_manifest import freeze_manifest, refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
@@ -96,11 +96,7 @@ def prepare_sync(
     if len(where.directories) < len(where.roots):
         raise ConfigError("cfetch sync is for directories; give one as --to")
     states_versions = find_listing(source) is not None
-    settings = replace(
-        aim_repository_token(settings, [source], env),
-        engine="local",
-        failed_from=None,
-    )
+    settings = replace(aim_repository_token(settings, [source], env), engine="local", failed_from=None)
     if not settings.dry_run:
         share_places(where, settings)
     path = locate_catalogue(
@@ -121,7 +117,7 @@ def prepare_sync(
         prepared = stack.enter_context(
             prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
         )
-        refuse_no_entries(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
+        refuse_empty(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
         claims: dict[Path, int] = {}
@@ -277,10 +273,8 @@ class PreparedSync:
     def _drop_older_plans(self) -> None:
         """Remove plans of older lists: nobody needs them, and they would fill the timeline in time."""
         scheduled = self._prepared.schedule()
-        name, roots = (
-            printable(self._prepared.plan.source, 1000),
-            set(map(str, find_places(self._settings).roots)),
-        )
+        name = printable(self._prepared.plan.source, 1000)
+        roots = set(map(str, find_places(self._settings).roots))
         for plan in list_plans(self._settings).plans:
             is_left = plan.action == "download" and plan.state != "completed"
             is_older = plan.instant != scheduled.instant and plan.manifest == name

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from cfetch.clock import Clock
+from cfetch.report.format import plural
 from cfetch.report.metrics import expand_metrics
 from cfetch.report.tuning_document import Tuning
 from cfetch.secret import printable
@@ -51,7 +52,7 @@ def tune(
     grid = read_grid(options.grid, policy) if options.grid else usual
     if options.engine == "spark":
         items = [(str(path.absolute()), _read_size(path)) for path in metrics]
-        say(f"replaying {len(items):,} metrics files on Spark")
+        say(f"replaying {plural(len(items), 'metrics file')} on Spark")
         with spark_session(options.spark_master) as session:
             read: Load = partial(read_recorded_runs, policy=policy)
             results = replay_on_spark(session, items, read, list_columns(grid))
@@ -79,7 +80,7 @@ class _Progress:
         self._files += files
         if self._clock.monotonic() - self._said_s >= SAY_EVERY_S:
             self._said_s = self._clock.monotonic()
-            self._say(f"{self._files:,} files read and replayed")
+            self._say(f"{plural(self._files, 'file')} read and replayed")
 
 
 def _read_size(path: Path) -> int:

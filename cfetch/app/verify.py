@@ -9,18 +9,19 @@ import errno
 import os
 import threading
 from array import array
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from cfetch.app.work_ahead import work_ahead
 from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
+from cfetch.report.format import plural
 from cfetch.run.open_manifest import expand_manifests, freeze_manifest, is_elsewhere
 from cfetch.secret import printable
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
@@ -30,7 +31,6 @@ NOWHERE = "https://nowhere.invalid/"  # base URL of a list in a file: only the p
 CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small file
 CHUNK_BYTES = 16 << 20  # but a thread must not be left alone with several large ones
 UNKNOWN_BYTES = 1 << 20  # assumed for a file whose size the manifest does not state
-AHEAD_PER_THREAD = 4
 
 Kind = Literal["missing", "wrong size", "wrong hash", "not regular", "unreadable", "excess"]
 
@@ -130,19 +130,11 @@ class Verification:
             yield Duplicate(path=self._plan.entry(index).path, volumes=sets[on])
 
     def _judge_all(self, advance: Callable[[int, int], None]) -> Iterator[_Verdict]:
-        threads = min(32, (os.cpu_count() or 1) + 4)  # as many as Python's own default: disks like a queue
-        waiting: deque[Future[list[_Verdict]]] = deque()
-        executor = ThreadPoolExecutor(threads)
-        try:
-            for indexes in self._split_indexes():
-                if len(waiting) >= threads * AHEAD_PER_THREAD:
-                    yield from waiting.popleft().result()
-                waiting.append(executor.submit(self._judge_entries, indexes, advance))
-            while waiting:
-                yield from waiting.popleft().result()
-        finally:
-            self._stop.set()
-            executor.shutdown(cancel_futures=True)
+        def judge(indexes: range) -> list[_Verdict]:
+            return [self._judge_entry(self._plan.entry(index), advance) for index in indexes]
+
+        for verdicts in work_ahead(judge, self._split_indexes(), self._stop):
+            yield from verdicts
 
     def _split_indexes(self) -> Iterator[range]:
         first, size_bytes = 0, 0
@@ -152,9 +144,6 @@ class Verification:
                 yield range(first, index + 1)
                 first, size_bytes = index + 1, 0
         yield range(first, len(self._plan))
-
-    def _judge_entries(self, indexes: range, advance: Callable[[int, int], None]) -> list[_Verdict]:
-        return [self._judge_entry(self._plan.entry(index), advance) for index in indexes]
 
     def _judge_entry(self, entry: Entry, advance: Callable[[int, int], None]) -> _Verdict:
         hashed = 0
@@ -224,7 +213,7 @@ class Verification:
         return self._report("wrong hash", entry.path, message, volume_index)
 
     def _report_wrong_size(self, entry: Entry, size_bytes: int, volume_index: int) -> Difference:
-        message = f"it has {size_bytes} bytes, and {entry.file_bytes} in {self._list_name}"
+        message = f"it has {plural(size_bytes, 'byte')}, and {entry.file_bytes:,} in {self._list_name}"
         return self._report("wrong size", entry.path, message, volume_index)
 
     def _report_missing(self, entry: Entry) -> Difference:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from cfetch.app.volume_set import (
     Advance,
     Standing,
-    closing_tree,
     look_at,
     read_all,
     refuse_stores,
@@ -42,6 +41,7 @@ from cfetch.storage.files import on_disk
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
 from cfetch.storage.taken_back import strike_out_replaced
+from cfetch.storage.tree import ReadOnlyTree
 from cfetch.storage.volume import BatchRecord
 from cfetch.timeline.states import State
 from cfetch.timeline.table import open_existing
@@ -59,26 +59,73 @@ class _Group(NamedTuple):
     bytes: int
 
 
+class _Opened(NamedTuple):
+    """Volumes that nobody else is at work on; interrupted moves are ended."""
+
+    roots: tuple[Path, ...]
+    standings: tuple[Standing, ...]
+    labels: Labels
+    recovered: tuple[RecoveredBatch, ...]
+
+    def groups(self) -> tuple[list[_Group], list[StayedBatch]]:
+        """The batches of all volumes that can move, and those that cannot, with reasons."""
+        groups: list[_Group] = []
+        stayed: list[StayedBatch] = []
+        for home, root in enumerate(self.roots):
+            records: list[BatchRecord] = []
+            for record in read_all(root):
+                if isinstance(record, Unread):
+                    which = "a newer version of cfetch has written it" if record.is_newer else "it is damaged"
+                    why = f"its record cannot be read: {which}"
+                    batch = record.name.removesuffix(".json")
+                    stayed.append(StayedBatch(batch=batch, name=None, volume=str(root), why=why))
+                elif record.paths is None:
+                    why = (
+                        "an earlier version of cfetch has written its record, which does not name its files; "
+                        "cfetch download with --existing refetch writes it anew"
+                    )
+                    stayed.append(StayedBatch(batch=record.id, name=record.name, volume=str(root), why=why))
+                else:
+                    records.append(record)
+            with ReadOnlyTree(root) as tree:
+                for joined in _join_overlapping(records):
+                    paths = {path for record in joined for path in record.paths or ()}
+                    size_bytes = sum(size_of(tree, path) or 0 for path in paths)
+                    ids = tuple(record.id for record in joined)
+                    groups.append(_Group(home, ids, joined[0].name, len(paths), size_bytes))
+        return groups, stayed
+
+    def shelves(self, groups: Sequence[_Group]) -> list[Shelf]:
+        """The volumes as the planner sees them."""
+        return [
+            Shelf(
+                sum(group.bytes for group in groups if group.home == index),
+                sum(group.files for group in groups if group.home == index),
+                standing.free_bytes or 0,
+                standing.state in ("mounted", "full"),
+            )
+            for index, standing in enumerate(self.standings)
+        ]
+
+
 class PreparedMoves:
     """Moves that are planned, on volumes that are kept for them. ``files`` and ``bytes`` are to be moved."""
 
     def __init__(
         self,
-        roots: Sequence[Path],
-        labels: Labels,
+        volumes: _Opened,
         groups: Sequence[_Group],
         relocation: Relocation,
         stayed: Sequence[StayedBatch],
-        recovered: Sequence[RecoveredBatch],
         shelves: Sequence[Shelf],
-        bound_bytes: int | None,
+        bound_bytes: int | None = None,
     ) -> None:
-        self._roots = roots
-        self._labels = labels
+        self._roots = volumes.roots
+        self._labels = volumes.labels
         self._groups = groups
         self._relocation = relocation
         self._stayed = list(stayed) + [self._stay(number, why) for number, why in relocation.stuck]
-        self._recovered = list(recovered)
+        self._recovered = list(volumes.recovered)
         self._shelves = shelves
         self._bound_bytes = bound_bytes
 
@@ -185,7 +232,7 @@ def prepare_drain(
             away,
             Mode(settings.placement),
         )
-        yield volumes.prepare(groups, relocation, stayed, shelves)
+        yield PreparedMoves(volumes, groups, relocation, stayed, shelves)
 
 
 @contextmanager
@@ -208,69 +255,7 @@ def prepare_rebalance(
             [str(root) for root in volumes.roots],
             bound_bytes,
         )
-        yield volumes.prepare(groups, relocation, stayed, shelves, bound_bytes)
-
-
-class _Opened(NamedTuple):
-    """Volumes that nobody else is at work on; interrupted moves are ended."""
-
-    roots: tuple[Path, ...]
-    standings: tuple[Standing, ...]
-    labels: Labels
-    recovered: tuple[RecoveredBatch, ...]
-
-    def groups(self) -> tuple[list[_Group], list[StayedBatch]]:
-        """The batches of all volumes that can move, and those that cannot, with reasons."""
-        groups: list[_Group] = []
-        stayed: list[StayedBatch] = []
-        for home, root in enumerate(self.roots):
-            records: list[BatchRecord] = []
-            for record in read_all(root):
-                if isinstance(record, Unread):
-                    which = "a newer version of cfetch has written it" if record.is_newer else "it is damaged"
-                    why = f"its record cannot be read: {which}"
-                    batch = record.name.removesuffix(".json")
-                    stayed.append(StayedBatch(batch=batch, name=None, volume=str(root), why=why))
-                elif record.paths is None:
-                    why = (
-                        "an earlier version of cfetch has written its record, which does not name its files; "
-                        "cfetch download with --existing refetch writes it anew"
-                    )
-                    stayed.append(StayedBatch(batch=record.id, name=record.name, volume=str(root), why=why))
-                else:
-                    records.append(record)
-            with closing_tree(root) as tree:
-                for joined in _join_overlapping(records):
-                    paths = {path for record in joined for path in record.paths or ()}
-                    size_bytes = sum(size_of(tree, path) or 0 for path in paths)
-                    ids = tuple(record.id for record in joined)
-                    groups.append(_Group(home, ids, joined[0].name, len(paths), size_bytes))
-        return groups, stayed
-
-    def shelves(self, groups: Sequence[_Group]) -> list[Shelf]:
-        """The volumes as the planner sees them."""
-        return [
-            Shelf(
-                sum(group.bytes for group in groups if group.home == index),
-                sum(group.files for group in groups if group.home == index),
-                standing.free_bytes or 0,
-                standing.state in ("mounted", "full"),
-            )
-            for index, standing in enumerate(self.standings)
-        ]
-
-    def prepare(
-        self,
-        groups: Sequence[_Group],
-        relocation: Relocation,
-        stayed: Sequence[StayedBatch],
-        shelves: Sequence[Shelf],
-        bound_bytes: int | None = None,
-    ) -> PreparedMoves:
-        """Make the moves ready."""
-        return PreparedMoves(
-            self.roots, self.labels, groups, relocation, stayed, self.recovered, shelves, bound_bytes
-        )
+        yield PreparedMoves(volumes, groups, relocation, stayed, shelves, bound_bytes)
 
 
 def _join_overlapping(records: Sequence[BatchRecord]) -> list[list[BatchRecord]]:

@@ -5,7 +5,6 @@ There is no index that could disagree with the disks: each call reads the record
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +52,7 @@ def list_volumes(settings: Settings, advance: Advance) -> Volumes:
     lost = {path for _, lacked in described for path in lacked}
     for standing in standings if lost else ():
         if standing.is_readable:
-            with closing_tree(standing.root) as tree:
+            with ReadOnlyTree(standing.root) as tree:
                 lost = {path for path in lost if size_of(tree, path) is None}
     return Volumes(
         volumes=[
@@ -68,7 +67,7 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
     names = [_name_beneath(path, [standing.root for standing in standings]) for path in paths]
     holders: list[Holder] = []
     for standing in filter(lambda standing: standing.is_readable, standings):
-        with closing_tree(standing.root) as tree:
+        with ReadOnlyTree(standing.root) as tree:
             sizes = {name: size_of(tree, name) for name in names}
         named: set[str] = set()
         for record in _newest_first(standing.root):
@@ -100,12 +99,11 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
 
 def _look_at_all(settings: Settings) -> list[Standing]:
     """Look at the volumes of ``--to``, and at those that earlier runs have used together with them."""
-    found_places = find_places(settings)
     refuse_stores(settings)
-    limit_s = settings.write_timeout
-    labels = Labels(found_places.state)
-    roots = dict.fromkeys((*found_places.directories, *labels.roots))
-    return [look_at(root, labels, limit_s) for root in roots]
+    where = find_places(settings)
+    labels = Labels(where.state)
+    roots = dict.fromkeys((*where.directories, *labels.roots))
+    return [look_at(root, labels, settings.write_timeout) for root in roots]
 
 
 def refuse_stores(settings: Settings) -> None:
@@ -159,7 +157,7 @@ def _describe(standing: Standing, advance: Advance) -> tuple[VolumeRow, list[str
                 size_bytes += record.bytes
             else:
                 paths.update(record.paths)
-        with closing_tree(standing.root) as tree:
+        with ReadOnlyTree(standing.root) as tree:
             for path in paths:
                 held_bytes = size_of(tree, path)
                 lacked += [path] if held_bytes is None else []
@@ -193,21 +191,14 @@ def _newest_first(root: Path) -> list[BatchRecord]:
     return sorted(records, key=lambda record: record.instant, reverse=True)
 
 
-def closing_tree(root: Path) -> "closing[ReadOnlyTree]":
-    """Open a volume for reading, in a ``with``. Raises UsageError."""
-    return closing(ReadOnlyTree(root))
-
-
 def size_of(tree: ReadOnlyTree, path: str) -> int | None:
     """The size of the regular file at ``path``; None: there is none. Raises LocalFault."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        try:
-            return tree.size_of(path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise
-        except OSError as error:
-            raise local_fault(error, f"cannot look at {printable(path)} on {tree.root}") from None
-    return None
+    try:
+        return tree.size_of(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise local_fault(error, f"cannot look at {printable(path)} on {tree.root}") from None
 
 
 def _name_beneath(path: str, roots: Sequence[Path]) -> str:

@@ -21,6 +21,7 @@ from cfetch.bench.scenario_file import find_scenario
 from cfetch.bench.static_server import static_server
 from cfetch.errors import ConfigError, LocalFault
 from cfetch.report.bench_document import CleanBench, CleanSet, Contender, Trial
+from cfetch.report.format import plural
 
 SETS = ("clean-small", "clean-medium", "clean-large")
 QUICK_SETS = ("clean-16k", "clean-1m")
@@ -88,7 +89,7 @@ def _measure(
         tempfile.TemporaryDirectory(prefix="cfetch-clean-", dir=folder) as inner,
         static_server(scenario, Path(inner), tls=options.tls) as server,
     ):
-        say(f"{scenario.name}: {len(scenario.names):,} files, served by {server.name}")
+        say(f"{scenario.name}: {plural(len(scenario.names), 'file')}, served by {server.name}")
 
         def run_clean(peer: Peer, empty: Path) -> Trial:
             return run_peer(peer, scenario, server.url, empty, LIMIT_S, server.ca_file)

@@ -31,6 +31,7 @@ from cfetch.events import Listener
 from cfetch.records import FileRecord
 from cfetch.report.bench_document import Figures, Machine
 from cfetch.report.counts import Counts
+from cfetch.report.format import plural
 from cfetch.report.metrics import Run, read_metrics
 
 CFETCH = (sys.executable, "-m", "cfetch")
@@ -68,7 +69,8 @@ def compare(
     """
     results: list[Figures] = []
     for name, faulty, flags in _RUNS:
-        say(f"{name}: {len(scenario.names):,} files, {len(scenario.faults) if faulty else 0} of them faulty")
+        faults = len(scenario.faults) if faulty else 0
+        say(f"{name}: {plural(len(scenario.names), 'file')}, {faults} of them faulty")
         with tempfile.TemporaryDirectory(prefix="cfetch-bench-", dir=folder) as inner:
             result = run_once(scenario, Path(inner), name, faulty=faulty, flags=flags, listener=listener)
             for recorded in read_metrics([Path(inner) / METRICS]):

@@ -7,6 +7,7 @@ it fetches few bytes twice. The required gain depends on the workload, so the ca
 from collections.abc import Sequence
 
 from cfetch.report.bench_document import Figures
+from cfetch.report.format import plural
 
 MOST_TWICE = 0.05  # of all bytes; the adaptive policy stops when its cancellations have lost this share
 
@@ -24,14 +25,15 @@ def find_broken_bounds(runs: Sequence[Figures], size_bytes: int, must: float | N
     """
     ideal, none, mitigated = runs
     broken = [
-        f"the {run.name!r} run has {run.wrong - run.failed:,} wrong or missing files that it calls done"
+        f"the {run.name!r} run has {plural(run.wrong - run.failed, 'wrong or missing file')} called done"
         for run in runs
         if run.wrong > run.failed
     ]
     if ideal.failed:
-        broken.append(f"the 'ideal' run, without any fault, failed {ideal.failed:,} files")
+        broken.append(f"the 'ideal' run, without any fault, failed {plural(ideal.failed, 'file')}")
     if mitigated.failed > none.failed:
-        broken.append(f"with mitigation {mitigated.failed:,} files failed, without it {none.failed:,}")
+        failed = plural(mitigated.failed, "file")
+        broken.append(f"with mitigation {failed} failed, without it {none.failed:,}")
     lost = mitigated.wasted_bytes - none.wasted_bytes
     if lost > MOST_TWICE * size_bytes:
         broken.append(

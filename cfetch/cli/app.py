@@ -1,8 +1,7 @@
-"""The command line: one file per verb, each options -> call -> render. Exit codes are decided here, once.
+"""Adds the verbs, runs one of them, and decides the exit code. No other module does that.
 
-0 all entries done; 1 some failed; 2 usage, configuration or manifest; 3 local fault; 4 another live run holds
-the plan; 130 and 143 signals; 141 the reader of stdout has gone; 70 a bug in cfetch. Errors are one message
-on stderr, never a traceback.
+``EXIT_CODES`` lists the codes. If the reader of stdout has gone, the code is 141, without a message. An error
+is one message on stderr, never a traceback.
 """
 
 import atexit

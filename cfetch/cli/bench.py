@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import HtmlOption, JsonOption
-from cfetch.cli.output import print_document, print_message, print_progress
+from cfetch.cli.output import print_message, print_progress, print_tables
 
 if TYPE_CHECKING:
     from cfetch.bench.clean import CleanOptions
@@ -207,7 +207,6 @@ def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json
     from cfetch.report.page.bench_page import make_bench_page
     from cfetch.report.page.html import write_html
     from cfetch.report.page.run_part import RunPart, read_run
-    from cfetch.report.tables import show
 
     parts: list[RunPart] = []
 
@@ -220,23 +219,16 @@ def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json
         comparison = run(options, print_progress, keep_run, None if serve is None else served)
     if html is not None:
         write_html(make_bench_page(comparison, parts), html)
-    if json:
-        print_document(comparison)
-    else:
-        show(view(comparison))
+    print_tables(comparison, view, json=json)
     _end(comparison.broken)
 
 
 def _measure_clean(options: "CleanOptions", json: bool) -> None:
     from cfetch.bench.clean import run
     from cfetch.report.clean_view import view
-    from cfetch.report.tables import show
 
     clean = run(options, print_progress)
-    if json:
-        print_document(clean)
-    else:
-        show(view(clean))
+    print_tables(clean, view, json=json)
     _end(clean.broken)
 
 
@@ -245,7 +237,6 @@ def _simulate(
 ) -> None:
     from cfetch.bench.simulation.compare import POLICIES, SEEDS, SimulationOptions, run
     from cfetch.report.simulation_view import view
-    from cfetch.report.tables import show
 
     policies = POLICIES if policy is None else tuple(dict.fromkeys((*POLICIES, policy)))
     options = SimulationOptions(scenarios=tuple(scenarios), seeds=seeds or SEEDS, policies=policies)
@@ -255,10 +246,7 @@ def _simulate(
         from cfetch.report.page.simulation_page import make_simulation_page
 
         write_html(make_simulation_page(simulation), html)
-    if json:
-        print_document(simulation)
-    else:
-        show(view(simulation))
+    print_tables(simulation, view, json=json)
 
 
 def _interrupt(interrupted: "Interrupted") -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, seconds, with_network
+from cfetch.cli.options import MAX_DELETE, JsonOption, parse_option, with_network
 from cfetch.cli.output import print_document, print_message, print_result
-from cfetch.config.kinds import count_or_share, duration
+from cfetch.config.kinds import duration
 
 if TYPE_CHECKING:
     from cfetch.feed.lineage import Lineage
@@ -20,7 +20,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 RESCAN = duration(0.05, 86_400, "")
 KEEP = duration(1, 100 * 365 * 86_400, "")
 
@@ -115,26 +114,24 @@ def serve(
       cfetch feed serve changes.jsonl --state /var/lib/feed --keep 720h
     """
     from cfetch.clock import SystemClock
+    from cfetch.feed.server.process import ServeOptions
     from cfetch.feed.server.process import serve as run
 
     def ready(url: str) -> None:
         print_document({"url": url})
         sys.stdout.flush()
 
-    run(
-        source,
+    options = ServeOptions(
         state=state,
         host=host,
         port=port,
-        rescan_s=seconds("rescan", rescan, RESCAN),
+        rescan_s=parse_option("rescan", rescan, RESCAN),
         watches=watch,
         split_entries=split_entries,
-        keep_s=None if keep is None else seconds("keep", keep, KEEP),
-        max_delete=seconds("max-delete", max_delete, MAX_DELETE),
-        clock=SystemClock(),
-        ready=ready,
-        emit_line=print_message,
+        keep_s=None if keep is None else parse_option("keep", keep, KEEP),
+        max_delete=parse_option("max-delete", max_delete, MAX_DELETE),
     )
+    run(source, options, clock=SystemClock(), ready=ready, emit_line=print_message)
 
 
 FeedUrl = Annotated[str, typer.Argument(help="The URL of the feed.", metavar="URL", show_default=False)]
@@ -185,6 +182,7 @@ def check(*, url: FeedUrl, json: JsonOption = False, network: "Network") -> None
 
     from cfetch.clock import SystemClock
     from cfetch.feed.conformance import Finding, check_feed
+    from cfetch.report.format import plural
     from cfetch.secret import printable
 
     findings: list[Finding] = []
@@ -200,7 +198,7 @@ def check(*, url: FeedUrl, json: JsonOption = False, network: "Network") -> None
         print_document({"schema": "cfetch.feed-check/1", "findings": findings})
     else:
         right = sum(finding.result == "right" for finding in findings)
-        typer.echo(f"{right} rules are kept" + (f", {wrong} broken" if wrong else ""))
+        typer.echo(f"{plural(right, 'rule')} kept" + (f", {wrong} broken" if wrong else ""))
     if wrong:
         raise typer.Exit(1)
 
@@ -230,7 +228,7 @@ def status(*, feed: FollowedFeed, json: JsonOption = False, network: "Network") 
     typer.echo(f"{described.feed}: {len(described.live)} live, {described.closed} closed")
     for live in described.live:
         shares = f"{live.share:.4%} of the keys, from LSN {live.first_lsn}"
-        typer.echo(f"  range {live.range}: {shares}, after {live.ancestors} others")
+        typer.echo(f"  range {live.range}: {shares}, ranges before it: {live.ancestors}")
 
 
 def _ask_lineage(feed: str, network: "Network") -> "Lineage":

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.download import serving
-from cfetch.cli.options import seconds, with_follow
+from cfetch.cli.options import MAX_DELETE, parse_option, with_follow
 from cfetch.cli.output import document_if_held, print_document, print_message, print_result, progress_printer
-from cfetch.config.kinds import count_or_share, duration
+from cfetch.config.kinds import duration
 from cfetch.config.layers import Resolved
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, Interrupted
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from cfetch.feed.path_filter import PathFilter
 
 
-MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 POLL = duration(0.1, 86_400, "")
 
 
@@ -159,9 +158,9 @@ def follow(
     options = FollowOptions(
         versions=versions.value,
         delete=delete,
-        max_delete=seconds("max-delete", max_delete, MAX_DELETE),
+        max_delete=parse_option("max-delete", max_delete, MAX_DELETE),
         once=once,
-        poll_s=seconds("poll", poll, POLL),
+        poll_s=parse_option("poll", poll, POLL),
         route_cache=route_cache,
         allow_hosts=tuple(allow_host or ()),
         resync=resync,

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cfetch.config.kinds import Kind
+from cfetch.config.kinds import Kind, count_or_share
 from cfetch.config.layers import Resolved, resolve, show
 from cfetch.config.option_table import FORMULA
 from cfetch.config.settings import KINDS, Settings
@@ -41,20 +41,18 @@ ManifestsArgument = Annotated[
 
 _PANELS = {
     "Where": (
-        *(
-            "to",
-            "base_url",
-            "state",
-            "mounted",
-            "group",
-            "metrics",
-            "metrics_tables",
-            "keep_metrics",
-            "failures",
-            "failed_from",
-            "existing",
-            "mtime",
-        ),
+        "to",
+        "base_url",
+        "state",
+        "mounted",
+        "group",
+        "metrics",
+        "metrics_tables",
+        "keep_metrics",
+        "failures",
+        "failed_from",
+        "existing",
+        "mtime",
         "durability",
     ),
     "Manifest": (
@@ -118,33 +116,41 @@ _PANELS = {
 }
 # As curl, wget and aria2 have them. The output of a list is a directory; -v asks for reasons.
 _SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "explain": "-v", "dry_run": "-n"}
+MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 READING = _PANELS["Manifest"]
 """The options that have an effect only where a manifest is read."""
 
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OF_ONE_PLAN = {"mounted", "wait"}  # followers and syncs have guards of their own
-_OF_ONE_RUN = {
+_NOT_FOR_FOLLOW = {
     *_OF_ONE_PLAN,
-    *(
-        "metrics",
-        "failures",
-        "failed_from",
-        "dry_run",
-        "engine",
-        "spark_master",
-        "base_url",
-        "statement_host",
-        "deadline",
-    ),
     *_PANELS["Manifest"],
+    "metrics",
+    "failures",
+    "failed_from",
+    "dry_run",
+    "engine",
+    "spark_master",
+    "base_url",
+    "statement_host",
+    "deadline",
 }
-_OF_A_LIST = {
-    *("base_url", "failed_from", "statement_host", "explain", "mounted"),
+_NOT_FOR_GET = {
     *(name for name in _PANELS["Manifest"] if name != "name_by"),
-    *(*_PANELS["Where it runs"], *_PANELS["Volumes"], *_PANELS["Guard"], *FORMULA, "policy", "multiplier"),
+    *_PANELS["Where it runs"],
+    *_PANELS["Volumes"],
+    *_PANELS["Guard"],
+    *FORMULA,
+    "policy",
+    "multiplier",
+    "base_url",
+    "failed_from",
+    "statement_host",
+    "explain",
+    "mounted",
 }
-_OF_A_RUN_OF_A_LIST = {*_OF_ONE_PLAN, "existing", "failed_from", "engine", "spark_master", "statement_host"}
+_NOT_FOR_SYNC = {*_OF_ONE_PLAN, "existing", "failed_from", "engine", "spark_master", "statement_host"}
 _ONE_WAY = {
     "json",
     "quiet",
@@ -215,21 +221,21 @@ def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_follow(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for downloading a feed's files, and --config, to ``command(…, resolved)``."""
-    return _with_resolved(command, _OF_ONE_RUN)
+    return _with_resolved(command, _NOT_FOR_FOLLOW)
 
 
 def with_get(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for downloading a few files, and --config, to ``command(…, resolved)``."""
-    return _with_resolved(command, _OF_A_LIST, without_short=("to",))  # -o is the file, as for curl
+    return _with_resolved(command, _NOT_FOR_GET, without_short=("to",))  # -o is the file, as for curl
 
 
 def with_sync(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for keeping directories like a list, and --config, to ``command(…, resolved)``."""
-    return _with_resolved(command, _OF_A_RUN_OF_A_LIST)
+    return _with_resolved(command, _NOT_FOR_SYNC)
 
 
-def seconds(name: str, text: str, kind: Kind) -> float:
-    """Parse a duration, or another number, of an option that is not in the settings. Raises ConfigError."""
+def parse_option(name: str, text: str, kind: Kind) -> float:
+    """Parse the number, such as a duration, of an option that is not in the settings. Raises ConfigError."""
     try:
         number: float = kind.parse(text)
     except ValueError as error:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -12,6 +12,9 @@ from cfetch.secret import encode_json
 
 if TYPE_CHECKING:
     from cfetch.records import Summary
+    from cfetch.report.tables import Tables
+
+T = TypeVar("T")
 
 
 def print_document(document: object) -> None:
@@ -26,6 +29,16 @@ def print_result(document: object, lines: Iterable[str], *, json: bool) -> None:
         return
     for line in lines:
         typer.echo(line)
+
+
+def print_tables(document: T, view: "Callable[[T], Tables]", *, json: bool) -> None:
+    """Print a result: the document for ``--json``, otherwise the tables that ``view`` makes of it."""
+    from cfetch.report.tables import show
+
+    if json:
+        print_document(document)
+    else:
+        show(view(document))
 
 
 def print_message(line: str) -> None:

@@ -13,7 +13,7 @@ from cfetch.cli.options import (
     JsonOption,
     ManifestsArgument,
     complete_instant,
-    seconds,
+    parse_option,
     with_manifest,
     with_settings,
     with_timeline,
@@ -321,8 +321,8 @@ def clean(
 
     cleaned = clean_plans(
         settings,
-        rollback_delay_s=seconds("rollback_delay", rollback_delay, DELAY),
-        keep_s=seconds("keep", keep, KEEP),
+        rollback_delay_s=parse_option("rollback_delay", rollback_delay, DELAY),
+        keep_s=parse_option("keep", keep, KEEP),
         dry_run=dry_run,
     )
     print_result(cleaned, clean_lines(cleaned), json=json)

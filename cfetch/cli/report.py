@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cfetch.cli.options import HtmlOption, JsonOption
-from cfetch.cli.output import print_document
+from cfetch.cli.output import print_tables
 
 
 def report(
@@ -39,14 +39,9 @@ def report(
         return
     from cfetch.report.analysis import analyse
     from cfetch.report.metrics import expand_metrics, read_metrics
+    from cfetch.report.tables import ReportTables
 
-    document = analyse(read_metrics(expand_metrics(metrics)))
-    if json:
-        print_document(document)
-        return
-    from cfetch.report.tables import ReportTables, show
-
-    show(ReportTables(document))
+    print_tables(analyse(read_metrics(expand_metrics(metrics))), ReportTables, json=json)
 
 
 def _write_page(metrics: list[Path], html: Path) -> None:

@@ -41,7 +41,7 @@ def pack(
 
       cfetch spark pack --slim -o /shared/cfetch.tar.gz
     """
-    from cfetch.report.format import size
+    from cfetch.report.format import plural, size
     from cfetch.spark.pack import write_pack
 
     packed = write_pack(out, slim=slim)
@@ -49,7 +49,7 @@ def pack(
         print_document(packed._asdict() | {"path": str(out), "submit": packed.submit_options()})
         return
     typer.echo(
-        f"{out}: {size(packed.size_bytes)}, {packed.files} files, for Python {packed.python} on "
+        f"{out}: {size(packed.size_bytes)}, {plural(packed.files, 'file')}, for Python {packed.python} on "
         f"{packed.platform}\n\nspark-submit {packed.submit_options()} JOB.py"
     )
 

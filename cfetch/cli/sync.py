@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.download import run
-from cfetch.cli.options import seconds, with_sync
+from cfetch.cli.options import MAX_DELETE, parse_option, with_sync
 from cfetch.cli.output import document_if_held, end_with, print_document, progress_printer
-from cfetch.config.kinds import count_or_share
 from cfetch.config.layers import Resolved
 from cfetch.errors import UsageError
 
 if TYPE_CHECKING:
     from cfetch.report.plan_view import SyncPreview
 
-MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 
 Source = Annotated[
     str,
@@ -59,7 +57,7 @@ def sync(
     from cfetch.app.sync import SyncOptions, prepare_sync
 
     settings = resolved.settings
-    options = SyncOptions(delete=delete, max_delete=seconds("max-delete", max_delete, MAX_DELETE))
+    options = SyncOptions(delete=delete, max_delete=parse_option("max-delete", max_delete, MAX_DELETE))
     emit_line = progress_printer(quiet=settings.quiet)
     with (
         document_if_held(json=settings.json),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.cli.options import HtmlOption, JsonOption
-from cfetch.cli.output import print_document, print_progress
+from cfetch.cli.output import print_progress, print_tables
 
 if TYPE_CHECKING:
     from cfetch.report.tuning_document import Tuning
@@ -107,13 +107,10 @@ def tune(
         from cfetch.report.page.tuning_page import make_tuning_page
 
         write_html(make_tuning_page(tuning), html)
-    if json:
-        print_document(tuning)
-        return
-    from cfetch.report.tables import show
     from cfetch.report.tune_view import view
 
-    show(view(tuning, None if out is None or tuning.leave else str(out)))
+    written = None if out is None or tuning.leave else str(out)
+    print_tables(tuning, lambda tuning: view(tuning, written), json=json)
 
 
 def _write_values(tuning: "Tuning", out: Path, wall_s: float) -> None:

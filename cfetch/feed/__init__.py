@@ -12,7 +12,6 @@ Read in this order::
     reader.py      the loop below                     checkpoint.py   a follower's position, as a file
     steps.py       changes in rounds, a plan each     journal.py   a follower's redo log
     snapshot.py    what the whole feed has now, to compare files with it
-    own_databases.py  errors of the SQLite files that cfetch keeps for itself
     tally.py       counts a follower's work           explain.py   explains the route of a read
     delete_limit.py  how many files may be deleted because a source lacks them
     path_filter.py   which paths a follower takes

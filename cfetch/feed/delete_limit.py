@@ -7,6 +7,8 @@ deletes than a person has allowed are refused as a whole. A person allows a numb
 import math
 from collections.abc import Callable
 
+from cfetch.report.format import plural
+
 FEW = 10  # deletes that a share always allows where no person waits for the answer: 10 % of 9 files is none
 WINDOW_S = 3600.0  # a disk is mounted again within it; the ordinary deletes of days do not add up
 
@@ -43,8 +45,8 @@ class DeleteLimit:
         if self._deleted + deletes > self._allowed:
             wanted = self._deleted + deletes
             return (
-                f"{wanted} files would be deleted within an hour, and --max-delete allows {self._allowed}; "
-                f"if the source is whole, give --max-delete {wanted}"
+                f"{plural(wanted, 'file')} would be deleted within an hour, and --max-delete allows "
+                f"{self._allowed}; if the source is whole, give --max-delete {wanted}"
             )
         self._deleted += deletes
         return None

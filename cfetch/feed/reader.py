@@ -24,6 +24,12 @@ AGAIN_S = (1.0, 2.0, 4.0)  # pauses after a Gone without any news; then the step
 MAX_GONE = 100  # in one step, with news each time: no feed splits that fast
 BATCH = 256  # tokens whose requests are prepared together
 MAX_STILL = 1000  # pages of a token that neither bring changes nor move it on
+LAG_S = 300.0  # at the end of a feed, an archive may lag behind by this much
+
+
+def make_lag_error() -> Transient:
+    """Make the error of a caller that has waited for an archive for ``LAG_S``."""
+    return Transient(f"an archive of the feed has lagged behind for {LAG_S:g} s; try again later")
 
 
 _Answer = Page | Gone | NotModified | SourceError | FeedError

@@ -7,7 +7,7 @@ memory. Changes and the position behind them are written together, so reading co
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
@@ -21,9 +21,8 @@ from cfetch.feed.checkpoint import (
     make_row,
     restore_change,
 )
-from cfetch.feed.own_databases import explain_errors
 from cfetch.feed.source import Change
-from cfetch.storage.sharing import make_file
+from cfetch.storage.own_databases import explain_errors, open_database
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, row BLOB) WITHOUT ROWID;
@@ -43,13 +42,8 @@ class Snapshot:
         self._database: sqlite3.Connection
 
     def __enter__(self) -> Self:
-        with self._explain_errors(), ExitStack() as opened:
-            make_file(self._path)
-            self._database = opened.enter_context(
-                closing(sqlite3.connect(self._path, isolation_level=None, check_same_thread=False))
-            )
+        with self._explain_errors(), open_database(self._path) as self._database:
             self._database.executescript(_TABLES)
-            opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:

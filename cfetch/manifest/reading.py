@@ -114,9 +114,9 @@ class RangeSigns:
             )
         if self._rows:
             notes.append(
-                f"{self._rows} rows state another offset in a URL of an earlier row: they look like byte "
-                "ranges, but each fetches the whole file, for offset without length is only the position in "
-                "the result; state length too where a range is meant"
+                f"rows that state another offset in a URL of an earlier row: {self._rows}; they look like "
+                "byte ranges, but each fetches the whole file, as offset without length is only the position "
+                "in the result; state length too where a range is meant"
             )
         return notes
 

@@ -1,7 +1,7 @@
-"""Chooses the volume that a batch goes to (ADR 19). Pure: times and sizes go in, places come out.
+"""Chooses the volume that a batch goes to. Pure: times and sizes go in, places come out.
 
 A batch is never divided and is committed as a whole on one volume. It goes to the least loaded volume, by
-``--placement``, and is counted there at once, so that the next choice sees it.
+``--placement``, and is counted there at once, so that the next choice sees it (Querator's ADR 19).
 
 Read in this order::
 

@@ -19,7 +19,7 @@ from cfetch.events import (
     WidthChanged,
 )
 from cfetch.records import EventRecord
-from cfetch.report.format import duration
+from cfetch.report.format import duration, plural
 from cfetch.secret import printable
 
 KINDS = {
@@ -53,7 +53,7 @@ def make_event_record(event: Event) -> EventRecord | None:
             reason = f"{event.rescues} of its attempts were cancelled"
             return EventRecord(kind="rescue given up", t_s=t_s, host=host, id=id_, path=path, reason=reason)
         case MinRateWaived(host=host, path=path):
-            reason = f"{event.connections} fresh connections were no faster"
+            reason = f"no faster: {plural(event.connections, 'fresh connection')}"
             return EventRecord(kind="min rate waived", t_s=t_s, host=host, path=path, reason=reason)
         case HostPaused(host=host, reason=reason):
             kind = "breaker open" if event.is_failing else "pause"
@@ -63,7 +63,7 @@ def make_event_record(event: Event) -> EventRecord | None:
         case BreakerClosed(host=host, volume=volume):
             return EventRecord(kind="breaker closed", t_s=t_s, host=host, volume=volume)
         case FallbackTriggered():
-            return EventRecord(kind="fallback", t_s=t_s, reason=f"{event.stragglers} slow files")
+            return EventRecord(kind="fallback", t_s=t_s, reason=plural(event.stragglers, "slow file"))
         case ExecutorSlow():
             reason = f"{100 * event.share:.0f} % of the others' speed"
             return EventRecord(kind="executor", t_s=t_s, host=event.executor, reason=reason)

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cfetch.report.format import count, duration, plural, size
+from cfetch.report.format import duration, plural, size
 from cfetch.report.simulation_document import Comparison, Row, Simulation
 
 NAME_WIDTH = 16
@@ -47,7 +47,7 @@ def _table(rows: list[Row]) -> Table:
     for row in rows:
         table.add_row(f"  {row.policy}", *_cells(row))
         if row.not_done:
-            table.add_row(Text(f"  {count(row.not_done)} files were not done", style="bold red"))
+            table.add_row(Text(f"  not done: {plural(row.not_done, 'file')}", style="bold red"))
     return table
 
 

@@ -31,9 +31,10 @@ LEAST_NAME = 16  # a name in fewer columns is not recognisable
 
 Cell = tuple[str, str]  # words, style
 Row = Sequence[str | Cell]
+Tables = RenderableType
 
 
-def show(renderable: RenderableType) -> None:
+def show(renderable: Tables) -> None:
     """Print on stdout, in colours if that is a terminal."""
     Console(markup=False, emoji=False, highlight=False).print(renderable, soft_wrap=False)
 

@@ -8,9 +8,8 @@ thousand entries here; those files are then not deleted.
 """
 
 import sqlite3
-import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self
@@ -21,8 +20,8 @@ from cfetch.errors import Held, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, collision_key, safe_path
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.directory import Identity
-from cfetch.storage.files import make_private, on_disk
-from cfetch.storage.sharing import make_file
+from cfetch.storage.files import local_fault, make_private, on_disk
+from cfetch.storage.own_databases import NOT_OURS, name_error, open_database
 
 SYNCS = "syncs"  # below the state directory
 COMMIT_FILES = 1000  # files for each commit, as a commit flushes the disk
@@ -75,49 +74,38 @@ class Catalogue:
         self._path = path
         self._state = state
         self._unwritten = 0
-        self._database: sqlite3.Connection | None = None
+        self._database: sqlite3.Connection
 
     def __enter__(self) -> Self:
         if self._path is not None:
             with on_disk(self._path):
                 make_private(self._path.parent, state=self._state)
-                with suppress(FileNotFoundError):  # the directory is private: nobody else changes it
-                    if not stat.S_ISREG(self._path.lstat().st_mode):
-                        raise self._explain_damage("it is a symlink, or no file")
-                make_file(self._path)
-        with self._explain_errors(), ExitStack() as opened:
-            self._database = opened.enter_context(
-                closing(
-                    sqlite3.connect(
-                        self._path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False
-                    )
-                )
-            )
+        with self._explain_errors(), open_database(self._path, timeout_s=0) as self._database:
             self._database.create_function("collision_key", 1, collision_key, deterministic=True)
             self._database.executescript("PRAGMA locking_mode=EXCLUSIVE;" + _TABLES)
             self._database.execute("BEGIN EXCLUSIVE")
-            opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._database is not None:
-            with suppress(sqlite3.Error):
-                self._database.execute("COMMIT")
-            self._database.close()
+        with suppress(sqlite3.Error):
+            self._database.execute("COMMIT")
+        self._database.close()
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            name = getattr(error, "sqlite_errorname", "text that is not UTF-8")  # some errors have no name
+            name = name_error(error)
             if name == "SQLITE_BUSY":
                 raise Held("another process syncs this source to here already; wait for it") from None
             if name.startswith(_REFUSALS):
                 raise LocalFault(f"cannot use {self._path}: {name}") from None
             raise self._explain_damage(name) from None
-        except UnicodeDecodeError:  # SQLite's message has a name that is not UTF-8
-            raise self._explain_damage("text that is not UTF-8") from None
+        except OSError as error:
+            raise local_fault(error, f"cannot use {self._path}") from None
+        except ValueError:  # also SQLite's message, if it has a name that is not UTF-8
+            raise self._explain_damage(NOT_OURS) from None
 
     def _explain_damage(self, what: str) -> LocalFault:
         return LocalFault(
@@ -127,7 +115,6 @@ class Catalogue:
 
     def _ask(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
         """Execute the query at once, and return the rows of its answer."""
-        assert self._database is not None
         with self._explain_errors():
             return self._read(self._database.execute(query, values))
 

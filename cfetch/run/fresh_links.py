@@ -6,7 +6,8 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from cfetch.clock import Clock
 from cfetch.config.reading import STANDARD, ReadingOptions
@@ -62,12 +63,15 @@ class StatementApi:
         return lambda index: asyncio.run(ask(index))
 
 
-class ManifestRef(NamedTuple):
-    """A manifest's name, the statement whose result it is, if any, and how it is read."""
+class ManifestRef(msgspec.Struct, frozen=True, rename={"statement_id": "statement"}):
+    """A manifest's name, the statement whose result it is, if any, and how it is read.
+
+    It is kept beside a plan, from which any process can then get fresh links. It may hold secrets.
+    """
 
     manifest: str
-    statement_id: str | None
-    base_url: str | None
+    statement_id: str | None = None
+    base_url: str | None = None
     options: ReadingOptions = STANDARD
 
 

@@ -5,17 +5,14 @@ list of millions needs no memory; a run writes them block by block, so that an i
 """
 
 import sqlite3
-import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Self
 
-from cfetch.errors import LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
-from cfetch.secret import printable
 from cfetch.storage.files import make_private, on_disk
-from cfetch.storage.sharing import make_file
+from cfetch.storage.own_databases import explain_errors, open_database
 
 NAMES = Path("names", "stated.sqlite")  # below the state directory
 AT_ONCE = 500  # values in one query; SQLite has taken no more than 999 for long
@@ -30,31 +27,23 @@ class KnownNames:
 
     def __init__(self, state: Path) -> None:
         self._path = state / NAMES
-        self._database: sqlite3.Connection | None = None
+        self._database: sqlite3.Connection
 
     def __enter__(self) -> Self:
         with on_disk(self._path):
             make_private(self._path.parent)
-            with suppress(FileNotFoundError):  # the directory is private: nobody else changes it
-                if not stat.S_ISREG(self._path.lstat().st_mode):
-                    raise self._explain("it is a symlink, or no file")
-            make_file(self._path)
-        with self._explain_errors(), ExitStack() as opened:
-            self._database = opened.enter_context(closing(sqlite3.connect(self._path, isolation_level=None)))
+        with self._explain_errors(), open_database(self._path) as self._database:
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS names (link TEXT PRIMARY KEY, path TEXT) WITHOUT ROWID"
             )
-            opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._database is not None:
-            self._database.close()
+        self._database.close()
 
     def find(self, links: Sequence[str]) -> dict[str, SafePath]:
         """The known names of ``links``; each is the ``identity_of`` an entry."""
         names: dict[str, SafePath] = {}
-        assert self._database is not None
         for first in range(0, len(links), AT_ONCE):
             block = links[first : first + AT_ONCE]
             query = f"SELECT link, path FROM names WHERE link IN ({','.join('?' * len(block))})"  # noqa: S608 - only marks
@@ -67,22 +56,11 @@ class KnownNames:
 
     def keep(self, names: Mapping[str, SafePath]) -> None:
         """Keep names by ``links``; they replace older names."""
-        assert self._database is not None
         with self._explain_errors():
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?)", names.items())
             self._database.execute("COMMIT")
 
-    @contextmanager
-    def _explain_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            name = getattr(error, "sqlite_errorname", "text that is not UTF-8")  # some errors have no name
-            raise self._explain(name) from None
-
-    def _explain(self, what: str) -> LocalFault:
-        return LocalFault(
-            f"cannot use {printable(str(self._path))}, which keeps the names that servers have stated: "
-            f"{what}; remove the file, and servers are asked for the names again"
-        )
+    def _explain_errors(self) -> AbstractContextManager[None]:
+        what = "which keeps the names that servers have stated"
+        return explain_errors(self._path, what, "remove the file, and servers are asked for the names again")

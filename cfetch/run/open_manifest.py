@@ -251,13 +251,8 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
     return Expanded(list(manifests), notes)
 
 
-def refuse_empty(plan: Plan, *, allowed: bool) -> None:
-    """Raise UsageError if the plan is empty: perhaps the command that writes its list has failed."""
-    refuse_no_entries(len(plan), plan.source, allowed=allowed)
-
-
-def refuse_no_entries(entries: int, name: str, *, allowed: bool) -> None:
-    """The same for a list that is no manifest. Raises UsageError."""
+def refuse_empty(entries: int, name: str, *, allowed: bool) -> None:
+    """Raise UsageError if a list has no entries: perhaps the command that writes it has failed."""
     if not allowed and not entries:
         raise UsageError(
             f"{name} has no entries; did the command that writes it fail? If it may be empty, say "
@@ -334,7 +329,7 @@ def freeze_manifest(
                 name_by_servers(plan, directory / "named", network=file_network(plan), clock=clock)
             )
         plan.add_notes(notes)
-        refuse_empty(plan, allowed=allow_empty)
+        refuse_empty(len(plan), plan.source, allowed=allow_empty)
         if emit_line is not None:
             for note in plan.notes:
                 emit_line(note)

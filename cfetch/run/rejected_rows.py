@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
+from cfetch.report.format import plural
 from cfetch.secret import encode_json, printable
 from cfetch.storage.files import local_fault, make_private
 from cfetch.storage.sharing import create_file
@@ -12,7 +13,7 @@ from cfetch.storage.sharing import create_file
 
 def describe_skipped(faults: int) -> str:
     """A note for the user about rows that were skipped with so many faults."""
-    return f"rows with {faults} fault{'' if faults == 1 else 's'} were skipped"
+    return f"rows with {plural(faults, 'fault')} were skipped"
 
 
 class RejectedRows:

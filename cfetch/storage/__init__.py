@@ -22,7 +22,7 @@ Read in this order::
     object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
     object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
     tree.py  object_tree.py  object_versions.py    trees that are only read; objects changed by turns
-    files.py  sharing.py  generations.py    cfetch's own files; for a group; a tree as it was at one moment
+    files.py  own_databases.py  sharing.py  generations.py  own files, SQLite, groups; a tree at a moment
 
 ::
 

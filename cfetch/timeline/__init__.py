@@ -1,4 +1,6 @@
-"""The timeline (RFC-79): plans on disk, guarded against a second execution, rolled back when one has died.
+"""The timeline: plans on disk, guarded against a second execution, rolled back when a run has died.
+
+The rules are those of Apache Hudi's RFC-79, which the files of this room call the RFC.
 
 Read in this order: ``states.py`` (the states of an instant; one rename per change), ``rules.py`` (what may be
 done in which state), ``heartbeat.py`` (which owner lives), ``attempts.py`` (where epochs write, and how they

@@ -10,6 +10,7 @@ from cfetch import __version__
 from cfetch.config.document import load as load_yaml
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import ConfigError, LocalFault, UsageError
+from cfetch.report.format import plural
 from cfetch.report.tuning_document import (
     GRID_KEYS,
     Choice,
@@ -155,7 +156,7 @@ def _select_runs(results: Sequence[RunResult], policy: Policy) -> tuple[list[Run
             continue
         key = run.instant, run.files, run.recorded_s
         if run.finished < RUN_FINISHED:
-            reason = f"only {run.finished} files finished"
+            reason = f"only {plural(run.finished, 'file')} finished"
         elif run.unfit:
             reason = run.unfit
         elif policy == "adaptive" and run.recorded_s < LEAST_S:
@@ -197,14 +198,14 @@ def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
     if cut:
         names = " and ".join(sorted({run.policy for run in mitigated}))
         yield (
-            f"recorded under {names}: {cut:,} attempts were cut, so how long they would have taken is an "
-            "estimate; runs with --no-mitigation tell it"
+            f"attempts that were cut in the runs recorded under {names}: {cut:,}; how long they would have "
+            "taken is an estimate, and runs with --no-mitigation tell it"
         )
     took_s = [run.recorded_s for run in used]
     if policy == "adaptive" and len({run.files for run in used}) == 1 and max(took_s) > CLOSE * min(took_s):
         yield (
-            f"these runs of {used[0].files:,} files each took {min(took_s):.1f} to {max(took_s):.1f} s: no "
-            "single run can be promised more closely"
+            f"these runs of {plural(used[0].files, 'file')} each took {min(took_s):.1f} to "
+            f"{max(took_s):.1f} s: no single run can be promised more closely"
         )
     if policy == "adaptive":
         yield (
@@ -224,7 +225,7 @@ def _require_enough(used: Sequence[RunResult], left_out: Sequence[LeftOut], poli
     finished = sum(run.finished for run in used)
     if finished < MIN_FINISHED:
         raise UsageError(
-            f"{finished} finished files in all runs are too few, {MIN_FINISHED} are needed; "
+            f"finished files in all runs: {finished}, but {MIN_FINISHED} are needed; "
             f"give the metrics of more runs; until then {stays}"
         )
 

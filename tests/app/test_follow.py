@@ -165,6 +165,10 @@ def test_many_deletes_at_once_are_refused(world):
             world.follow(delete=True)
         assert len(world.tree()) == 200
     assert world.follow(delete=True, max_delete=21).exit_code == 0
+    assert world.lines[:2] == [
+        "feed: finishes first what an earlier run has begun",
+        "feed: 1 new or changed file, 21 deleted files",
+    ]
     assert world.tree() == world.served.tree()
 
 

@@ -75,7 +75,7 @@ def test_only_some_of_many_are_named(world, monkeypatch):
     put(world, [b"~%d" % number for number in range(1200)])
     world.follow()
     lines = left_out(world)
-    assert (len(lines), lines[-1]) == (5, "feed: left out: 1,196 files that are not named")
+    assert (len(lines), lines[-1]) == (5, "feed: left out: 1,196 files without a name here")
 
 
 @pytest.mark.parametrize(

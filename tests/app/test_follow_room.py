@@ -38,7 +38,7 @@ def test_what_does_not_fit_is_told_and_the_rest_comes(world):
     """Exit code 3; the file waits, and a later run with more room brings it."""
     world.served.write({"large": "x" * 101})
     world.served.write({"small": "1"})
-    with pytest.raises(LocalFault, match="no room for 1 files of the feed with 101 bytes"):
+    with pytest.raises(LocalFault, match="no room for 1 file of the feed with 101 bytes"):
         world.follow()
     assert world.tree() == {"small": b"1"}
     world.served.write({"large": "fits"})

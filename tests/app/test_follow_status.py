@@ -80,7 +80,7 @@ def test_the_ranges_of_a_feed_are_listed(world):
     ] * 2
     assert (found["schema"], found["closed"]) == ("cfetch.feed-status/1", 1)
     done = cfetch("feed", "status", world.served.url)
-    assert done.stdout.splitlines()[1] == "  range 1: 50.0000% of the keys, from LSN 2, after 1 others"
+    assert done.stdout.splitlines()[1] == "  range 1: 50.0000% of the keys, from LSN 2, ranges before it: 1"
 
 
 def test_a_feed_that_was_away_is_in_the_status(world):

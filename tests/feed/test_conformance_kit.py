@@ -172,5 +172,5 @@ async def test_the_command_names_faults(store):
     done = await asyncio.to_thread(cfetch, "feed", "check", urls[0])
     as_json = await asyncio.to_thread(cfetch, "feed", "check", urls[0], "--json")
     await runner.cleanup()
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "14 rules are kept")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "14 rules kept")
     assert {row["result"] for row in json.loads(as_json.stdout)["findings"]} == {"right"}

@@ -228,7 +228,7 @@ def test_rows_that_look_like_ranges_are_told(tmp_path):
     )
     with freeze(io.BytesIO(rows.encode()), name="m", directory=tmp_path) as plan:
         [note] = plan.notes
-    assert note.startswith("2 rows state another offset")
+    assert note.startswith("rows that state another offset in a URL of an earlier row: 2; ")
 
 
 def part(name, text):

@@ -216,7 +216,7 @@ def test_what_makes_no_difference_is_left_alone(tmp_path):
     assert f"nothing is written to {out}: no other setting is better than the default" in done.stderr
     assert done.stdout.startswith("leave the default: multiplier 1.5")
     text = " ".join(done.stdout.split())
-    assert "recorded under adaptive: 5 attempts were cut" in text
+    assert "attempts that were cut in the runs recorded under adaptive: 5; " in text
     assert "only the multiplier can be tuned by replay" in text
 
 

@@ -200,7 +200,7 @@ def test_too_little_is_refused_with_a_reason(tmp_path, five_runs):
     ):
         tuned(five_runs[:2])
     small = [write_run(tmp_path / f"s{seed}.jsonl", seed, files=20) for seed in range(3)]
-    with pytest.raises(UsageError, match="60 finished files in all runs are too few, 100 are needed"):
+    with pytest.raises(UsageError, match="finished files in all runs: 60, but 100 are needed"):
         tuned(small)
 
 

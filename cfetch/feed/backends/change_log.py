@@ -6,16 +6,14 @@ transaction with the cursor behind them, so that a kill loses nothing and repeat
 """
 
 import secrets
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from cfetch.errors import HostileFeed
-from cfetch.feed.own_databases import explain_errors
 from cfetch.feed.protocol import parse_change
 from cfetch.feed.ranges import key_of
 from cfetch.feed.source import Change, Page
@@ -23,7 +21,7 @@ from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.rows import Document
 from cfetch.secret import printable
 from cfetch.storage.files import on_disk
-from cfetch.storage.sharing import make_file
+from cfetch.storage.own_databases import explain_errors, open_database
 
 LOG_NAME = "observed.sqlite"
 VERSION = 1
@@ -93,11 +91,7 @@ class ChangeLog:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / LOG_NAME
-        with self._explain_errors(), ExitStack() as opened:
-            make_file(self._path)
-            self._database = opened.enter_context(
-                closing(sqlite3.connect(self._path, isolation_level=None, check_same_thread=False))
-            )
+        with self._explain_errors(), open_database(self._path) as self._database:
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
                 raise ValueError("a later cfetch has written it")
@@ -106,7 +100,6 @@ class ChangeLog:
             self._database.execute("INSERT OR IGNORE INTO marks VALUES ('feed', ?)", (secrets.token_hex(16),))
             self.feed: str = self._read_mark("feed")
             self._forget_overtaken()
-            opened.pop_all()
 
     def close(self) -> None:
         """Close the file."""

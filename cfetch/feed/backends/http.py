@@ -34,6 +34,7 @@ from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.report.format import plural
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import DIRECT, Network
@@ -186,7 +187,7 @@ class HttpSource:
             return []
         lines = [f"{printable(str(file['name']))}: {printable(str(file['why']))}" for file in files]
         more = total - len(lines)
-        return [*lines, f"{more:,} files that are not named"] if more else lines
+        return [*lines, f"{plural(more, 'file')} without a name here"] if more else lines
 
     async def close(self) -> None:
         """Close connections and files, as ``FeedSource`` says."""

@@ -4,9 +4,9 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cfetch.clock import Clock
 from cfetch.errors import LocalFault, UsageError
@@ -29,25 +29,27 @@ class Publisher(Protocol):
         """Publish new changes. Returns their number."""
 
 
-def serve(
-    source: Path,
-    *,
-    state: Path | None,
-    host: str,
-    port: int,
-    rescan_s: float,
-    watches: bool,
-    split_entries: int | None,
-    keep_s: float | None,
-    max_delete: float,
-    clock: Clock,
-    ready: EmitLine,
-    emit_line: EmitLine,
-) -> None:
+class ServeOptions(NamedTuple):
+    """``state``: where the feed's own files are; None: in or beside the source. ``port`` 0: a free one.
+
+    ``watches``: scan when the system tells of a change, and not every ``rescan_s``. The rest is as in
+    ``TreePublisher``.
+    """
+
+    state: Path | None
+    host: str
+    port: int
+    rescan_s: float
+    watches: bool
+    split_entries: int | None
+    keep_s: float | None
+    max_delete: float
+
+
+def serve(source: Path, options: ServeOptions, *, clock: Clock, ready: EmitLine, emit_line: EmitLine) -> None:
     """Publish ``source``, a directory or a JSON Lines file, until SIGTERM or SIGINT.
 
-    ``ready`` gets the feed's URL; ``emit_line`` gets faults that do not end the server. ``watches``: scan
-    when the system tells of a change, and not every ``rescan_s``.
+    ``ready`` gets the feed's URL; ``emit_line`` gets faults that do not end the server.
 
     Raises:
         UsageError: there is no such source, or nothing can listen there, or the library for watching is
@@ -59,8 +61,7 @@ def serve(
     if not is_tree and not source.is_file():
         raise UsageError(f"{printable(str(source))} is neither a directory nor a JSON Lines file")
     beside = source / STATE_DIRECTORY if is_tree else source.with_name(source.name + STATE_DIRECTORY)
-    store = FeedStore(state or beside)
-    try:
+    with closing(FeedStore(options.state or beside)) as store:
         publisher: Publisher
         if is_tree:
             publisher = tree = TreePublisher(
@@ -68,26 +69,25 @@ def serve(
                 store,
                 clock=clock,
                 emit_line=emit_line,
-                split_entries=split_entries,
-                keep_s=keep_s,
-                max_delete=max_delete,
+                split_entries=options.split_entries,
+                keep_s=options.keep_s,
+                max_delete=options.max_delete,
             )
             app = feed_app(store, source, lambda: tree.left_out)
         else:
             publisher = StreamPublisher(
-                source, store, clock=clock, split_entries=split_entries, keep_s=keep_s
+                source, store, clock=clock, split_entries=options.split_entries, keep_s=options.keep_s
             )
             app = feed_app(store, None)
         faults = FaultLines(emit_line, clock)
 
         async def listen() -> Listener:
             asyncio.get_running_loop().set_exception_handler(faults.add_from_loop)
-            return await start_listening(app, host, port, ready, faults=faults)
+            return await start_listening(app, options.host, options.port, ready, faults=faults)
 
-        watched = source if watches else None
-        asyncio.run(_run(listen, publisher, clock, rescan_s=rescan_s, watched=watched, emit_line=emit_line))
-    finally:
-        store.close()
+        watched = source if options.watches else None
+        run = _run(listen, publisher, clock, rescan_s=options.rescan_s, watched=watched, emit_line=emit_line)
+        asyncio.run(run)
 
 
 async def _run(

@@ -33,6 +33,6 @@ before it becomes Python objects, and no pattern reads a character more than a f
 
 To add a format: write ``read_<name>`` in a file of its own, add it to ``READERS`` in ``detection.py``, and
 say there how it is recognised (``detect_format`` for content, ``_ENDINGS`` for the file's ending). If cfetch
-is to write it too, add a ``Target`` to ``manifest/writing.py``. README lists the formats;
+is to write it too, add a ``Target`` to ``manifest/writing.py``. docs/manifests.md lists the formats;
 tests/manifest/formats tests each.
 """

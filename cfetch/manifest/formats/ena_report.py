@@ -31,7 +31,8 @@ def read_ena_report(source: Source, document: Document, faults: Faults) -> Itera
         without += not any(files)
         sizes, hashes = (_split(cells.get(f"{kind}_{part}"), len(files)) for part in ("bytes", "md5"))
         if any(len(parts) not in (0, len(files)) for parts in (sizes, hashes)):
-            faults.add(line, f"{kind}: it names {len(files)} files, {len(sizes)} sizes and {len(hashes)} MD5")
+            counts = f"files: {len(files)}, sizes: {len(sizes)}, MD5: {len(hashes)}"
+            faults.add(line, f"{kind}: it does not name as many of each: {counts}")
             continue
         for place, file in enumerate(files):
             if not file:

@@ -1,0 +1,59 @@
+"""Opens the SQLite files that cfetch keeps for itself, and puts their errors into words for a person."""
+
+import errno
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cfetch.errors import LocalFault
+from cfetch.records import NOT_DECODED
+from cfetch.secret import printable
+from cfetch.storage.sharing import make_file
+
+NOT_OURS = "it is not what cfetch writes"
+
+
+@contextmanager
+def open_database(path: Path | None, *, timeout_s: float = 5.0) -> Iterator[sqlite3.Connection]:
+    """Open a database for longer than the block, which sets it up; close it again if the block fails.
+
+    The directory of ``path`` must be private. ``path`` None: a database in memory. ``timeout_s``: how long to
+    wait for a lock.
+
+    Raises OSError: also if it is a symlink, or no file; sqlite3.Error.
+    """
+    if path is not None:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise OSError(errno.ELOOP, "it is a symlink, or no file")
+        make_file(path)
+    database = sqlite3.connect(
+        path or ":memory:", timeout=timeout_s, isolation_level=None, check_same_thread=False
+    )
+    try:
+        yield database
+    except BaseException:
+        database.close()
+        raise
+
+
+@contextmanager
+def explain_errors(path: Path, what: str, remedy: str) -> Iterator[None]:
+    """Turn errors of a file, which holds ``what``, and of the rows in it into LocalFault."""
+    try:
+        yield
+        return
+    except sqlite3.Error as error:
+        reason = name_error(error)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except (ValueError, *NOT_DECODED):
+        reason = NOT_OURS
+    raise LocalFault(f"cannot use {printable(str(path), 1000)}, {what}: {reason}; {remedy}") from None
+
+
+def name_error(error: sqlite3.Error) -> str:
+    """Return SQLite's name of an error. An error about text that is not UTF-8 has none."""
+    return getattr(error, "sqlite_errorname", NOT_OURS)

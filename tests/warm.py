@@ -1,5 +1,7 @@
 """Commands that start warm: each ``python -m cfetch`` of a test is forked by a process that has imported it.
 
+So is a program of ``python -c`` that changes something of cfetch, and then runs it as ``CHANGED`` does.
+
 Hundreds of tests run the real command, and to import it took a third of the suite's time. ``WarmPopen``
 stands in for ``subprocess.Popen``, also below asyncio. A forked command has its own number, pipes, directory
 and environment, and is a child of the tests' process like any other: it can be waited for and killed. All
@@ -16,7 +18,6 @@ import io
 import json
 import os
 import pkgutil
-import runpy
 import signal
 import socket
 import subprocess
@@ -31,6 +32,7 @@ __all__ = ["WarmPopen", "import_all"]
 
 PROJECT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "cfetch"]
+CHANGED = 'runpy.run_module("cfetch", run_name="__main__", alter_sys=True)'  # the end of a program of a test
 AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENSSL_", "SSL_")
 HARMLESS = ("PYTHONPATH", "PYTHONUTF8")  # the one is looked at, the other is so in any case
 LAST = (
@@ -59,13 +61,16 @@ class WarmPopen(_Popen[Any]):
         environment = dict(os.environ if bound["env"] is None else bound["env"])
         words = list(map(os.fsdecode, bound["args"]))
         is_plain = all(bound[name] == value for name, value in _PLAIN.items() if name in bound)
-        if not is_plain or words[:3] != COMMAND or not _is_usual(environment):
+        code = words[2] if words[1:2] == ["-c"] and words[2].rstrip().endswith(CHANGED) else ""
+        is_known = words[:3] == COMMAND or (code and words[0] == sys.executable)
+        if not is_plain or not is_known or not _is_usual(environment):
             super()._execute_child(*args, **kwargs)  # type: ignore[misc]
             return
         ends = [bound[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         streams = [number if end == -1 else end for number, end in enumerate(ends)]
         place = os.path.abspath(bound["cwd"] or ".")
-        order = {"words": words[2:], "cwd": place, "env": environment, "umask": bound["umask"]}
+        words = ["-c" if code else "cfetch", *words[3:]]
+        order = {"code": code, "words": words, "cwd": place, "env": environment, "umask": bound["umask"]}
         order |= {name: bound[name] for name in ("uid", "gid", "gids")}
         self.pid = _kitchen().fork(order, streams)
         self._child_created = True
@@ -200,4 +205,4 @@ if __name__ == "__main__":
     import_all()
     _order = _wait_for_order(socket.socket(fileno=int(sys.argv[1])))
     _begin(_order)
-    runpy.run_module("cfetch", run_name="__main__", alter_sys=True)
+    exec(_order["code"] or f"import runpy; {CHANGED}", {"__name__": "__main__"})

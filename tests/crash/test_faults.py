@@ -106,8 +106,7 @@ BIG = Job({"big": Synthetic("big", 8 * MIB)}, hashed=("big",))
 # Which write comes behind so many bytes, differs from run to run.
 BROKEN = """
 import os
-import sys
-from cfetch.cli.app import main
+import runpy
 from cfetch.storage.part_file import PartFile
 
 write, taken = PartFile._write, 0
@@ -120,7 +119,7 @@ def refuse(self, data):
     write(self, data)
 
 PartFile._write = refuse
-main()
+runpy.run_module("cfetch", run_name="__main__", alter_sys=True)
 """
 
 

@@ -71,7 +71,7 @@ async def test_a_volume_that_cannot_be_read(tmp_path, namespaces, mirrors, troub
 
 
 FULL = """
-import errno, os, signal, sys
+import errno, os, runpy, signal
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.staging import Staging
 
@@ -94,9 +94,7 @@ def die(self, *args):
     return read(self, *args)
 
 PartFile._write, Staging.read_leftover = refuse, die
-from cfetch.cli.app import main
-sys.argv = ["cfetch", *sys.argv[1:]]
-main()
+runpy.run_module("cfetch", run_name="__main__", alter_sys=True)
 """
 
 

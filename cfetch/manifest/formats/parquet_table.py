@@ -7,7 +7,8 @@ a timestamp with a time zone too. Rows are read in small batches, however large 
 becomes a Python object before ``parquet_pages`` has measured it and its bytes are counted in Arrow.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from cfetch.errors import UsageError
@@ -116,10 +117,9 @@ def _read_batches(
                     f"its rows hold more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size"
                 )
             piece = batch.slice(begin, end - begin)
-            columns = [_values(name, piece.column(place)) for place, name in enumerate(names)]
+            columns = [_cells(name, piece.column(place)) for place, name in enumerate(names)]
             for cells in zip(*columns, strict=True):
-                fields = {name: _value(name, cell) for name, cell in zip(names, cells, strict=True)}
-                yield Row(0, fields, "rows")
+                yield Row(0, dict(zip(names, cells, strict=True)), "rows")
 
 
 def _cut_batch(widths: Sequence[int]) -> Iterator[tuple[int, int | None]]:
@@ -284,6 +284,12 @@ def _values(name: str, column: Any) -> list[Any]:  # noqa: ANN401
     return values
 
 
+def _cells(name: str, column: Any) -> Iterable[object]:  # noqa: ANN401
+    """The cells of a column; JSON is decoded only when its row is read, as it may be large."""
+    values = _values(name, column)
+    return map(partial(_value, name), values) if name in ("headers", "mirrors") else values
+
+
 def _is_whole(cell: float | None) -> bool:
     """Whether a float is a whole number without doubt: so pandas writes a column of them with gaps."""
     return cell is not None and abs(cell) < _MOST_EXACT and cell.is_integer()
@@ -297,7 +303,7 @@ _ZONELESS = Misfit("a timestamp without a time zone")
 
 def _value(name: str, cell: object) -> object:
     if isinstance(cell, str):
-        return json_cell(cell) if name in ("headers", "mirrors") else cell
+        return json_cell(cell)
     if name == "headers" and isinstance(cell, list):  # a map comes as pairs
         return _object(cell)
     if name == "headers" and isinstance(cell, dict):  # a struct has all of its fields in every row

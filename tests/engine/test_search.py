@@ -1,7 +1,7 @@
 """What stands in place is found before anything is begun."""
 
 from cfetch.engine.ledger import Ledger, make_skipped_record
-from cfetch.events import EntriesFinished, EntryFinished
+from cfetch.events import EntriesFinished, EntryFinished, Event
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 
@@ -60,17 +60,16 @@ def test_what_one_look_does_not_tell_is_left_to_the_workers(tmp_path):
 
 def test_files_in_place_are_recorded_in_groups():
     """One event for all: per file it would cost more than the look at the file. Kept columns stay."""
-    events = []
+    events: list[Event] = []
     ledger = Ledger.__new__(Ledger)
     ledger._instant, ledger._emit = "i", events.append
     entries = [entry_of(0, "a", BODY, kept=(("k", "v"),)), entry_of(1, "b", BODY, size=False)]
     ledger.skip([(entries[0], "h", "size"), (entries[1], "g", "none")], volume="v", now_s=1.0)
     [event] = events
     assert isinstance(event, EntriesFinished)
-    how = {"instant": "i", "volume": "v", "now_s": 1.0}
     assert list(event.block.read_records()) == [
-        make_skipped_record(entries[0], host="h", verified="size", **how),
-        make_skipped_record(entries[1], host="g", verified="none", **how),
+        make_skipped_record(entries[0], "i", host="h", verified="size", volume="v", now_s=1.0),
+        make_skipped_record(entries[1], "i", host="g", verified="none", volume="v", now_s=1.0),
     ]
     assert event.ids == [0, 1]
 

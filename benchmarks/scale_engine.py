@@ -110,6 +110,10 @@ class ShareEntries:
     def __len__(self) -> int:
         return len(self._indexes)
 
+    def block(self, first: int, end: int) -> list[Entry]:
+        """Make some entries of the share."""
+        return [self.entry(index) for index in range(first, min(end, len(self)))]
+
     def entry(self, index: int) -> Entry:
         """Make the entry at a place in the share."""
         number = self._indexes[index]

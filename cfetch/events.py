@@ -334,7 +334,7 @@ class EntryFinished(Event, frozen=True, kw_only=True):
 
 
 class EntriesFinished(Event, frozen=True, kw_only=True):
-    """A task has brought the entries ``ids`` into place, or they stood there. ``digest`` sums up their records.
+    """The entries ``ids`` are in place: a task has brought them, or they stood there. ``digest``: their sums.
 
     ``block`` has the records themselves, and can be read for as long as the event is handled.
     """

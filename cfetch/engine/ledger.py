@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from cfetch.engine.flights import Flights
 from cfetch.engine.surroundings import Surroundings
@@ -57,14 +58,26 @@ class Ledger:
 
     def skip(self, standing: Sequence[tuple[Entry, str, str]], *, volume: str, now_s: float) -> None:
         """Record entries that were in place before a worker took them in hand: entry, host, proof of each."""
-        records = [
-            make_skipped_record(
-                entry, self._instant, host=host, verified=verified, volume=volume, now_s=now_s
+        entry, host, verified = standing[0]
+        first = make_skipped_record(
+            entry, self._instant, host=host, verified=verified, volume=volume, now_s=now_s
+        )
+        records = [  # a copy takes a fifth of the time
+            replace(
+                first,
+                id=entry.id,
+                offset=entry.position,
+                path=entry.path,
+                host=host,
+                size_bytes=entry.size_bytes,
+                bytes=entry.size_bytes or 0,
+                verified=verified,
+                columns=dict(entry.kept) if entry.kept else UNSET,
             )
             for entry, host, verified in standing
         ]
         ids = [record.id for record in records]
-        digest = make_skipped_digest(records, records[-1].end_s)
+        digest = make_skipped_digest(records, first.end_s)
         self._emit(EntriesFinished(t_s=digest.sums.end_s, ids=ids, digest=digest, block=RecordList(records)))
 
     def finish(

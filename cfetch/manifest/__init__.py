@@ -27,7 +27,7 @@ Read in this order::
 
     freeze: for row in reader(source):      memory does not grow with the manifest
                 entry = check_row(row)      or faults
-                plan_file.append(entry); path_index.add(entry.path)
+            in blocks: plan_file.extend(entries); path_index.add(paths)
             compare candidates of collisions, seal the file
 
 When it fails: a ``ManifestError`` before the first request. A plan file without its end was left by a

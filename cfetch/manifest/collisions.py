@@ -10,7 +10,7 @@ the caller reads those few entries again and ``compare_entries`` decides.
 import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import IO
@@ -55,7 +55,7 @@ class _Bucket:
 
 
 class PathIndex:
-    """The paths of all entries by hash: ``add`` each path, then ask for ``candidates``, or ``find`` one.
+    """The paths of all entries by hash: ``add`` the paths, then ask for ``candidates``, or ``find`` one.
 
     A reference is twice the entry's index, plus one if the entry lies *beneath* that path. If a bucket has
     too many hashes for the memory, they go to a file without a name in ``directory``.
@@ -71,12 +71,18 @@ class PathIndex:
         self._above = DirectoriesAbove()
         self._sorted: dict[int, tuple[array[int], array[int]]] = {}  # buckets that ``find`` has looked into
 
-    def add(self, path: str, index: int) -> None:
-        """Note that entry ``index`` wants ``path``."""
-        key = collision_key(path)
-        self._add_reference(key, 2 * index)
-        for directory in self._above.list_new(key):
-            self._add_reference(directory, 2 * index + 1)
+    def add(self, paths: Sequence[str], first: int) -> None:
+        """Note that the entries from index ``first`` on want these ``paths``."""
+        keys = [path.lower() if path.isascii() else collision_key(path) for path in paths]
+        for reference, key in enumerate(keys, first):
+            self._add_reference(key, 2 * reference)
+        last = None
+        for index, key in enumerate(keys, first):
+            directory = key[: max(0, key.rfind("/"))]
+            if directory != last:  # nearly all entries follow one of their directory
+                last = directory
+                for above in self._above.list_new(key):
+                    self._add_reference(above, 2 * index + 1)
 
     def find(self, path: str) -> list[int]:
         """The indexes of the entries that may have ``path``, or lie beneath it."""

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -22,12 +23,12 @@ from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import FILE_NAME, About, Plan
-from cfetch.manifest.plan_file import PlanFile
+from cfetch.manifest.plan_file import BLOCK, PlanFile
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 
-PROGRESS_ENTRIES = 10_000  # about a tenth of a second
+PROGRESS_ENTRIES = 20 * BLOCK  # about a tenth of a second
 
 
 def freeze(
@@ -267,9 +268,10 @@ def _seal_entries(
     file = PlanFile(directory / FILE_NAME)
     files.append(file)
     has_pieces = False
-    for entry in entries:
-        file.append(entry)
-        has_pieces = has_pieces or entry.piece is not None
+    walk = iter(entries)
+    while block := list(islice(walk, BLOCK)):
+        file.extend(block)
+        has_pieces = has_pieces or any(entry.piece is not None for entry in block)
         if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
             progress(len(file))
     file.seal()
@@ -350,7 +352,7 @@ def _copy_wanted(
         if entry.piece is not None and (piece := comparison.find_piece(index)) is not None:
             entry = put_in_place(entry, piece)
         if only is None or entry.path in only:
-            smaller.append(msgspec.structs.replace(entry, id=entry_id))
+            smaller.extend([msgspec.structs.replace(entry, id=entry_id)])
         entry_id += 1
     smaller.seal()
 

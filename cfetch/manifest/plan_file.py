@@ -13,7 +13,7 @@ import shutil
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
@@ -32,6 +32,7 @@ _MARK = b"cfetch-1"
 UNKNOWN_SIZE = -1
 NO_BATCH = -1
 BUFFER_BYTES = 1 << 20  # a thousand records a write
+BLOCK = 500  # entries that are written or read at once
 
 STRIDE = 64  # the position of every 64th record is kept; the others follow from the lengths
 POSITIONS_AT_ONCE = 1 << 13  # written or read: 64 KiB
@@ -56,12 +57,12 @@ class _Places:
         self.lengths = array(NARROWEST["lengths"])
         self.end = 0
 
-    def add(self, size_bytes: int) -> None:
-        """Note the next record."""
-        if len(self.lengths) % STRIDE == 0:
-            self._positions.append(self.end)
-        self.end += size_bytes
-        self.lengths = append(self.lengths, size_bytes)
+    def extend(self, lengths: Sequence[int]) -> None:
+        """Note the next records."""
+        begins = list(accumulate(lengths, initial=self.end))
+        self.end = begins.pop()
+        self._positions.extend(begins[-len(self.lengths) % STRIDE :: STRIDE])
+        self.lengths = extend(self.lengths, lengths)
 
     def find_start(self, index: int) -> int:
         """The position at which a record begins."""
@@ -70,7 +71,7 @@ class _Places:
 
 
 class PlanFile:
-    """Append entries, ``seal``, then read any of them. Entry ``i`` is the ``i``-th that was appended.
+    """Write entries by ``extend``, ``seal``, then read any of them. Entry ``i`` is the ``i``-th.
 
     Raises:
         LocalFault: the file exists already or cannot be written.
@@ -112,33 +113,40 @@ class PlanFile:
         """SHA-256 of the entries' contents, as hex."""
         return self._digest.hexdigest()
 
-    def append(self, entry: Entry) -> None:
-        """Write one entry; its ``id`` is its index."""
-        record = _encoder.encode(entry)
-        try:  # inline: a context manager here would cost a tenth of the whole
-            self._file.write(record)
-        except OSError as error:
-            raise self._fault(error) from error
-        self._places.add(len(record))
-        self._note(entry)
+    def extend(self, entries: Sequence[Entry]) -> None:
+        """Write some entries; the ``id`` of each is its index."""
+        records = list(map(_encoder.encode, entries))
+        with self._writing():
+            self._file.write(b"".join(records))
+        self._places.extend(list(map(len, records)))
+        self._note(entries)
 
-    def _note(self, entry: Entry) -> None:
-        self.paths.add(entry.path, len(self.sizes))
-        self.sizes = append(self.sizes, UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes)
-        number = self._host_numbers.setdefault(host_of(entry.url.value), len(self._host_numbers))
-        self.host_of = append(self.host_of, number)
-        self.names_mirrors = self.names_mirrors or bool(entry.mirrors)
-        if entry.batch is not None and self.batch_of is None:
-            self.batch_of = array("i", [NO_BATCH]) * (len(self.sizes) - 1)
+    def _note(self, entries: Sequence[Entry]) -> None:
+        before = len(self.sizes)
+        self.paths.add([entry.path for entry in entries], before)
+        known = [entry.size_bytes for entry in entries if entry.size_bytes is not None]
+        self.total_bytes += sum(known)
+        self.sizes_unknown += len(entries) - len(known)
+        sizes = [UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes for entry in entries]
+        self.sizes = extend(self.sizes, sizes)
+        self.host_of = extend(self.host_of, [self._number_host(entry.url.value) for entry in entries])
+        self.names_mirrors = self.names_mirrors or any(entry.mirrors for entry in entries)
+        if self.batch_of is None and any(entry.batch is not None for entry in entries):
+            self.batch_of = array("i", [NO_BATCH]) * before
         if self.batch_of is not None:
-            name = entry.batch
-            numbers = self._batch_numbers
-            self.batch_of.append(NO_BATCH if name is None else numbers.setdefault(name, len(numbers)))
-        self._digest.update(identity_of(entry))
-        self.total_bytes += entry.size_bytes or 0
-        self.sizes_unknown += entry.size_bytes is None
-        if entry.expires_at is not None:
-            self.expires_at = min(entry.expires_at, self.expires_at or entry.expires_at)
+            numbers, names = self._batch_numbers, [entry.batch for entry in entries]
+            self.batch_of.extend(
+                NO_BATCH if name is None else numbers.setdefault(name, len(numbers)) for name in names
+            )
+        self._digest.update(b"".join(map(identity_of, entries)))
+        expiries = [entry.expires_at for entry in entries if entry.expires_at is not None]
+        if expiries:
+            self.expires_at = min(*expiries, self.expires_at or expiries[0])
+
+    def _number_host(self, url: str) -> int:
+        numbers = self._host_numbers
+        number = numbers.get(url.split("/", 3)[2])  # nearly always: the host as it is numbered
+        return numbers.setdefault(host_of(url), len(numbers)) if number is None else number
 
     def seal(self) -> None:
         """Flush the file, so that entries can be read; nothing may be appended after this."""
@@ -172,8 +180,9 @@ class PlanFile:
             raise LocalFault(f"cannot read the plan in {path}: {error.strerror}") from None
         try:
             about = file._read_end()
-            for index in range(len(file._places.lengths)):
-                file._note(file._record(index))
+            count = len(file._places.lengths)
+            for first in range(0, count, BLOCK):
+                file._note(file.block(first, min(first + BLOCK, count)))
         except (OSError, struct.error, *NOT_DECODED) as error:
             file.close()
             reason = error.strerror if isinstance(error, OSError) else "it is not whole"
@@ -194,10 +203,10 @@ class PlanFile:
             positions = array("q", os.pread(descriptor, 8 * wanted, start + 8 * first))
             if sys.byteorder == "big":
                 positions.byteswap()
-            for begin, next_begin in pairwise((*last, *positions)):
-                if next_begin < begin or (not last and positions[0]):
-                    raise struct.error
-                self._places.add(next_begin - begin)
+            lengths = [next_begin - begin for begin, next_begin in pairwise((*last, *positions))]
+            if min(lengths, default=0) < 0 or (not last and positions[0]):
+                raise struct.error
+            self._places.extend(lengths)
             last = (positions[-1],)
         if self._places.end > start:
             raise struct.error
@@ -270,11 +279,11 @@ class PlanFile:
         return LocalFault(f"cannot write the plan to {self.path}: {error.strerror}")
 
 
-def append(column: "array[int]", number: int) -> "array[int]":
-    """Append a number; return the column, in a wider type if the number does not fit."""
+def extend(column: "array[int]", numbers: Sequence[int]) -> "array[int]":
+    """Append numbers; return the column, in a wider type if a number does not fit."""
     while True:
         try:
-            column.append(number)
+            column.extend(array(column.typecode, numbers))
         except OverflowError:
             column = array(WIDER[column.typecode], column)
         else:

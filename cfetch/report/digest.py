@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cfetch.records import Digest, FileRecord, Sums
+from cfetch.records import Digest, FileRecord
 from cfetch.report.counts import Counts
 from cfetch.report.ending import Ending
 from cfetch.report.makespan import Makespan
@@ -41,7 +41,7 @@ def make_digest(records: Sequence[FileRecord], *, places: int) -> Digest:
 
 def make_skipped_digest(records: Sequence[FileRecord], end_s: float) -> Digest:
     """Add up records of files that stood in place without an attempt: as ``make_digest``, in no time."""
-    sums = Sums(skipped=len(records), skipped_bytes=sum(record.bytes for record in records), end_s=end_s)
+    sums = Counts(skipped=len(records), skipped_bytes=sum(record.bytes for record in records), end_s=end_s)
     return msgspec.structs.replace(_NOTHING, sums=sums)
 
 

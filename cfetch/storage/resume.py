@@ -76,7 +76,7 @@ def identity_of(entry: Entry, source: SecretUrl | None = None) -> str:
 
 
 def _hash_source(url: SecretUrl, part: str) -> str:
-    text = strip_signature(url.reveal())
+    text = strip_signature(url.value)
     end = text.find("/", text.find("://") + 3)
     origin, tail = (text, "") if end < 0 else (text[:end], text[end:])
     text = _spell_origin(origin) + tail + part  # a URL has no space

@@ -1,8 +1,8 @@
 """Checks whether files are in place, many at a time: one check of each directory, two system calls a file.
 
 If all files are in place, a run does only this check, so it makes as few system calls as possible: one for
-size and kind, one for the link that the file came from. A small file with a stated hash is read at once. Files
-that it does not recognise are left to ``Volume.verify_existing``, which says why a file is not accepted.
+size and kind, one for the link that the file came from. A small file with a stated hash is read at once.
+Files that it does not recognise are left to ``Volume.verify_existing``, which says why one is not accepted.
 """
 
 import os
@@ -102,11 +102,11 @@ def _has_digest(parent: int, leaf: bytes, size_bytes: int, digest: Digest) -> bo
     try:
         descriptor = os.open(leaf, _FILE, dir_fd=parent)
         try:
-            data = os.read(descriptor, size_bytes + 1)
+            data = os.read(descriptor, size_bytes + 1)  # a file that has grown has another hash
         finally:
             os.close(descriptor)
     except OSError:
         return False
     running = new_hash(digest.algorithm, size_bytes)
     running.update(data)
-    return len(data) == size_bytes and running.hexdigest() == digest.hex
+    return running.hexdigest() == digest.hex

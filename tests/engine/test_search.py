@@ -1,6 +1,7 @@
 """What stands in place is found before anything is begun."""
 
-from cfetch.events import EntryFinished
+from cfetch.engine.ledger import Ledger, make_skipped_record
+from cfetch.events import EntriesFinished, EntryFinished, Event
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 
@@ -55,6 +56,22 @@ def test_what_one_look_does_not_tell_is_left_to_the_workers(tmp_path):
     outcome = drive(tmp_path, scripts, entries, before=put)
     assert outcome.statuses == ["failed", "skipped", "done"]
     assert outcome.records["hashed"].verified == "sha256"
+
+
+def test_files_in_place_are_recorded_in_groups():
+    """One event for all: per file it would cost more than the look at the file. Kept columns stay."""
+    events: list[Event] = []
+    ledger = Ledger.__new__(Ledger)
+    ledger._instant, ledger._emit = "i", events.append
+    entries = [entry_of(0, "a", BODY, kept=(("k", "v"),)), entry_of(1, "b", BODY, size=False)]
+    ledger.skip([(entries[0], "h", "size"), (entries[1], "g", "none")], volume="v", now_s=1.0)
+    [event] = events
+    assert isinstance(event, EntriesFinished)
+    assert list(event.block.read_records()) == [
+        make_skipped_record(entries[0], "i", host="h", verified="size", volume="v", now_s=1.0),
+        make_skipped_record(entries[1], "i", host="g", verified="none", volume="v", now_s=1.0),
+    ]
+    assert event.ids == [0, 1]
 
 
 def test_a_stop_ends_the_search(tmp_path):

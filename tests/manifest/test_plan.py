@@ -237,7 +237,7 @@ def test_paths_that_cannot_be_kept_are_a_local_fault(tmp_path, monkeypatch):
     """The message names the directory that is full, and nothing of the manifest."""
     monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", 1)
     with pytest.raises(LocalFault, match=r"the manifest's paths in .*gone: No such file"):
-        PathIndex(tmp_path / "gone").add("secret", 0)
+        PathIndex(tmp_path / "gone").add(["secret"], 0)
 
 
 def test_an_entry_takes_a_few_bytes_of_memory(frozen):
@@ -258,8 +258,8 @@ def test_directories_are_kept_once(tmp_path):
     """A directory costs memory once, not once for each entry in it."""
     paths = PathIndex(tmp_path)
     for i in range(1000):
-        paths.add(f"d/e/{i}", i)
-    paths.add("d", 1000)
+        paths.add([f"d/e/{i}"], i)
+    paths.add(["d"], 1000)
     assert list(paths.candidates()) == [([1000], [0])]
 
 

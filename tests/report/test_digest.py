@@ -2,11 +2,14 @@
 
 import random
 
+import msgspec
 import pytest
 
 from cfetch import records as module
 from cfetch.dashboard.view import View
 from cfetch.events import EntriesFinished, EntryFinished, Event, tell_each
+from cfetch.records import FileRecord, RecordList
+from cfetch.report.digest import make_digest, make_skipped_digest
 from cfetch.report.makespan import FEW
 from cfetch.report.summary import Tally
 from tests.report.blocks import together
@@ -113,3 +116,16 @@ def test_the_view_counts_files_of_hosts_and_what_was_there():
     one, other = ((view.pace.list_hosts([]), view._counts.skipped_bytes) for view in views)
     assert one == other
     assert isinstance(together(*records), EntriesFinished)
+
+
+def test_files_that_stood_in_place_are_added_up_at_once():
+    """As record by record; their lines are those of the metrics."""
+    skipped = [
+        msgspec.structs.replace(record(number, 100 + number), status="skipped", end_s=7.0, attempts=[])
+        for number in range(5)
+    ]
+    assert make_skipped_digest(skipped, 7.0) == make_digest(skipped, places=1)
+    block = RecordList(skipped)
+    assert list(block.read_records()) == skipped
+    decode = msgspec.json.Decoder(FileRecord).decode
+    assert [decode(line) for text in block.read_lines() for line in text.splitlines()] == skipped

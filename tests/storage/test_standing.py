@@ -5,6 +5,7 @@ import os
 import pytest
 
 from cfetch.secret import SecretUrl
+from cfetch.storage import standing
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import identity
 from cfetch.storage.sources import Source, set_source
@@ -58,11 +59,40 @@ async def test_it_never_says_more_than_the_careful_look(volume, root, search):
         entry_of(13, "from/cut", DATA, size=False),
     ]
     found = search.find(entries)
-    assert found == ["size"] + [None] * 6 + ["size", "size", None, "size", "none", None, None]
+    assert found == ["size", None, "sha256"] + [None] * 4 + ["size", "size", None, "size", "none", None, None]
     careful = DirectoryVolume(volume, durable=False)
     for entry, vouched_for in zip(entries, found, strict=True):
         if vouched_for is not None:
             assert await careful.verify_existing(entry) == Standing(vouched_for)
+
+
+def test_a_hash_is_computed_of_small_files_only(root, search, monkeypatch):
+    """Other bytes of the right size, a longer file and a large one are left to the careful look."""
+    stand(root, "right")
+    stand(root, "other", DATA[::-1])
+    stand(root, "longer", DATA + b"x")
+    os.mkfifo(root / "fifo")
+    names = ["right", "other", "longer", "fifo", "none"]
+    entries = [entry_of(n, name, DATA, digest=True) for n, name in enumerate(names)]
+    unsized = [entry_of(n, name, DATA, digest=True, size=False) for n, name in enumerate(names)]
+    assert search.find(entries) == search.find(unsized) == ["sha256", None, None, None, None]
+    monkeypatch.setattr(standing, "MOST_HASHED_BYTES", len(DATA) - 1)
+    assert search.find(entries[:1]) == [None]
+
+
+def test_a_file_that_grows_while_it_is_read_is_not_taken(root, search, monkeypatch):
+    """Its bytes to the end are hashed, not only as many as it had at first."""
+    stand(root, "a")
+    real = os.open
+
+    def grow(name, *args, **how):
+        if name == b"a":
+            with open(root / "a", "ab") as file:
+                file.write(b"more")
+        return real(name, *args, **how)
+
+    monkeypatch.setattr(os, "open", grow)
+    assert search.find([entry_of(0, "a", DATA, digest=True, size=False)]) == [None]
 
 
 def test_each_directory_is_looked_at_once(root, search, monkeypatch):

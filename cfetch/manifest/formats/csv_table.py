@@ -17,6 +17,8 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import Misfit, decode_text, read_digits
 
+_CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
+MOST_PLAIN_DIGITS = 16
 DELIMITERS = ",\t;|"
 _EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for example by tr '\\r' '\\n'"}
 _WHOLE = re.compile(r" *([0-9]{1,15})\.0+ *\Z")  # so pandas writes whole numbers in a column with gaps
@@ -50,20 +52,24 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
         faults.add(line, str(error))
         return
     document.notes.extend(columns.notes())
+    converted = _CONVERTED.intersection(keys)
     swallowing = 0
     if numbered is not None:
         yield Row(
             line, {key: _value(key, cell) for key, cell in zip(keys, names, strict=True) if key and cell}
         )
     for line, cells in rows:
-        swallowing += any("\n" in cell and "://" in cell for cell in cells)
+        swallowing += "\n" in "".join(cells) and any("\n" in cell and "://" in cell for cell in cells)
         if len(cells) != len(keys):
             faults.add(
                 line, f"cells of this row: {len(cells)}, columns that the first row names: {len(keys)}"
             )
         else:
             given = zip(keys, cells, strict=True)
-            yield Row(line, {key: _value(key, cell) for key, cell in given if key and cell})
+            fields: dict[str, object] = {key: cell for key, cell in given if key and cell}
+            for key in converted & fields.keys():
+                fields[key] = _value(key, str(fields[key]))
+            yield Row(line, fields)
     if swallowing:
         document.notes.append(
             f"rows with a line break and a URL in one cell: {swallowing}; is there a quote too many?"
@@ -166,6 +172,8 @@ def _unquote(cell: str) -> str:
 
 def _value(column: str, cell: str) -> object:
     if column in ("size", "offset", "length"):
+        if len(cell) < MOST_PLAIN_DIGITS and cell.isascii() and cell.isdigit():  # as nearly always
+            return int(cell)
         return read_digits(_WHOLE.sub(r"\1", cell).strip(" "), "a cell with other characters than digits")
     if column == "expires_at" and _DECIMAL.match(cell):
         return float(cell)

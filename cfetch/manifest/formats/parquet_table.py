@@ -7,7 +7,8 @@ a timestamp with a time zone too. Rows are read in small batches, however large 
 becomes a Python object before ``parquet_pages`` has measured it and its bytes are counted in Arrow.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from cfetch.errors import UsageError
@@ -265,9 +266,13 @@ def _is_plain(kind: Any) -> bool:  # noqa: ANN401
     )
 
 
-def read_cells(name: str, column: Any) -> list[object]:  # noqa: ANN401
-    """The cells of an Arrow column as values of a manifest's key ``name``, which ``check_row`` judges."""
-    return [_value(name, cell) for cell in _values(name, column)]
+def read_cells(name: str, column: Any) -> Iterable[object]:  # noqa: ANN401
+    """The cells of an Arrow column as values of a manifest's key ``name``, which ``check_row`` judges.
+
+    JSON is decoded only when its row is read, as it may be large.
+    """
+    values = _values(name, column)
+    return map(partial(_value, name), values) if name in ("headers", "mirrors") else values
 
 
 def _values(name: str, column: Any) -> list[Any]:  # noqa: ANN401
@@ -301,7 +306,7 @@ _ZONELESS = Misfit("a timestamp without a time zone")
 
 def _value(name: str, cell: object) -> object:
     if isinstance(cell, str):
-        return json_cell(cell) if name in ("headers", "mirrors") else cell
+        return json_cell(cell)
     if name == "headers" and isinstance(cell, list):  # a map comes as pairs
         return _object(cell)
     if name == "headers" and isinstance(cell, dict):  # a struct has all of its fields in every row

@@ -91,7 +91,7 @@ def _list_fields(table: pa.Table, columns: Mapping[str, str]) -> list[dict[str, 
 
 def _read_column(key: str, column: pa.ChunkedArray) -> list[object]:
     """The cells as a manifest's Parquet table has them; sizes may be text, as in frames of CSV files."""
-    cells = read_cells(key, column)
+    cells = list(read_cells(key, column))
     if key != "size":
         return cells
     return [read_digits(cell.strip(), _NO_DIGITS) if isinstance(cell, str) else cell for cell in cells]

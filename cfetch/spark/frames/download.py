@@ -120,6 +120,9 @@ def _choose_options(
     for name in sorted(NOT_HERE - {"bad_rows"}):
         if getattr(chosen, name) != getattr(standard, name):
             raise ConfigError(f"setting {name} means nothing to a data frame; leave it out")
+    for name in ("hash_column", "path_column", "size_column", "to", "url_column"):
+        if getattr(chosen, name) != getattr(standard, name):  # a hash that nobody compares is worse than none
+            raise ConfigError(f"setting {name} means nothing here; download has an argument for it")
     if chosen.name_by in ("row", "header"):
         raise ConfigError(f"name_by {chosen.name_by} is not for a data frame; state a column of paths")
     if chosen.base_url is not None:

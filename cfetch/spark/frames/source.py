@@ -55,7 +55,7 @@ class FilesSource(DataSource):
         if self._frame is None:
             kept = schema.fields[0].metadata.get("comment", "") if schema.fields else ""
             columns = self._load(dict(parse_qsl(kept, keep_blank_values=True)) | dict(self.options))
-            if list(columns) != schema.fieldNames():
+            if list(columns.items()) != [(field.name, field.dataType.simpleString()) for field in schema]:
                 raise ConfigError("the columns are the data source's own; leave .schema(...) out")
         assert self._frame is not None
         return FilesReader(self._frame)

@@ -366,6 +366,11 @@ def test_pieces_end_at_rows_and_at_bytes(monkeypatch):
         (None, {}, "to is missing: a directory that all executors see, or an object store, or content=True"),
         ("here", {}, "absolute path"),
         ("/x", {"quiet": True}, "setting quiet means nothing to a data frame"),
+        (
+            "/x",
+            {"hash_column": "sha256=digest"},
+            "setting hash_column means nothing here; download has an arg",
+        ),
         ("/x", {"name_by": "row"}, "name_by row is not for a data frame"),
         ("/x", {"bearer_env": "T"}, "say in header_host which hosts may have it"),
     ],

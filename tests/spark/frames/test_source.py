@@ -14,7 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from cfetch.bench.faults import Fault
 from cfetch.errors import ConfigError, LocalFault, ManifestError
@@ -286,6 +294,8 @@ def test_columns_are_not_the_users(frame, spark, origin, tmp_path):
     reader = spark.read.format("cfetch").options(manifest=str(path), to=str(tmp_path / "to"))
     with pytest.raises(Exception, match=r"leave .schema\(...\) out"):
         reader.schema("id long").load().count()
+    with pytest.raises(Exception, match=r"leave .schema\(...\) out"):  # the names alone are right
+        reader.schema(", ".join(f"{name} string" for name in COLUMNS)).load().count()
 
 
 def options_of(path, to, **more):
@@ -541,13 +551,19 @@ def test_the_page_names_every_column_and_what_is_no_option():
     assert [name for name in NOT_HERE if f"`{name}`" not in text] == []
 
 
+HASH = StructType([StructField("algorithm", StringType()), StructField("hex", StringType())])
+
+
 @pytest.mark.parametrize("name", ["manifest", "manifest_url", "path"])
 def test_a_table_of_sql_reads_without_being_asked_for_its_columns(origin, tmp_path, name):
     """Spark has kept them since CREATE TABLE. ``path`` is the argument of ``load``."""
     options = {name: str(manifest(tmp_path / "m.json", origin, FILES)), "to": str(tmp_path / "to")}
-    names = ["id", "path", "size_bytes", "hash", "status", "verified", "volume", "started", "ended"]
-    names += ["elapsed_s", "rate_bps", "stragglers", "attempts", "error_kind", "error"]
-    reader = FilesSource(options).reader(StructType([StructField(name, StringType()) for name in names]))
+    kinds = {
+        kind.simpleString(): kind
+        for kind in (LongType(), StringType(), TimestampType(), DoubleType(), IntegerType(), HASH)
+    }
+    columns = StructType([StructField(column, kinds[word]) for column, word in COLUMNS.items()])
+    reader = FilesSource(options).reader(columns)
     assert reader.partitions()
     with pytest.raises(ConfigError, match=r"leave .schema\(...\) out"):
         FilesSource(options).reader(StructType([StructField("id", StringType())]))

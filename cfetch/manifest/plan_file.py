@@ -171,7 +171,7 @@ class PlanFile:
         try:
             about = file._read_end()
             for index in range(len(file._places.lengths)):
-                file._note(file._record(index))
+                file._note(file.entry(index))
         except (OSError, struct.error, *NOT_DECODED) as error:
             file.close()
             reason = error.strerror if isinstance(error, OSError) else "it is not whole"
@@ -207,14 +207,12 @@ class PlanFile:
         Raises:
             IndexError: there is no such entry.
         """
-        if not 0 <= index < len(self.sizes):
-            raise IndexError(f"the plan has {len(self.sizes)} entries and none with index {index}")
-        return self._record(index)
-
-    def _record(self, index: int) -> Entry:
+        lengths = self._places.lengths
+        if not 0 <= index < len(lengths):
+            raise IndexError(f"the plan has {len(lengths)} entries and none with index {index}")
         next_index, next_start, first, data = self._ahead
         start = next_start if index == next_index else self._places.find_start(index)
-        end = start + self._places.lengths[index]
+        end = start + lengths[index]
         if not first <= start <= end <= first + len(data):
             size_bytes = max(end - start, AHEAD_BYTES if index == next_index else 0)
             first, data = start, os.pread(self._file.fileno(), size_bytes, start)

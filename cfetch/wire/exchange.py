@@ -255,35 +255,27 @@ class Exchange(ReplyParser):
     def feed(self, data: memoryview) -> None:
         """Parse bytes that have come, or those of them that come before the rest of a large body."""
         first = data if self.status else data[:FIRST_BYTES]
-        if not self._parse(first):
-            return
-        self._wire.coming_bytes = self._parsed_bytes
-        if self._left_bytes == UNKNOWN and self.status and not self._is_over:
-            self._left_bytes = self.count_left_bytes()
-            if self._left_bytes:
-                self._go_past_parser(data[len(first) :])
-                return
-        if len(first) < len(data):
-            if not self._parse(data[len(first) :]):
-                return
+        try:
+            self.parse(first)
             self._wire.coming_bytes = self._parsed_bytes
+            if self._left_bytes == UNKNOWN and self.status and not self._is_over:
+                self._left_bytes = self.count_left_bytes()
+                if self._left_bytes:
+                    self._go_past_parser(data[len(first) :])
+                    return
+            if len(first) < len(data):
+                self.parse(data[len(first) :])
+                self._wire.coming_bytes = self._parsed_bytes
+            if not self._is_over and self._bare_bytes > MAX_BARE_BYTES:
+                raise HttpParserError
+        except HttpParserError as error:
+            self._distrust(error)
+            return
         if self._is_over:
             self._finish()
-        elif self._bare_bytes > MAX_BARE_BYTES:
-            self._distrust(HttpParserError())
-            return
         elif self._pieces.size_bytes >= self._wire.buffers.ahead_bytes:
             self._pause()
         self._wake()
-
-    def _parse(self, data: memoryview) -> bool:
-        """Parse; False if the reply has failed."""
-        try:
-            self.parse(data)
-        except HttpParserError as error:
-            self._distrust(error)
-            return False
-        return True
 
     def _go_past_parser(self, data: memoryview) -> None:
         """Take the rest of the body into a buffer from now on; ``data`` of it has been read already."""
@@ -302,7 +294,10 @@ class Exchange(ReplyParser):
             self._is_over = True
             if behind:  # more than the reply: it has to be HTTP, and the connection is not kept
                 self._keeps, self._parser = False, make_parser(self)
-                if not self._parse(behind):
+                try:
+                    self.parse(behind)
+                except HttpParserError as error:
+                    self._distrust(error)
                     return
             self._finish()
         elif body.is_full:

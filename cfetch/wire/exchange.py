@@ -42,19 +42,19 @@ class PooledConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closed",
         "_exchange",
-        "_loop",
         "buffers",
         "carried_bytes",
         "coming_bytes",
         "keep",
         "let_go",
+        "loop",
         "peer",
         "transport",
         "used",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffers: Buffers) -> None:
-        self._loop = loop
+        self.loop = loop
         self.buffers = buffers
         self._exchange: Exchange | None = None
         self._closed: asyncio.Future[None] | None = None
@@ -82,10 +82,6 @@ class PooledConnection(asyncio.BufferedProtocol):
         else:
             self.let_go()
 
-    def make_waiter(self) -> asyncio.Future[None]:
-        """Make a future for a reader that waits for bytes."""
-        return self._loop.create_future()
-
     def is_connected(self) -> bool:
         """Whether a request can be sent on it; the pool asks."""
         return self.transport is not None and not self.transport.is_closing()
@@ -94,7 +90,7 @@ class PooledConnection(asyncio.BufferedProtocol):
     def closed(self) -> asyncio.Future[None] | None:
         """A future that is done when the connection is over; None: it is over already. The pool awaits it."""
         if self._closed is None and self.transport is not None:
-            self._closed = self._loop.create_future()
+            self._closed = self.loop.create_future()
         return self._closed
 
     def close(self) -> None:
@@ -242,7 +238,7 @@ class Exchange(ReplyParser):
 
     def _next_news(self) -> asyncio.Future[None]:
         """A future that is done when more bytes have come, or none will come."""
-        self._waiter = self._wire.make_waiter()
+        self._waiter = self._wire.loop.create_future()
         return self._waiter
 
     def _wake(self) -> None:

@@ -291,9 +291,8 @@ class Fetcher:
         )
         cure = self._flights.start(attempt, transfer)
         self._hosts.note_request(host, now_s)
-        bears_more = not (tries.errors or self._hosts.is_capped(host) or self._hosts.is_paced)
-        if cure is not NO_CURE and not bears_more:
-            cure = NO_CURE
+        if cure is not NO_CURE and (tries.errors or self._hosts.is_capped(host) or self._hosts.is_paced):
+            cure = NO_CURE  # it asks more than once
         return attempt, cure
 
     def _excuse_if_whole(

@@ -112,7 +112,7 @@ class Flights:
             started_s=attempt.start_s,
             received=attempt.received,
             jitter=self._jitter(),
-            file=None if attempt.is_helper else attempt.id,
+            file=attempt.key if attempt.key >= 0 else None,
             being_served=self._count_served(host) if isinstance(error, Throttled | Transient) else 0,
             broke_again=broke_again,
         )
@@ -149,15 +149,16 @@ class Flights:
 
     def _remove(self, attempt: Attempt, now_s: float) -> Transfer | None:
         """Take an attempt out. Returns its transfer, or None if its end was reported before."""
-        if self._attempts.get(attempt.key) is not attempt:
+        key = attempt.key
+        if self._attempts.get(key) is not attempt:
             return None
-        del self._attempts[attempt.key]
+        del self._attempts[key]
         volume_index = attempt.assignment.volume_index
         self._landed[volume_index] += attempt.received
         self._held_s[volume_index] = self._held_s.get(volume_index, 0.0) + attempt.held_s(now_s)
-        transfer = self._transfers.pop(attempt.key)
-        if not (attempt.is_helper or attempt.id in self._shared):
-            self._resting[attempt.id] = transfer, transfer.part.position
+        transfer = self._transfers.pop(key)
+        if key >= 0 and key not in self._shared:  # an owner's key is the id of its entry
+            self._resting[key] = transfer, transfer.part.position
         return transfer
 
     def landed_bytes(self, volume_index: int) -> int:
@@ -222,7 +223,7 @@ class Flights:
         held = sum(ranges.held_bytes for ranges in self._shared.values())
         shared = self._shared
         # a second request for all of a file brings nothing new
-        alone = (a for a in self._attempts.values() if not (a.is_helper or a.id in shared))
+        alone = (a for a in self._attempts.values() if a.key >= 0 and a.key not in shared)
         return held + sum(attempt.from_byte + attempt.received for attempt in alone)
 
 

@@ -63,6 +63,9 @@ class _Leases(NamedTuple):
         return self.by_host.get(name, self.others)
 
 
+NO_LEASES = _Leases()
+
+
 class _Throttling:
     __slots__ = ("cut_s", "rounds", "too_long")
 
@@ -123,9 +126,8 @@ class _Host:
             self.refusals.unclear_window = None
 
     def is_plain(self, most: int) -> bool:
-        return (
-            not self.running and self.breaker is CLOSED and self.window >= most and not self.throttling.rounds
-        )
+        """Whether it is as a new host would be, once nothing runs there."""
+        return self.breaker is CLOSED and self.window >= most and not self.throttling.rounds
 
 
 class Hosts:
@@ -160,7 +162,7 @@ class Hosts:
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self._limits = limits
         self._hosts: dict[str, _Host] = {}
-        self._leases = _Leases()
+        self._leases = NO_LEASES
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
 
@@ -197,7 +199,7 @@ class Hosts:
         if self._pace is not None and (paced_s := self._pace.opens_s(name)) > now_s:
             return paced_s
         host = self._hosts.get(name)
-        most = self._leases.find(name)
+        most = None if self._leases is NO_LEASES else self._leases.find(name)
         if most is not None and (host.running if host is not None else 0) >= most:
             self._refused.add(name)
             return float("inf")
@@ -291,7 +293,11 @@ class Hosts:
         host.load_bytes -= size_bytes
         if host.breaker is not CLOSED:
             host.breaker = host.breaker.end_probe(now_s)
-        if host.is_plain(self._most) and (not host.answered or len(self._hosts) > MAX_KEPT):
+        if (
+            not host.running
+            and host.is_plain(self._most)
+            and (not host.answered or len(self._hosts) > MAX_KEPT)
+        ):
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.places):
             self.opens_early = True

@@ -89,7 +89,9 @@ class Schedule(Generic[Waiting]):
             if not self._released[queue]:
                 self._leave_ready(queue)
                 continue
-            waiting: int | Waiting | None = self._take_put_back(queue, now_s, opens_s)
+            waiting: int | Waiting | None = None
+            if self._back.count:
+                waiting = self._take_put_back(queue, now_s, opens_s)
             at_s = now_s
             if waiting is None:
                 index = waiting = None if self._is_crowded else self._new.first(queue)
@@ -134,7 +136,7 @@ class Schedule(Generic[Waiting]):
             return
         self._shut.discard(queue)
         self._crowded_out.discard(queue)
-        if self._back.unpark(queue):
+        if self._back.count and self._back.unpark(queue):
             heapq.heappush(self._later, (0.0, queue))
         if not self._in_ready[queue] and (self._new.count_left(queue) or self._back.waits(queue)):
             self._in_ready[queue] = 1

@@ -218,25 +218,23 @@ class PlanFile:
         Raises:
             IndexError: there is no such entry.
         """
-        if not 0 <= index < len(self.sizes):
-            raise IndexError(f"the plan has {len(self.sizes)} entries and none with index {index}")
-        return self._record(index)
+        lengths = self._places.lengths
+        if not 0 <= index < len(lengths):
+            raise IndexError(f"the plan has {len(lengths)} entries and none with index {index}")
+        next_index, next_start, first, data = self._ahead
+        start = next_start if index == next_index else self._places.find_start(index)
+        end = start + lengths[index]
+        if not first <= start <= end <= first + len(data):
+            size_bytes = max(end - start, AHEAD_BYTES if index == next_index else 0)
+            first, data = start, os.pread(self._file.fileno(), size_bytes, start)
+        self._ahead = index + 1, end, first, data
+        return _decoder.decode(data[start - first : end - first])
 
     def block(self, first: int, end: int) -> list[Entry]:
         """Read the entries from ``first`` to ``end`` at once; half a microsecond each."""
         start, size_bytes = self._places.find_start(first), sum(self._places.lengths[first:end])
         data = os.pread(self._file.fileno(), size_bytes, start)
         return _list_decoder.decode(_ARRAY.pack(_ARRAY_32, end - first) + data)
-
-    def _record(self, index: int) -> Entry:
-        next_index, next_start, first, data = self._ahead
-        start = next_start if index == next_index else self._places.find_start(index)
-        end = start + self._places.lengths[index]
-        if not first <= start <= end <= first + len(data):
-            size_bytes = max(end - start, AHEAD_BYTES if index == next_index else 0)
-            first, data = start, os.pread(self._file.fileno(), size_bytes, start)
-        self._ahead = index + 1, end, first, data
-        return _decoder.decode(data[start - first : end - first])
 
     def take_place_of(self, other: "PlanFile") -> None:
         """Move this file over the other one's, which is closed."""

@@ -199,6 +199,7 @@ class Directory:
             except FileNotFoundError:  # the directory was removed at this moment: it is created again
                 self._held.look_again()
                 self._rename(name, path)
+            self.holds_files = True
         except OSError as error:
             raise _obstacle(error, path) or volume_fault(
                 error, f"cannot put {printable(path)} in place", beneath=self._held.root_fd

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import cast
 
-from cfetch.errors import Blocked, CfetchError
+from cfetch.errors import Blocked
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory
@@ -110,13 +110,7 @@ class DirectoryVolume:
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish in a group with others, if the files are to be durable."""
-
-        def note_end(error: CfetchError | None) -> None:
-            self._volume.holds_files |= error is None
-            ended(error)
-
-        files = join_pieces(self._volume, cast("Sequence[Part]", parts))
-        self._publisher.add(files, note_end, record)
+        self._publisher.add(join_pieces(self._volume, cast("Sequence[Part]", parts)), ended, record)
 
     def remove_older(self, path: SafePath) -> None:
         """Remove the file soon. A file that cannot be removed stays, and ``cfetch verify`` names it."""

@@ -424,7 +424,7 @@ class Part:
 def _put(disk: Disk, write: Callable[..., None], data: Bytes, *more: int | None) -> None:
     """Have the data written; copy it if it is written later, as the caller uses its memory again."""
     if disk.is_prompt:
-        disk.do(write, data, *more, size_bytes=len(data))
+        write(data, *more)
     else:
         disk.do(_write_copy, write, copy_piece(data), *more, size_bytes=len(data))
 

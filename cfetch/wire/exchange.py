@@ -42,19 +42,19 @@ class PooledConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closed",
         "_exchange",
-        "_loop",
         "buffers",
         "carried_bytes",
         "coming_bytes",
         "keep",
         "let_go",
+        "loop",
         "peer",
         "transport",
         "used",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffers: Buffers) -> None:
-        self._loop = loop
+        self.loop = loop
         self.buffers = buffers
         self._exchange: Exchange | None = None
         self._closed: asyncio.Future[None] | None = None
@@ -82,10 +82,6 @@ class PooledConnection(asyncio.BufferedProtocol):
         else:
             self.let_go()
 
-    def make_waiter(self) -> asyncio.Future[None]:
-        """Make a future for a reader that waits for bytes."""
-        return self._loop.create_future()
-
     def is_connected(self) -> bool:
         """Whether a request can be sent on it; the pool asks."""
         return self.transport is not None and not self.transport.is_closing()
@@ -94,7 +90,7 @@ class PooledConnection(asyncio.BufferedProtocol):
     def closed(self) -> asyncio.Future[None] | None:
         """A future that is done when the connection is over; None: it is over already. The pool awaits it."""
         if self._closed is None and self.transport is not None:
-            self._closed = self._loop.create_future()
+            self._closed = self.loop.create_future()
         return self._closed
 
     def close(self) -> None:
@@ -242,7 +238,7 @@ class Exchange(ReplyParser):
 
     def _next_news(self) -> asyncio.Future[None]:
         """A future that is done when more bytes have come, or none will come."""
-        self._waiter = self._wire.make_waiter()
+        self._waiter = self._wire.loop.create_future()
         return self._waiter
 
     def _wake(self) -> None:
@@ -255,35 +251,27 @@ class Exchange(ReplyParser):
     def feed(self, data: memoryview) -> None:
         """Parse bytes that have come, or those of them that come before the rest of a large body."""
         first = data if self.status else data[:FIRST_BYTES]
-        if not self._parse(first):
-            return
-        self._wire.coming_bytes = self._parsed_bytes
-        if self._left_bytes == UNKNOWN and self.status and not self._is_over:
-            self._left_bytes = self.count_left_bytes()
-            if self._left_bytes:
-                self._go_past_parser(data[len(first) :])
-                return
-        if len(first) < len(data):
-            if not self._parse(data[len(first) :]):
-                return
+        try:
+            self.parse(first)
             self._wire.coming_bytes = self._parsed_bytes
+            if self._left_bytes == UNKNOWN and self.status and not self._is_over:
+                self._left_bytes = self.count_left_bytes()
+                if self._left_bytes:
+                    self._go_past_parser(data[len(first) :])
+                    return
+            if len(first) < len(data):
+                self.parse(data[len(first) :])
+                self._wire.coming_bytes = self._parsed_bytes
+            if not self._is_over and self._bare_bytes > MAX_BARE_BYTES:
+                raise HttpParserError
+        except HttpParserError as error:
+            self._distrust(error)
+            return
         if self._is_over:
             self._finish()
-        elif self._bare_bytes > MAX_BARE_BYTES:
-            self._distrust(HttpParserError())
-            return
         elif self._pieces.size_bytes >= self._wire.buffers.ahead_bytes:
             self._pause()
         self._wake()
-
-    def _parse(self, data: memoryview) -> bool:
-        """Parse; False if the reply has failed."""
-        try:
-            self.parse(data)
-        except HttpParserError as error:
-            self._distrust(error)
-            return False
-        return True
 
     def _go_past_parser(self, data: memoryview) -> None:
         """Take the rest of the body into a buffer from now on; ``data`` of it has been read already."""
@@ -302,7 +290,10 @@ class Exchange(ReplyParser):
             self._is_over = True
             if behind:  # more than the reply: it has to be HTTP, and the connection is not kept
                 self._keeps, self._parser = False, make_parser(self)
-                if not self._parse(behind):
+                try:
+                    self.parse(behind)
+                except HttpParserError as error:
+                    self._distrust(error)
                     return
             self._finish()
         elif body.is_full:

@@ -19,6 +19,9 @@ LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller 
 MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
 
 
+NO_HEADERS: CIMultiDict[str] = CIMultiDict()
+
+
 def make_parser(callbacks: object) -> HttpResponseParser:
     """Make a parser of one reply, and of bytes that come behind it."""
     parser = HttpResponseParser(callbacks)
@@ -116,7 +119,7 @@ class ReplyParser:
         self._bare_bytes = self._parsed_bytes = 0
         self._is_over = self._keeps = False
         self.status = 0
-        self.headers: CIMultiDict[str] = CIMultiDict()
+        self.headers = NO_HEADERS
 
     def parse(self, data: memoryview) -> None:
         """Parse bytes that have come. Raises HttpParserError."""

@@ -114,7 +114,8 @@ def test_c104_a_group_looks_once_at_each_directory(volume, root, monkeypatch):
 
 @pytest.mark.parametrize(("path", "is_free"), [
     ("a", False), ("b", True), ("none/a", True), ("d/a", False), ("d/b", True),
-    ("many/x", True), ("many/1", False), ("file/a", False), ("link/a", False), (".cfetchs", True), ("ä", False),
+    ("many/x", True), ("many/1", False), ("file/a", False), ("link/a", False), (".cfetchs", True),
+    ("ä", False),
 ])  # fmt: skip
 def test_only_a_name_that_stands_for_nothing_is_free(volume, root, path, is_free):
     """Of an obstacle and of what is behind a symlink nothing is known; a large directory is not listed."""

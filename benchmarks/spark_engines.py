@@ -1,9 +1,10 @@
 """What Spark costs: cfetch's job, its function, a loop by hand and one process, in turn, on one session.
 
 Prints a Markdown table for each set: medians of wall and processor seconds of everything but the server, and
-their ratios to the loop; ``first`` is the first run of the session, whose workers have yet to start. Every
-file is compared with what was served. ``--peers`` names a Python that has img2dataset or daft, which run as
-whole commands; daft keeps the bytes in memory. Usage::
+their ratios to the loop; ``first`` is the first run of the session, whose workers have yet to start. Each way
+has Python workers of its own, as what cfetch leaves in them would help the loop. Every file is compared with
+what was served. ``--peers`` names a Python that has img2dataset or daft, which run as whole commands; daft
+keeps the bytes in memory. Usage::
 
     python benchmarks/spark_engines.py [--rounds 3] [--master local[2]] [--folder /dev/shm] [--peers PYTHON]
     [--only slow]
@@ -205,7 +206,7 @@ def measure(
     first = {}
     for round_number in range(args.rounds + 1):
         for way, run in ways.items():
-            spark.sparkContext.environment["WAY"] = way  # workers of its own, as if it were alone
+            spark.sparkContext.environment["WAY"] = way  # its workers are shared with no other
             cost = measure_once(run, scenario, folder)
             if round_number:
                 costs[way].append(cost)

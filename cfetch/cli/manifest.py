@@ -103,10 +103,11 @@ def check(
     hosts = ", ".join(f"{host} ({files})" for host, files in list(overview.hosts.items())[:SHOWN_HOSTS])
     more = f" and {len(overview.hosts) - SHOWN_HOSTS} more" if len(overview.hosts) > SHOWN_HOSTS else ""
     shown = msgspec.structs.asdict(overview) | {"hosts": hosts + more}
-    notes, first = shown.pop("notes"), shown.pop("first")
-    rows = [("file", f"{file.path}  {file.url}") for file in first]
-    for name, value in (*shown.items(), *rows, *(("note", note) for note in notes)):
-        typer.echo(f"{name:>14}  {'-' if value is None else value}")
+    for name in ("schema", "notes", "first"):
+        del shown[name]
+    rows = [("file", f"{file.path}  {file.url}") for file in overview.first]
+    for name, value in (*shown.items(), *rows, *(("note", note) for note in overview.notes)):
+        typer.echo(f"{name.replace('_', ' '):>14}  {'-' if value is None else value}")
 
 
 @app.command(no_args_is_help=True)

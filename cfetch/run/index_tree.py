@@ -41,7 +41,7 @@ class IndexTree:
     def __init__(self, place: str, page: Page) -> None:
         self._place = place
         self._page = page
-        self._found = 0
+        self._directories = 0
         self._waiting: deque[_Directory] = deque()
         self._doubts: list[str] = []
         self.notes: list[str] = []
@@ -90,8 +90,8 @@ class IndexTree:
                     f"{printable(path)} is left out: it is cfetch's own, as the source is a mirror"
                 )
                 continue
-            self._found += 1
-            if self._found > MOST_DIRECTORIES or path.count("/") > MOST_LEVELS:
+            self._directories += 1
+            if self._directories > MOST_DIRECTORIES or path.count("/") > MOST_LEVELS:
                 raise UsageError(
                     f"cannot list all below {SecretUrl(self._place)}: there are more than {MOST_DIRECTORIES} "
                     f"directories or {MOST_LEVELS} levels, such as {printable(path)}; is a directory linked "

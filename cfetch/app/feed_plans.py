@@ -62,11 +62,11 @@ class FeedPlans:
         self._env = env
         self._dashboard = dashboard
         self._clock = clock
-        self._found = find_places(settings)
+        self._places = find_places(settings)
         self._completed: list[str] = []
         self._feed = feed
         self._claims: dict[Path, int] = {}
-        self.metrics = str(self._found.state / "metrics")
+        self.metrics = str(self._places.state / "metrics")
 
     def claim_destinations(self) -> None:
         """Keep other followers of the feed away from the directories. Raises Held, LocalFault."""
@@ -164,10 +164,10 @@ class FeedPlans:
     def list_others(self, has: Callable[[str], bool]) -> list[SafePath]:
         """List the files in the destinations whose paths the feed does not have."""
         others: list[SafePath] = []
-        for directory in self._found.directories:
+        for directory in self._places.directories:
             with ReadOnlyTree(directory) as tree:
                 for path, status, _ in tree.regular_files((STATE_NAME, STATE_DIRECTORY)):
-                    if status is None or has(path) or self._found.state in (directory / path).parents:
+                    if status is None or has(path) or self._places.state in (directory / path).parents:
                         continue
                     with suppress(UnsafePathError):  # no feed can name the file, so it came from elsewhere
                         others.append(safe_path(path))
@@ -224,7 +224,7 @@ class FeedPlans:
     def _count_files(self) -> int:
         """The files in the destinations."""
         files = 0
-        for directory in self._found.directories:
+        for directory in self._places.directories:
             with ReadOnlyTree(directory) as tree:
                 files += sum(status is not None for _, status, _ in tree.regular_files((STATE_NAME,)))
         return files
@@ -243,7 +243,7 @@ class FeedPlans:
 
     def _open_volumes(self) -> Volumes:
         volumes = Volumes(
-            self._found.roots, state=self._found.state, write_timeout_s=self._settings.write_timeout
+            self._places.roots, state=self._places.state, write_timeout_s=self._settings.write_timeout
         )
         try:
             volumes.claim(self._feed, self._claims)  # a volume may have come back meanwhile

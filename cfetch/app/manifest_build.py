@@ -22,13 +22,12 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import check_base_url
 from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
-from cfetch.run.listings import CONNECT_TIMEOUT_S
+from cfetch.run.asking import open_transport
 from cfetch.run.open_manifest import freeze_manifest
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.document import Prober
-from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.transport import Transport
 
@@ -95,11 +94,8 @@ def _fill_sizes(plan: Plan, sizes: "array[int]") -> Iterator[Entry]:
 async def _probe_all(
     plan: Plan, sizes: "array[int]", network: Network, advance: Advance, emit_line: EmitLine
 ) -> int:
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
-    try:
+    async with open_transport(network) as transport:
         return await probe(plan, sizes, transport, SystemClock(), advance=advance, emit_line=emit_line)
-    finally:
-        await transport.close()
 
 
 async def probe(

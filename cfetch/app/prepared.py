@@ -141,20 +141,10 @@ class Prepared:
                 self._interrupted = self._interrupted or patience.interrupted
                 if execution is None:
                     return None
-                metrics = MetricsFile(self._metrics_path(execution), limit_s=self._limit_s)
-                failed = FailedEntries()
-                failures = self._failures_path()
                 for line in (note, about_engine):
                     if line is not None:
                         listener(RunNoted(t_s=0.0, note=line))
-                frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
-                self._frame = frame
-                if self._interrupted is not None:
-                    frame.interrupt(self._interrupted)
-                summary = frame.go(execution, metrics, fan_out(listener, failed) if failures else listener)
-                if failures:
-                    failed.write(failures, self.plan)
-                self._fill_tables(metrics.path, listener, summary.elapsed_s)
+                summary = self._bring(engine, execution, listener)
                 with suppress(OSError):  # the next run tries again
                     self._on_state(lambda: self._keep_for_later(engine.learned))
             if summary.exit_code == 0:  # the plan is completed, though a few files may have failed
@@ -179,11 +169,26 @@ class Prepared:
                 return None
             epoch, job = joined
             engine = self._make_node(table, self._earlier_runs()[0], job)
-            frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
-            self._frame = frame
-            if self._interrupted is not None:
-                frame.interrupt(self._interrupted)
-            return frame.go(JoinedGuard(table, self._instant, epoch), None, listener)
+            return self._make_frame(engine).go(JoinedGuard(table, self._instant, epoch), None, listener)
+
+    def _bring(self, engine: Engine, execution: Execution, listener: Listener) -> Summary:
+        """Download, and write what a run leaves besides its files: metrics, failures, tables."""
+        metrics = MetricsFile(self._metrics_path(execution), limit_s=self._limit_s)
+        failed, failures = FailedEntries(), self._failures_path()
+        listeners = fan_out(listener, failed) if failures else listener
+        summary = self._make_frame(engine).go(execution, metrics, listeners)
+        if failures:
+            failed.write(failures, self.plan)
+        self._fill_tables(metrics.path, listener, summary.elapsed_s)
+        return summary
+
+    def _make_frame(self, engine: Engine) -> Frame:
+        """Make the frame that ``interrupt`` ends from now on."""
+        frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+        self._frame = frame
+        if self._interrupted is not None:
+            frame.interrupt(self._interrupted)
+        return frame
 
     def _make_node(self, table: Table, knowledge: Knowledge, joined: "SharedJob | None" = None) -> Engine:
         return make_nodes_engine(self._for_engines, self._outside, knowledge, table, joined)

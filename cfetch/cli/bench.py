@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -93,7 +93,8 @@ ServeOption = Annotated[
 
 def bench(
     *,
-    simulate_stragglers: SimulateStragglersOption = False,
+    ctx: typer.Context,
+    simulate_stragglers: SimulateStragglersOption = False,  # noqa: ARG001 - the default; looked at in ctx
     simulate: SimulateOption = False,
     clean: CleanOption = False,
     tls: TlsOption = False,
@@ -131,26 +132,10 @@ def bench(
     """
     from cfetch.bench.clean import CleanOptions
     from cfetch.bench.run import BenchOptions
-    from cfetch.errors import UsageError
     from cfetch.run.signals import listen
 
+    _refuse_useless("clean" if clean else "simulate" if simulate else "compare", ctx.params)
     scenarios = scenario or []
-    if simulate_stragglers and scenarios:
-        raise UsageError("--simulate-stragglers is a scenario of its own; leave out one of the two")
-    given = {
-        "--simulate": simulate,
-        "--simulate-stragglers": simulate_stragglers,
-        "all but one --scenario": len(scenarios) > 1,
-        "--seeds": seeds,
-        "--policy": policy,
-        "--concurrency": concurrency,
-        "--must": must,
-        "--peers": peers,
-        "--tls": tls,
-        "--serve": serve,
-        "--html": html,
-    }
-    _refuse_useless("clean" if clean else "simulate" if simulate else "compare", given)
     with listen(_interrupt):  # SIGTERM alone would leave gigabytes of files and the server
         if clean:
             _measure_clean(CleanOptions(scenarios=tuple(scenarios), quick=quick, peers=peers, tls=tls), json)
@@ -164,37 +149,33 @@ def bench(
             _compare(options, serve, html, json)
 
 
-_USELESS = {  # by mode: options that have no effect, and the reason
+_USELESS = {  # by mode: the reason why options have no effect, and their parameters
     "clean": (
-        (
-            "--simulate",
-            "--simulate-stragglers",
-            "--seeds",
-            "--policy",
-            "--concurrency",
-            "--must",
-            "--html",
-            "--serve",
-        ),
         "--clean has no stragglers and no page",
+        ("simulate", "simulate_stragglers", "seeds", "policy", "concurrency", "must", "html", "serve"),
     ),
     "simulate": (
-        ("--simulate-stragglers", "--concurrency", "--must", "--peers", "--tls", "--serve"),
         "--simulate runs no other tool, has its scenarios' connections, and no wall times or live page",
+        ("simulate_stragglers", "concurrency", "must", "peers", "tls", "serve"),
     ),
     "compare": (
-        ("all but one --scenario", "--seeds", "--tls"),
         "several scenarios or seeds are for --simulate, and --tls is for --clean",
+        ("seeds", "tls"),
     ),
 }
 
 
-def _refuse_useless(mode: str, given: Mapping[str, object]) -> None:
+def _refuse_useless(mode: str, given: Mapping[str, Any]) -> None:
     """Raise UsageError if an option is given that has no effect in this mode."""
     from cfetch.errors import UsageError
 
-    options, reason = _USELESS[mode]
-    useless = [option for option in options if given[option] not in (None, False)]
+    scenarios = given.get("scenario") or ()
+    if given.get("simulate_stragglers") and scenarios:
+        raise UsageError("--simulate-stragglers is a scenario of its own; leave out one of the two")
+    reason, names = _USELESS[mode]
+    useless = [f"--{name.replace('_', '-')}" for name in names if given.get(name) not in (None, False)]
+    if mode == "compare" and len(scenarios) > 1:
+        useless.append("all but one --scenario")
     if useless:
         raise UsageError(f"{reason}; leave out {' and '.join(useless)}")
 

@@ -107,7 +107,7 @@ def check(
         del shown[name]
     rows = [("file", f"{file.path}  {file.url}") for file in overview.first]
     for name, value in (*shown.items(), *rows, *(("note", note) for note in overview.notes)):
-        typer.echo(f"{name.replace('_', ' '):>13}  {'-' if value is None else value}")
+        typer.echo(f"{name.replace('_', ' '):>14}  {'-' if value is None else value}")
 
 
 @app.command(no_args_is_help=True)

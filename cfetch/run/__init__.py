@@ -5,7 +5,7 @@
     labels.py  store_marks.py    labels by which volumes are known again; a run's mark at a store
     open_manifest.py  server_names.py    opens a manifest by its name; asks servers for the files' names
     known_names.py      the names that servers have stated in earlier runs
-    listings.py         what a prefix or a pattern means: objects of a store, files of a repository
+    listings.py  asking.py    what a prefix or a pattern means; connections for such questions
     index_tree.py  stac_pages.py         the files below a directory index; all pages of a STAC search
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written

@@ -14,6 +14,7 @@ from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import ConfigError
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import is_url
+from cfetch.run.asking import open_transport
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import fetch_document, make_chunk_fetcher
@@ -50,15 +51,10 @@ class StatementApi:
             return None
 
         async def ask(index: int) -> bytes:
-            from cfetch.wire.http import HttpTransport
-
-            transport = HttpTransport(connect_timeout_s=10.0, network=self._network)
-            try:
+            async with open_transport(self._network) as transport:
                 chunk = self.chunks(statement_id, transport)
                 assert chunk is not None
                 return await chunk(index)
-            finally:
-                await transport.close()
 
         return lambda index: asyncio.run(ask(index))
 

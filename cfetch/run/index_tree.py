@@ -15,7 +15,8 @@ from cfetch.errors import UsageError
 from cfetch.manifest.formats.html_index import Page, is_directory_index, read_page
 from cfetch.manifest.source import HEAD_BYTES
 from cfetch.manifest.urls import UrlError, decode_last_segment
-from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away, make_transport
+from cfetch.run.asking import open_loop
+from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.document import Answer
@@ -40,7 +41,7 @@ class IndexTree:
     def __init__(self, place: str, page: Page) -> None:
         self._place = place
         self._page = page
-        self._found = 0
+        self._directories = 0
         self._waiting: deque[_Directory] = deque()
         self._doubts: list[str] = []
         self.notes: list[str] = []
@@ -52,20 +53,16 @@ class IndexTree:
             UsageError: a page cannot be had, or the tree has no end.
         """
         yield from self._take(_Directory(), self._page)
-        with asyncio.Runner() as runner:
-            transport = runner.run(make_transport(network))
-            try:
-                while self._waiting:
-                    block = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
-                    answers = runner.run(self._ask_all(block, transport, clock))
-                    for directory, answer in zip(block, answers, strict=True):
-                        page = self._read(directory, answer)  # not in the loop: a long page takes seconds
-                        if isinstance(page, str):
-                            self._doubts.append(f"the directory {printable(directory.path)}: {page}")
-                        else:
-                            yield from self._take(directory, page)
-            finally:
-                runner.run(transport.close())
+        with open_loop(network) as (runner, transport):
+            while self._waiting:
+                block = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
+                answers = runner.run(self._ask_all(block, transport, clock))
+                for directory, answer in zip(block, answers, strict=True):
+                    page = self._read(directory, answer)  # not in the loop: a long page takes seconds
+                    if isinstance(page, str):
+                        self._doubts.append(f"the directory {printable(directory.path)}: {page}")
+                    else:
+                        yield from self._take(directory, page)
 
     @property
     def doubt(self) -> str | None:
@@ -93,8 +90,8 @@ class IndexTree:
                     f"{printable(path)} is left out: it is cfetch's own, as the source is a mirror"
                 )
                 continue
-            self._found += 1
-            if self._found > MOST_DIRECTORIES or path.count("/") > MOST_LEVELS:
+            self._directories += 1
+            if self._directories > MOST_DIRECTORIES or path.count("/") > MOST_LEVELS:
                 raise UsageError(
                     f"cannot list all below {SecretUrl(self._place)}: there are more than {MOST_DIRECTORIES} "
                     f"directories or {MOST_LEVELS} levels, such as {printable(path)}; is a directory linked "

@@ -4,7 +4,6 @@ A repository is listed by the tree API of its hub, a page at a time; the address
 ``Link`` header. Only the query is taken from that address, so the login is never sent to another host.
 """
 
-import asyncio
 import random
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from cfetch.manifest.repository_urls import (
     split_repository_url,
 )
 from cfetch.records import NOT_DECODED
+from cfetch.run.asking import open_loop
 from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
 from cfetch.wire.judge import Headers
@@ -31,7 +31,6 @@ from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport
 
-CONNECT_TIMEOUT_S = 10.0
 MOST_IDLE_PAGES = 100  # consecutive pages without a file; a hub puts up to 1,000 entries on a page
 REFUSALS = frozenset({401, 403, 404, 410})
 _CAUSES = {  # by the value of the header X-Error-Code
@@ -89,32 +88,21 @@ def list_files(listing: Listing, clock: Clock, network: Network) -> Iterator[Lis
 
 def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterator[ListedFile]:
     endpoint = find_endpoint()
-    with asyncio.Runner() as runner:
-        transport = runner.run(make_transport(network))
-        try:
-            address, seen, idle_pages = make_tree_address(listing, endpoint), set[str](), 0
-            query: str | None = "recursive=true"
-            while query is not None:
-                if query in seen:  # an end without an error would look like the end of the list
-                    raise UsageError(f"cannot list {printable(listing.store)}: its pages go in a circle")
-                seen.add(query)
-                answer = runner.run(_ask_page(listing, SecretUrl(f"{address}?{query}"), transport, clock))
-                entries = _read_page(listing, answer.body)
-                idle_pages = 0 if any(entry.type == "file" for entry in entries) else idle_pages + 1
-                if idle_pages > MOST_IDLE_PAGES:
-                    why = f"{idle_pages} pages one after the other have no file, and each names a next one"
-                    raise UsageError(f"cannot list {printable(listing.store)}: {why}")
-                yield from _select_files(listing, entries, endpoint)
-                query = _find_next(listing, answer)
-        finally:
-            runner.run(transport.close())
-
-
-async def make_transport(network: Network) -> Transport:
-    """Make the transport that asks for lists."""
-    from cfetch.wire.http import HttpTransport
-
-    return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    with open_loop(network) as (runner, transport):
+        address, seen, idle_pages = make_tree_address(listing, endpoint), set[str](), 0
+        query: str | None = "recursive=true"
+        while query is not None:
+            if query in seen:  # an end without an error would look like the end of the list
+                raise UsageError(f"cannot list {printable(listing.store)}: its pages go in a circle")
+            seen.add(query)
+            answer = runner.run(_ask_page(listing, SecretUrl(f"{address}?{query}"), transport, clock))
+            entries = _read_page(listing, answer.body)
+            idle_pages = 0 if any(entry.type == "file" for entry in entries) else idle_pages + 1
+            if idle_pages > MOST_IDLE_PAGES:
+                why = f"{idle_pages} pages one after the other have no file, and each names a next one"
+                raise UsageError(f"cannot list {printable(listing.store)}: {why}")
+            yield from _select_files(listing, entries, endpoint)
+            query = _find_next(listing, answer)
 
 
 async def ask_list(what: str, url: SecretUrl, transport: Transport, clock: Clock) -> Answer:

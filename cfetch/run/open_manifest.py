@@ -30,8 +30,9 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import is_url
+from cfetch.run.asking import open_transport
 from cfetch.run.index_tree import IndexTree
-from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files, make_transport
+from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
 from cfetch.run.stac_pages import StacPages
@@ -202,13 +203,10 @@ async def fetch_to(
     Raises:
         SourceError: it cannot be had.
     """
-    transport = await make_transport(network)
-    try:
+    async with open_transport(network) as transport:
         return await fetch_document(
             url, sink, transport=transport, clock=clock, jitter=random.random, max_bytes=max_bytes
         )
-    finally:
-        await transport.close()
 
 
 class Expanded(NamedTuple):

@@ -22,8 +22,8 @@ from cfetch.manifest.freezing import freeze_again
 from cfetch.manifest.names import name_range
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.run.asking import open_transport
 from cfetch.run.known_names import KnownNames
-from cfetch.run.listings import CONNECT_TIMEOUT_S
 from cfetch.storage.resume import identity_of
 from cfetch.wire.network import Network
 from cfetch.wire.stated_name import ask_name
@@ -105,15 +105,10 @@ def ask_names(
         return [entry.path for entry in entries]
 
     async def ask() -> list[Named]:
-        from cfetch.wire.http import HttpTransport
-
-        transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
         turns = asyncio.Semaphore(AT_ONCE)
-        try:
+        async with open_transport(network) as transport:
             asked = (_ask_one(entry, headers, transport, clock, turns) for entry in entries)
             return list(await asyncio.gather(*asked))
-        finally:
-            await transport.close()
 
     return asyncio.run(ask())
 

@@ -4,7 +4,6 @@ Only pages of the same host are requested, since a login is for one host. A page
 error, because a list without this page would look complete.
 """
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,7 +14,8 @@ from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
 from cfetch.manifest.strict_json import decode_text
 from cfetch.manifest.urls import UrlError, resolve_url
-from cfetch.run.listings import ask_list, make_transport
+from cfetch.run.asking import open_loop
+from cfetch.run.listings import ask_list
 from cfetch.secret import SecretUrl
 from cfetch.wire.network import Network
 
@@ -39,20 +39,16 @@ class StacPages:
         """
         page, url, seen = self._first, self._own_url, {self._own_url}
         yield from self._list_assets(page, url)
-        with asyncio.Runner() as runner:
-            transport = runner.run(make_transport(network))
-            try:
-                while (following := find_next_page(page, url)) is not None and page.get("features"):
-                    url = following
-                    if url in seen or len(seen) > MOST_PAGES:
-                        raise UsageError(f"the pages of {SecretUrl(self._own_url)} have no end")
-                    seen.add(url)
-                    what = f"page {len(seen)} of {SecretUrl(self._own_url)}"
-                    answer = runner.run(ask_list(what, SecretUrl(url), transport, clock))
-                    page = _read(what, answer.body if answer.status == 200 else b"")
-                    yield from self._list_assets(page, url)
-            finally:
-                runner.run(transport.close())
+        with open_loop(network) as (runner, transport):
+            while (following := find_next_page(page, url)) is not None and page.get("features"):
+                url = following
+                if url in seen or len(seen) > MOST_PAGES:
+                    raise UsageError(f"the pages of {SecretUrl(self._own_url)} have no end")
+                seen.add(url)
+                what = f"page {len(seen)} of {SecretUrl(self._own_url)}"
+                answer = runner.run(ask_list(what, SecretUrl(url), transport, clock))
+                page = _read(what, answer.body if answer.status == 200 else b"")
+                yield from self._list_assets(page, url)
         if self._left_out:
             self.doubt = describe_left_out(self._left_out)
         if page.get("features"):  # there may be a link to an empty page

@@ -5,9 +5,12 @@ import io
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
+import typer
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -336,7 +339,7 @@ def test_from_the_command_line(tmp_path):
 def test_options_that_do_not_go_together_are_refused(options, message):
     """Before anything runs."""
     with pytest.raises(CfetchError, match=message):
-        bench(**options)
+        bench(ctx=cast("typer.Context", SimpleNamespace(params=options)), **options)
 
 
 @pytest.mark.parametrize(

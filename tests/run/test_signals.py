@@ -1,4 +1,4 @@
-"""Signals to a process whose main thread hangs in a system call, where no handler of Python's runs."""
+"""Signals: who hears of them, also while the main thread hangs in a system call."""
 
 import os
 import re
@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cfetch.errors import Interrupted
+from cfetch.run.signals import HANDLED_SIGNALS, listen
+
 HANGS = """
 import ctypes, sys
+from cfetch.errors import Interrupted
 from cfetch.run.signals import listen
 
 mutex = ctypes.create_string_buffer(64)
@@ -52,3 +56,39 @@ def test_a_process_that_hangs_is_ended(end_s, signals, said):
             child.send_signal(number)
         out, errors = child.communicate(timeout=60)
     assert (child.returncode, out, errors) == (128 + signals[-1], "", f"cfetch: {said}\n" if said else "")
+
+
+@pytest.fixture
+def handlers():
+    """The handlers of the signals, restored afterwards."""
+    before = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_handler_of_the_caller_gets_the_first_signal_too():
+    """There may be nothing left to end here. Python's own handler would raise, so it does not get it."""
+    heard: list[Interrupted] = []
+    passed_on, raised = [], []
+    signal.signal(signal.SIGTERM, lambda number, _: passed_on.append(number))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            with listen(heard.append):
+                signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raised.append(number)
+    assert [interrupted.signal_number for interrupted in heard] == [signal.SIGTERM, signal.SIGINT]
+    assert (passed_on, raised) == ([signal.SIGTERM], [])
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_that_the_caller_ignores_stays_ignored():
+    """As SIGHUP under nohup."""
+    heard: list[Interrupted] = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with listen(heard.append):
+        signal.raise_signal(signal.SIGHUP)
+    assert heard == []

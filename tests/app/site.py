@@ -6,7 +6,7 @@ from typing import Any
 
 from cfetch.app.download import prepare
 from cfetch.config.settings import Settings
-from cfetch.events import EntryFinished
+from cfetch.events import EntryFinished, tell_each
 
 __all__ = ["NAMES", "Runner", "Site"]
 
@@ -94,7 +94,7 @@ class Runner:
         chosen = Settings(**{"to": (str(self.to),), "name_by": "url-path", **settings})
         with prepare(str(self.urls), chosen, env={}) as prepared:
             self.in_place = prepared.preview().in_place
-            summary = prepared.run(note)
+            summary = prepared.run(tell_each(note))
         assert summary is not None
         self.summary = summary
         self.exit_code = summary.exit_code

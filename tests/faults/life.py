@@ -15,7 +15,7 @@ from typing import Any
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
 from cfetch.errors import CfetchError, Interrupted, LocalFault
-from cfetch.events import EntryFinished, Progress, RunStarted
+from cfetch.events import EntryFinished, Progress, RunStarted, tell_each
 from cfetch.records import FileRecord, Summary
 from cfetch.report.summary import Tally
 from cfetch.storage.directory import Directory
@@ -309,7 +309,7 @@ class _Life:
             instant=INSTANT,
             clock=RunClock(_WatchedClock()),
             jitter=self.rng.random,
-            emit=emit,
+            emit=tell_each(emit),
             counts=counts,
             refresher=Signer(world, self.network) if world.signed_s is not None else None,
         )

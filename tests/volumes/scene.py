@@ -14,7 +14,7 @@ import msgspec
 from cfetch.app.download import prepare
 from cfetch.bench.content import Content, Synthetic, pieces
 from cfetch.config.settings import Settings
-from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused
+from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, tell_each
 from cfetch.storage.volume import BatchRecord
 
 __all__ = ["KIB", "MIB", "PROJECT", "PYTHON", "Found", "Scene", "Volume", "named", "under"]
@@ -117,7 +117,7 @@ class Scene:
 
         def go():
             with prepare(str(self.manifest), resolved, env={}) as prepared:
-                return prepared.run(told)
+                return prepared.run(tell_each(told))
 
         summary = await asyncio.to_thread(go)
         assert summary is not None

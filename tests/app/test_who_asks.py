@@ -129,7 +129,7 @@ def test_a_login_for_another_port_is_told(in_place):
 
 
 def keys_for(prepared, *urls):
-    own = prepared._network.credentials
+    own = prepared._outside.network.credentials
     return [list(own.add_headers(SecretUrl(url), {})) for url in urls]
 
 
@@ -145,7 +145,14 @@ def test_a_follower_is_told_its_hosts(tmp_path):
     """What its feed will name is not known beforehand."""
     settings = Settings(to=(str(tmp_path),), bearer_env="TOKEN")
     with pytest.raises(ConfigError, match="--header-host HOST"):
-        follow("http://h.test/feed", settings, FollowOptions(), env={}, dashboard=None, emit_line=print)  # type: ignore[arg-type]
+        follow(
+            "http://h.test/feed",
+            settings,
+            FollowOptions(),
+            env={"TOKEN": "t"},
+            dashboard=None,
+            emit_line=print,
+        )  # type: ignore[arg-type]
 
 
 def test_spark_refuses_cookies(in_place):

@@ -141,18 +141,14 @@ def test_the_only_host_is_taken_and_no_mirror(in_place):
         assert keys_for(prepared, "http://nobody.test/a", "http://mirror.test/a") == [["Authorization"], []]
 
 
+TOKEN = {"TOKEN": "t"}
+
+
 def test_a_follower_is_told_its_hosts(tmp_path):
     """What its feed will name is not known beforehand."""
     settings = Settings(to=(str(tmp_path),), bearer_env="TOKEN")
     with pytest.raises(ConfigError, match="--header-host HOST"):
-        follow(
-            "http://h.test/feed",
-            settings,
-            FollowOptions(),
-            env={"TOKEN": "t"},
-            dashboard=None,
-            emit_line=print,
-        )  # type: ignore[arg-type]
+        follow("http://h.test/feed", settings, FollowOptions(), env=TOKEN, dashboard=None, emit_line=print)  # type: ignore[arg-type]
 
 
 def test_spark_refuses_cookies(in_place):

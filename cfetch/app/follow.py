@@ -49,14 +49,7 @@ from cfetch.feed.steps import Round, keep_latest, plan_rounds
 from cfetch.feed.tally import FollowTally
 from cfetch.manifest.entry import SafePath
 from cfetch.records import Summary
-from cfetch.report.follow_text import (
-    end_text,
-    generation_text,
-    idle_text,
-    moved_text,
-    resync_text,
-    step_text,
-)
+from cfetch.report.follow_text import end_text, generation_text, idle_text, moved_text, resync_text, step_text
 from cfetch.report.format import plural
 from cfetch.report.telemetry import span_listener
 from cfetch.run.directories import Places, require_directory, share_places

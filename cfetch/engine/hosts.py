@@ -11,8 +11,7 @@
 - A host that goes on failing is given up, and its entries fail without a request. A host that has never
   answered in this run gets as many probes as a file has tries; any other host, the time of the retry budget.
 
-Memory: some 300 bytes a host (1.5 KiB with a width), for hosts with attempts under way or troubles and for a
-few thousand more.
+Memory: 300 bytes a host (1.5 KiB with a width), for hosts under way or in trouble and a few thousand more.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -214,8 +213,7 @@ class Hosts:
             kept_until_s = self._kept_until_s.setdefault(name, now_s + KEPT_S)
             if now_s < kept_until_s:
                 return kept_until_s
-        opens_s = now_s if host.breaker is CLOSED else host.breaker.opens_s(now_s)
-        return max(opens_s, host.held_until_s)
+        return max(now_s if host.breaker is CLOSED else host.breaker.opens_s(now_s), host.held_until_s)
 
     def paced_s(self, name: str) -> float:
         """When the stated rate of requests allows the next request to ``name``."""
@@ -293,11 +291,8 @@ class Hosts:
         host.load_bytes -= size_bytes
         if host.breaker is not CLOSED:
             host.breaker = host.breaker.end_probe(now_s)
-        if (
-            not host.running
-            and host.is_plain(self._most)
-            and (not host.answered or len(self._hosts) > MAX_KEPT)
-        ):
+        is_idle = not host.running and host.is_plain(self._most)
+        if is_idle and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.places):
             self.opens_early = True

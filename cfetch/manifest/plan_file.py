@@ -145,7 +145,8 @@ class PlanFile:
 
     def _number_host(self, url: str) -> int:
         numbers = self._host_numbers
-        number = numbers.get(url.split("/", 3)[2])  # nearly always: the host as it is numbered
+        host = url.partition("://")[2].partition("/")[0]  # nearly always as it is numbered
+        number = numbers.get(host)
         return numbers.setdefault(host_of(url), len(numbers)) if number is None else number
 
     def seal(self) -> None:

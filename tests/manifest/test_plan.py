@@ -11,9 +11,11 @@ import pytest
 
 from cfetch.errors import LocalFault, ManifestError
 from cfetch.manifest.collisions import PathIndex
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.freezing import freeze, freeze_entries
 from cfetch.manifest.plan import load_plan
-from cfetch.manifest.plan_file import AHEAD_BYTES
+from cfetch.manifest.plan_file import AHEAD_BYTES, PlanFile
+from cfetch.secret import SecretUrl
 
 SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object
 SHA_A, SHA_B = "a" * 64, "b" * 64
@@ -358,3 +360,11 @@ def test_a_plan_that_a_crash_has_torn_is_none(frozen, tmp_path, cut):
     path.write_bytes(data[: max(0, len(data) - cut)])
     with pytest.raises(LocalFault, match="plan"):
         load_plan(path.parent)
+
+
+def test_a_link_without_a_host_has_the_empty_host(tmp_path):
+    """As in a damaged plan, whose reader must not end in a traceback."""
+    plan = PlanFile(tmp_path / "entries")
+    plan.extend([Entry(id=0, url=SecretUrl("damaged"), path=SafePath("a"))])
+    assert plan.host_of.tolist() == [0]
+    plan.discard()

@@ -195,8 +195,8 @@ CHECKS: Mapping[str, Callable[[Stage], str]] = {
     "all files right; nothing to do afterwards": bring_all,
     f"killed {KILLS} times, then whole, no debris": kill_runs,
     "a second run is refused (exit code 4)": hold_destination,
-    "full disk told; goes on with room": fill_disk,
-    "read-only told; goes on later": turn_read_only,
+    "reports a full disk; continues when there is room": fill_disk,
+    "reports a read-only disk; continues later": turn_read_only,
     "names with signs, a final dot or space, accents, 255 bytes": use_names,
 }
 

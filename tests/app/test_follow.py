@@ -99,7 +99,8 @@ def test_the_last_line_is_about_all_runs(world):
         "feed: 1 file is here; the end of the feed was never reached (see --status)"
     )
     assert mirror_text(10, 9, 0.0, is_stopped=True) == (
-        "feed: more than 9 files are here; last at the end of the feed: 1970-01-01T00:00:00+00:00 (see --status)"
+        "feed: more than 9 files are here; "
+        "last at the end of the feed: 1970-01-01T00:00:00+00:00 (see --status)"
     )
     assert mirror_text(None, 9, None, is_stopped=False) == "feed: nothing of the feed is left to read"
 

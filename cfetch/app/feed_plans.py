@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 from cfetch.app.download import prepare_entries
@@ -12,7 +13,7 @@ from cfetch.app.prepared import join_roots
 from cfetch.app.room import DISK_RESERVE_BYTES
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
-from cfetch.errors import Blocked, LocalFault, Refused, UsageError
+from cfetch.errors import Blocked, CfetchError, LocalFault, Refused, UsageError
 from cfetch.events import EntryFinished, Event, Listener, fan_out
 from cfetch.feed.delete_limit import DeleteLimit
 from cfetch.feed.journal import STEP, Journal
@@ -21,6 +22,7 @@ from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.source import Change
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.records import Summary
+from cfetch.report.follow_text import mirror_text
 from cfetch.report.format import plural
 from cfetch.run.directories import find_places
 from cfetch.run.volumes import Volumes
@@ -32,6 +34,7 @@ from cfetch.storage.taken_back import name_too, strike_out
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
+MOST_COUNTED = 100_000  # files are counted at a follower's end: half a second
 
 
 class FeedPlans:
@@ -63,6 +66,7 @@ class FeedPlans:
         self._dashboard = dashboard
         self._clock = clock
         self._places = find_places(settings)
+        self._journal = journal
         self._completed: list[str] = []
         self._feed = feed
         self._claims: dict[Path, int] = {}
@@ -221,13 +225,19 @@ class FeedPlans:
                 strike_out(directory, [*names, *names.values()])
         return count
 
-    def _count_files(self) -> int:
-        """The files in the destinations."""
-        files = 0
-        for directory in self._places.directories:
-            with ReadOnlyTree(directory) as tree:
-                files += sum(status is not None for _, status, _ in tree.regular_files((STATE_NAME,)))
-        return files
+    def tell_mirror(self, emit_line: Callable[[str], None], *, is_stopped: bool) -> None:
+        """Say how many files are in the destinations, and how far in the feed they are."""
+        with suppress(CfetchError, OSError):  # the follower's own end is said already
+            files = self._count_files(MOST_COUNTED + 1) if self._places.directories else None
+            in_step_s = self._journal.in_step_s()
+            emit_line(mirror_text(files, MOST_COUNTED, in_step_s, is_stopped=is_stopped))
+
+    def _count_files(self, most: int | None = None) -> int:
+        """Count the files in the destinations, up to ``most``."""
+        with ExitStack() as stack:
+            trees = [stack.enter_context(ReadOnlyTree(directory)) for directory in self._places.directories]
+            listed = chain.from_iterable(tree.regular_files((STATE_NAME, STATE_DIRECTORY)) for tree in trees)
+            return sum(1 for _ in islice((path for path, status, _ in listed if status is not None), most))
 
     def _supersede(self, entries: Sequence[Entry]) -> None:
         """Mark the files in place as older versions.

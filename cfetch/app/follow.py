@@ -238,6 +238,7 @@ class _Follower:
         if error is None or isinstance(error, Interrupted):
             is_stopped = summary.exit_code > 1
             self._emit_line(end_text(feed.entries, feed.deletes, len(waiting), is_stopped=is_stopped))
+            self._plans.tell_mirror(self._emit_line, is_stopped=is_stopped)
         return summary
 
     def _follow_steps(self) -> None:

@@ -174,15 +174,15 @@ class PreparedMoves:
         return StayedBatch(batch=group.ids[0], name=group.name, volume=str(self._roots[group.home]), why=why)
 
     def _document(self, moves: Sequence[Move], *, dry_run: bool) -> BatchMoves:
-        level = None
+        level = off_bytes = None
         if self._bound_bytes is not None:
             held = [shelf.bytes for shelf in self._shelves]
             for move in moves:
                 held[move.source] -= self._groups[move.unit].bytes
                 held[move.target] += self._groups[move.unit].bytes
             shares = level_shares(self._shelves)
-            bound_bytes = self._bound_bytes
-            level = all(abs(own - share) <= bound_bytes for own, share in zip(held, shares, strict=True))
+            off_bytes = max(abs(own - share) for own, share in zip(held, shares, strict=True))
+            level = off_bytes <= self._bound_bytes
         return BatchMoves(
             dry_run=dry_run,
             moves=[self._describe(move) for move in moves],
@@ -190,6 +190,7 @@ class PreparedMoves:
             recovered=self._recovered,
             bound_bytes=self._bound_bytes,
             level=level,
+            off_bytes=off_bytes,
         )
 
     def _describe(self, move: Move) -> MovedBatch:

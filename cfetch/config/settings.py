@@ -79,9 +79,8 @@ class Settings(OptionTable):
 
     @property
     def most_segments(self) -> int:
-        """How many connections one file may have: one, if a rate limit makes one as fast as many."""
-        is_limited = self.limits_rate or self.rate is not None
-        return self.segments if self.is_adaptive and not is_limited else 1
+        """How many connections one file may have: one, if requests a second are limited."""
+        return self.segments if self.is_adaptive and self.rate is None else 1
 
     @property
     def placing(self) -> PlacementOptions:

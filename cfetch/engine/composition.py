@@ -22,6 +22,7 @@ from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.policy import Policy
+from cfetch.wire.rate import make_limiter
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Transport
@@ -89,7 +90,10 @@ def compose(
         concurrency=settings.concurrency,
         backwards=backwards,
     )
-    segments = Segments(policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments)
+    limiter = make_limiter(settings.rates, clock)
+    segments = Segments(
+        policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments, limiter=limiter
+    )
     fetcher = Fetcher(
         settings,
         limits,
@@ -101,6 +105,7 @@ def compose(
         outside,
         headers=entries.headers,
         refresher=refresher,
+        limiter=limiter,
     )
     monitor = Monitor(
         policy,

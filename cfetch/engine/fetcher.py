@@ -26,7 +26,7 @@ from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
 from cfetch.wire.judge import is_page_name
-from cfetch.wire.rate import make_limiter
+from cfetch.wire.rate import Limiter
 from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
@@ -50,6 +50,7 @@ class Fetcher:
         *,
         headers: Headers,
         refresher: UrlRefresher | None,
+        limiter: Limiter | None,
     ) -> None:
         self._settings = settings
         self._limits = limits
@@ -64,7 +65,7 @@ class Fetcher:
         self._jitter = outside.jitter
         self._emit = outside.emit
         self._budget = RetryBudget()
-        self.limiter = make_limiter(settings.rates, outside.clock)
+        self.limiter = limiter
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).

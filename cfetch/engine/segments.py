@@ -21,6 +21,7 @@ from cfetch.errors import LocalFault, Transient
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
+from cfetch.wire.rate import Limiter
 
 MOST_FAILURES = 3  # helpers of one entry that failed; then no more are sent
 PROBE_S = 2.0  # until one more is tried, as the server may have been busy or restarted; doubled each time
@@ -85,14 +86,16 @@ class Segments:
         clock: RunClock,
         *,
         most: int,
+        limiter: Limiter | None = None,
     ) -> None:
-        """``most``: how many connections one file may have."""
+        """``most``: how many connections one file may have; none more where ``limiter`` has no room."""
         self._policy = policy
         self._hosts = hosts
         self._flights = flights
         self._schedule = schedule
         self._clock = clock
         self._most = most
+        self._limiter = limiter
         self.is_on = most > 1
         self._helpers: dict[int, Helper] = {}
         self._keys = 0
@@ -213,7 +216,8 @@ class Segments:
 
     def _is_open(self, transfer: Transfer, now_s: float) -> bool:
         is_open = self._hosts.opens_s(transfer.host, now_s, helps=True) <= now_s
-        return is_open and not transfer.moved
+        has_room = self._limiter is None or self._limiter.has_room(transfer.host)
+        return is_open and has_room and not transfer.moved
 
     async def take_missing(self, transfer: Transfer) -> bool:
         """Give the owner a missing range of its file; wait for the helpers if no range is free.

@@ -96,6 +96,7 @@ class Journal:
         self._state = state
         self._lock = -1
         self._kept: Checkpoint | None = None
+        self._in_step_s: float | None = None
 
     def __enter__(self) -> Self:
         with on_disk(self.directory):
@@ -239,9 +240,14 @@ class Journal:
 
     def note_in_step(self, now_s: float) -> None:
         """Note that the follower is at the end of the feed."""
+        self._in_step_s = now_s
         status = read_status(self.directory)
         if status.in_step_s is None or not 0 <= now_s - status.in_step_s < IN_STEP_S:
             self._write_status(msgspec.structs.replace(status, in_step_s=now_s))
+
+    def in_step_s(self) -> float | None:
+        """Return when this follower, or one before it, was last at the end of the feed. Raises LocalFault."""
+        return self._in_step_s if self._in_step_s is not None else read_status(self.directory).in_step_s
 
     def note_error(self, error: str, now_s: float) -> None:
         """Note an error of the follower or of the feed."""

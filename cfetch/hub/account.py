@@ -1,6 +1,6 @@
 """The account of a run: which of its entries have ended, by the receipts of its tasks. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cfetch.events import EntriesFinished, EntryFinished, Event
 from cfetch.hub.receipts import Receipt, Report, check_block
@@ -19,6 +19,9 @@ class Account:
         self._held: dict[int, dict[int, FileRecord]] = {}  # by share and entry
         self._known: dict[int, int] = {}  # reports by task, without a gap
         self._early: set[tuple[int, int]] = set()  # reports by task and number, behind a gap
+        self._reported: dict[
+            int, tuple[int, int]
+        ] = {}  # files in place by task, and bytes that came for them
 
     def __contains__(self, number: int) -> bool:
         return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)
@@ -43,6 +46,15 @@ class Account:
             ended[number >> 3] |= 1 << (number & 7)
         self._count += len(numbers)
         return True
+
+    def count_unreported(self, brought: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+        """Count the files and bytes that tasks have ``brought`` and not reported yet."""
+        left = [
+            (files - reported[0], size_bytes - reported[1])
+            for task, (files, size_bytes) in brought.items()
+            for reported in (self._reported.get(task, (0, 0)),)
+        ]
+        return sum(max(0, files) for files, _ in left), sum(max(0, size_bytes) for _, size_bytes in left)
 
     def take_in(self, receipt: Receipt) -> Iterator[Event]:
         """Take in a receipt. Yields the events that were not known.
@@ -72,6 +84,9 @@ class Account:
 
     def _note(self, report: Report) -> None:
         """Note that a report is known: if an earlier one is missing, the share's receipt repeats both."""
+        files, size_bytes = self._reported.get(report.task, (0, 0))
+        size_bytes += 0 if report.digest is None else report.digest.sums.done_bytes
+        self._reported[report.task] = files + len(report.ids), size_bytes
         self._early.add((report.task, report.number))
         known = self._known.get(report.task, 0)
         while (report.task, known) in self._early:

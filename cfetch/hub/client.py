@@ -88,15 +88,23 @@ class BeatMaker:
         self, demands: Mapping[str, Demand], rates: Mapping[str, Demand] = NO_DEMANDS, *, over: bool = False
     ) -> Beat:
         """Make the next beat: it has the samples since the last one, and the present state."""
-        now_s = self._now_s()
-        active = self._progress.active if self._progress is not None and not over else []
+        now_s, counts = self._now_s(), self._counts
+        progress = None if over else self._progress
+        active = [] if progress is None else progress.active
+        whole = held_bytes = 0
+        if progress is not None:  # some of that may have ended since
+            ended = counts.settled - progress.done - progress.skipped - progress.failed
+            whole = max(0, progress.whole - ended)
+            held_bytes = max(0, progress.bytes_active + progress.bytes_done - counts.in_place_bytes)
         beat = msgspec.structs.replace(
             self._who,
             active=by_risk(active)[: self._shown],
             under_way=len(active),
-            active_bytes=sum(attempt.bytes for attempt in active),
-            files=self._counts.settled,
-            size_bytes=self._counts.done_bytes,
+            active_bytes=held_bytes,
+            whole=whole,
+            files=counts.settled,
+            in_place=counts.in_place,
+            size_bytes=counts.done_bytes,
             demands={host: demand for host, demand in demands.items() if any(demand)},
             rates=dict(rates),
             pauses={host: max(0.0, until_s - now_s) for host, until_s in self._pauses.items()},

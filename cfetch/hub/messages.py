@@ -39,11 +39,13 @@ class HubAddress(NamedTuple):
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """The present state of a task.
 
-    ``active``: the attempts that are worth showing, out of ``under_way``. ``files`` and ``size_bytes`` count
-    all that has ended since the task began; ``samples``: of the files that ``finished`` since the last beat.
-    ``rates``: of the rates in bytes a second, by host or ``ALL_HOSTS``. ``pauses``: hosts that have asked for
-    a pause since the last beat, with the seconds that are left of it. ``resetting``: hosts that reset further
-    connections; ``failing``: hosts that do not answer at all. ``over``: this is the last beat.
+    ``active``: the attempts that are worth showing, out of ``under_way``. ``active_bytes`` and ``whole`` are
+    ``bytes_active`` and ``whole`` of the pool's ``Progress``. ``files`` and ``size_bytes`` count all that has
+    ended since the task began, ``in_place`` the files that are there; ``samples``: of the files that
+    ``finished`` since the last beat. ``rates``: of the rates in bytes a second, by host or ``ALL_HOSTS``.
+    ``pauses``: hosts that have asked for a pause since the last beat, with the seconds that are left of it.
+    ``resetting``: hosts that reset further connections; ``failing``: hosts that do not answer at all.
+    ``over``: this is the last beat.
     """
 
     task: int
@@ -51,7 +53,9 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     active: list[ActiveAttempt] = []
     under_way: int = 0
     active_bytes: int = 0
+    whole: int = 0
     files: int = 0
+    in_place: int = 0
     size_bytes: int = 0
     demands: dict[str, Demand] = {}
     rates: dict[str, Demand] = {}

@@ -21,24 +21,26 @@ from cfetch.straggler.merged import Merged, Sample
 COMPARED_S = 2.0  # how often executors are compared with each other
 SURE_S = 2.0  # a beat has the bytes of a second; by then they have come after the failure
 YOUNG_S = 2.0  # the speed of a younger attempt shows little
+MOST_ENDED = 256  # tasks whose last report may not have been read yet
 SPEED_WEIGHT = 0.3  # of the newest beat
 
 
 class ClusterView(NamedTuple):
     """All that tasks do now, by their last beats; ``unshown`` attempts are under way besides.
 
+    ``brought``: by task, the files that have come whole, and the bytes of all that it has brought.
     ``resetting``: the connections of all tasks that hosts bore when they last reset further ones.
     """
 
     executors: list[ExecutorView]
     active: list[ActiveAttempt]
     unshown: int
-    unshown_bytes: int
     baseline: BaselineView
     resetting: Mapping[str, int] = MappingProxyType({})
+    brought: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 
-EMPTY_VIEW = ClusterView([], [], 0, 0, BaselineView(median_bps=None, finished=0, required=0))
+EMPTY_VIEW = ClusterView([], [], 0, BaselineView(median_bps=None, finished=0, required=0))
 
 
 class _Task:
@@ -79,6 +81,7 @@ class TaskRegistry:
         self._failing: dict[str, tuple[int, float]] = {}  # which task cannot reach a host, and since when
         self._merged = Merged(config)
         self._tasks: dict[int, _Task] = {}
+        self._ended: dict[int, tuple[int, int]] = {}  # what tasks had brought that are over
         self._executors: dict[str, _Executor] = {}
         self._slow: dict[str, float] = {}
         self._compared_s: float | None = None
@@ -92,6 +95,9 @@ class TaskRegistry:
         self._record(beat, now_s)
         if beat.over:
             self.forget(beat.task)
+            self._ended[beat.task] = beat.in_place, beat.size_bytes
+            if len(self._ended) > MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
             return Orders(stop=self.stopping)
         pauses = self._share_pauses(beat.pauses, now_s)  # first: this beat has no longer what was refused
         for host in resetting:
@@ -125,13 +131,16 @@ class TaskRegistry:
             ],
             active=active,
             unshown=self._under_way - len(active),
-            unshown_bytes=sum(beat.active_bytes for beat in beats) - sum(attempt.bytes for attempt in active),
             baseline=BaselineView(
                 median_bps=self._merged.median_bps,
                 finished=self._merged.finished,
                 required=self._merged.count_required(self._under_way),
             ),
             resetting=dict(self._learned.resetting),
+            brought=self._ended
+            | {
+                beat.task: (beat.in_place + beat.whole, beat.size_bytes + beat.active_bytes) for beat in beats
+            },
         )
 
     def _record(self, beat: Beat, now_s: float) -> None:

@@ -95,6 +95,8 @@ _SIGNATURES = (
 )
 
 
+_TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
+_LOGIN = re.compile("//[^/]*@")
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
 _TO_ENCODE = re.compile("[ \u00a0-\ud7ff\ue000-\U0010ffff]+")
 # Two patterns, each of which reads a character once: a single pattern took cubic time.
@@ -178,6 +180,15 @@ def strip_signature(url: str) -> str:
     signed = next((changing for needed, changing in _SIGNATURES if needed <= keys), frozenset[str]())
     kept = [pair for key, pair in pairs if key not in signed]
     return f"{stem}?{'&'.join(kept)}" if kept else stem
+
+
+def strip_secrets(url: str) -> str:
+    """The URL with its whole path, and without the parts that ``SecretUrl`` never shows: query and login.
+
+    >>> strip_secrets("https://me:pw@host/a/b.jpg?id=1&token=x#y"), strip_secrets("s3://bucket/why?.jpg")
+    ('https://host/a/b.jpg', 's3://bucket/why?.jpg')
+    """
+    return url if is_object_url(url) else _LOGIN.sub("//", _TAIL.sub("", url))
 
 
 def last_segment(url: str) -> str:

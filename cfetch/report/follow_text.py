@@ -91,12 +91,30 @@ def idle_text(poll_s: float, pending: int) -> str:
 
 
 def end_text(upserts: int, deletes: int, pending: int, *, is_stopped: bool) -> str:
-    """The end of a follower, and all that it has read."""
+    """The end of a follower, and all that this run has read."""
     where = "stopped" if is_stopped else "at its end"
     missing = f", {plural(pending, 'file')} missing" if pending else ""
     then = "; the same command goes on from here" if is_stopped else ""
     read = f"{plural(upserts, 'new or changed file')} and {plural(deletes, 'deleted file')}"
-    return f"feed: {where}, after {read}{missing}{then}"
+    return f"feed: {where}, after {read} in this run{missing}{then}"
+
+
+def mirror_text(files: int | None, most: int, in_step_s: float | None, *, is_stopped: bool) -> str:
+    """The state of the mirror, whichever runs have made it; more than ``most`` files are not counted.
+
+    >>> mirror_text(1200, 100_000, None, is_stopped=False)
+    'feed: 1,200 files are here; nothing of the feed is left to read'
+    """
+    if not is_stopped:
+        position = "nothing of the feed is left to read"
+    elif in_step_s is None:
+        position = "the end of the feed was never reached (see --status)"
+    else:
+        position = f"last at the end of the feed: {_show_time(in_step_s)} (see --status)"
+    if files is None:
+        return f"feed: {position}"
+    number = f"more than {plural(most, 'file')}" if files > most else plural(files, "file")
+    return f"feed: {number} {'is' if files == 1 else 'are'} here; {position}"
 
 
 def status_lines(status: FollowStatus) -> list[str]:

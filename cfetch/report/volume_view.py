@@ -88,7 +88,8 @@ class RecoveredBatch(msgspec.Struct, frozen=True, kw_only=True):
 class BatchMoves(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch volume drain --json`` and ``rebalance --json`` (``cfetch.batch-moves/1``).
 
-    ``bound_bytes``: no volume is further off its share after a rebalance, if ``level``.
+    ``bound_bytes``: no volume is further off its share after a rebalance, if ``level``. ``off_bytes``: of
+    the one that is furthest off.
     """
 
     schema: str = "cfetch.batch-moves/1"
@@ -98,6 +99,7 @@ class BatchMoves(msgspec.Struct, frozen=True, kw_only=True):
     recovered: list[RecoveredBatch]
     bound_bytes: int | None = None
     level: bool | None = None
+    off_bytes: int | None = None
 
 
 def volume_lines(volumes: Volumes) -> Iterator[str]:
@@ -147,9 +149,24 @@ def move_lines(moves: BatchMoves) -> Iterator[str]:
     number = len(moves.moves)
     text = f"{goes}: {number:,} {'batch' if number == 1 else 'batches'}, {total}"
     if moves.level is not None:
-        off = size(moves.bound_bytes)
-        text += f"; the volumes are {'level' if moves.level else 'not level'} within {off}"
+        text += f"; {_level_text(moves)}"
     yield text
+
+
+def _level_text(moves: BatchMoves) -> str:
+    """Say how far volumes are off their shares, and what to do if that is too much."""
+    be = "would be" if moves.dry_run else "are"
+    if moves.level:
+        within = f": none is more than {size(moves.bound_bytes)} off its share" if moves.bound_bytes else ""
+        return f"the volumes {be} level{within}"
+    most = size(moves.bound_bytes) if moves.bound_bytes else "nothing"
+    text = f"the volumes {be} not level: one is {size(moves.off_bytes)} off its share, --within allows {most}"
+    if moves.stayed:
+        return f"{text}; mend what keeps the batches above, then give the same command again"
+    return (
+        f"{text}, and no single batch can move to make them more level; give a larger --within, or make room "
+        "on the volume that has little"
+    )
 
 
 def _batch_text(batch: str, name: str | None) -> str:

@@ -300,12 +300,15 @@ class Driver:
         pause_s = 0.0
         while not job.wait(pause_s):
             began_s = self._now()
+            seen = (
+                hub.view() if hub is not None else EMPTY_VIEW
+            )  # older than the receipts: no file counts twice
             self._read()
             if self._runner.sweeps:
                 self._orphans.look()
             for note in job.take_notes():
                 self._note(note)
-            self._view.show(hub.view() if hub is not None else EMPTY_VIEW)
+            self._view.show(seen)
             if stop_s is None and (self._is_ending() or job.failure is not None):
                 self._stop(job, hub)
                 stop_s = self._now() + STOP_S

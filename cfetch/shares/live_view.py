@@ -1,9 +1,10 @@
 """The live view of a job: shows its tasks, by their beats, like a run on one machine."""
 
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 
 from cfetch.engine.hosts import RESETS
-from cfetch.events import ExecutorSlow, Listener, Progress, WidthChanged
+from cfetch.events import ActiveAttempt, ExecutorSlow, Listener, Progress, WidthChanged
 from cfetch.hub.account import Account
 from cfetch.hub.registry import ClusterView
 from cfetch.report.counts import Counts
@@ -52,6 +53,9 @@ class LiveView:
         counts = self._counts
         under_way = {attempt.id: attempt for attempt in seen.active}  # one of two copies is enough
         active = [attempt for attempt in under_way.values() if attempt.id not in self._account]
+        whole, held_bytes = self._account.count_unreported(seen.brought)
+        left = max(0, self._files - counts.ended)
+        whole = min(left, whole)  # two copies of a task may have the same file
         return Progress(
             t_s=self._now_s(),
             done=counts.done,
@@ -59,13 +63,22 @@ class LiveView:
             failed=counts.failed,
             retries=counts.retries,
             bytes_done=counts.in_place_bytes,
-            bytes_active=sum(attempt.bytes for attempt in active) + seen.unshown_bytes,
+            bytes_active=max(0, held_bytes - _count_twofold_bytes(seen.active)),
             bytes_wasted=counts.wasted_bytes,
             active=active,
-            waiting=max(0, self._files - counts.ended - len(active) - seen.unshown),
+            whole=whole,
+            waiting=max(0, left - whole - len(active) - seen.unshown),
             baseline=seen.baseline,
             stragglers=counts.stragglers,
             sequential=False,
             executors=seen.executors,
             unshown=seen.unshown,
         )
+
+
+def _count_twofold_bytes(active: Iterable[ActiveAttempt]) -> int:
+    """Count the bytes of files that two executors bring at the same time, without those of the best one."""
+    by_file: defaultdict[int, Counter[str | None]] = defaultdict(Counter)
+    for attempt in active:  # a file may have several in one task, for its segments
+        by_file[attempt.id][attempt.executor] += attempt.bytes
+    return sum(held.total() - max(held.values()) for held in by_file.values() if len(held) > 1)

@@ -15,6 +15,9 @@ from cfetch.manifest.digests import Bytes
 BURST_S = 0.1  # so much unused time can be used later: enough for late timers, below 5 % of a few seconds
 TURNS_PER_S = 50  # reads a second under a limit: cheap, and smooth in the view
 CHANGES_S = 0.1  # a caller that waits asks so often whether a leased rate has changed
+ROOM = 0.5  # share of a limit below which further connections for one file are of use
+STEADY_S = 0.5  # a use that was below that share for so long may be above it for a moment
+BUSY_S = 1.0  # a use above it counts for so long after its end, or as long as its excess takes to be made up
 LEAST_BPS = 1.0  # a lease of nothing counts as this rate, as rates are divisors
 MIN_SLICE_BYTES = 1 << 10
 MAX_SLICE_BYTES = 256 << 10
@@ -28,12 +31,13 @@ class Bucket:
     has a ticket, by which it learns its new time.
     """
 
-    __slots__ = ("_given_bytes", "_paid_s", "_taken_bytes", "is_short", "rate_bps")
+    __slots__ = ("_busy_s", "_given_bytes", "_paid_s", "_taken_bytes", "is_short", "rate_bps")
 
     def __init__(self, rate_bps: float) -> None:
         self.rate_bps = rate_bps
         self.is_short = True  # a caller has waited since the last ``count_read``; a new bucket wants its part
         self._paid_s = -math.inf
+        self._busy_s = math.inf  # the same for ``ROOM`` of the rate; inf: nothing was read yet
         self._taken_bytes = 0  # in all
         self._given_bytes = 0  # read since the last ``count_read``
 
@@ -55,6 +59,15 @@ class Bucket:
         self._paid_s -= size_bytes / self.rate_bps
         self._taken_bytes -= size_bytes
         self._given_bytes -= size_bytes
+
+    def note_read(self, size_bytes: int, now_s: float) -> None:
+        """Note bytes that were read, for ``has_room``. The first ones count as a use above that share."""
+        since_s = now_s + BUSY_S if self._busy_s == math.inf else max(self._busy_s, now_s - STEADY_S)
+        self._busy_s = min(since_s + size_bytes / (ROOM * self.rate_bps), now_s + BUSY_S)
+
+    def has_room(self, now_s: float) -> bool:
+        """Whether much less than the limit has been read for some time."""
+        return self._busy_s <= now_s
 
     def change_rate(self, rate_bps: float, now_s: float) -> None:
         """Let bytes that wait for their payment be paid at another rate from now on."""
@@ -104,7 +117,7 @@ class Limiter:
 
         A turn is paid before it is taken, and bytes that had not arrived are given back.
         """
-        buckets = [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
+        buckets = self._find_buckets(host)
         clock = self._clock
 
         async def read_in_turn() -> Bytes:
@@ -125,6 +138,7 @@ class Limiter:
             finally:
                 for bucket in buckets:
                     bucket.give_back(size_bytes - len(data))
+                    bucket.note_read(len(data), clock.now())
             return data
 
         return read_in_turn
@@ -147,6 +161,14 @@ class Limiter:
             name: Use(bucket.rate_bps, is_short=bucket.is_short, read_bps=bucket.count_read() / seconds)
             for name, bucket in buckets.items()
         }
+
+    def has_room(self, host: str) -> bool:
+        """Whether the run reads much less than it may from ``host``, so that more connections may help."""
+        now_s = self._clock.now()
+        return all(bucket.has_room(now_s) for bucket in self._find_buckets(host))
+
+    def _find_buckets(self, host: str) -> list[Bucket]:
+        return [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
 
     def _find_bucket(self, host: str) -> Bucket | None:
         if self._per_host_bps is None:

@@ -16,7 +16,7 @@ from cfetch.config.settings import Settings
 from cfetch.errors import FeedReplaced, Held, Refused, SourceError
 from cfetch.events import EntryFinished
 from cfetch.feed.journal import Journal, locate_journal
-from cfetch.report.follow_text import end_text, idle_text
+from cfetch.report.follow_text import end_text, idle_text, mirror_text
 from cfetch.storage.directory import Directory
 from cfetch.storage.occupancy import occupy
 from tests.feed.follow_world import FollowWorld, open_world
@@ -75,7 +75,8 @@ def test_it_says_what_it_does(world):
     world.follow()
     assert world.lines[1:] == [
         "feed: 3 new or changed files",
-        "feed: at its end, after 3 new or changed files and 0 deleted files",
+        "feed: at its end, after 3 new or changed files and 0 deleted files in this run",
+        "feed: 3 files are here; nothing of the feed is left to read",
     ]
     for delete, deleted in ((False, "1 deleted file kept (see --delete)"), (True, "1 deleted file")):
         world.lines.clear()
@@ -84,12 +85,32 @@ def test_it_says_what_it_does(world):
         assert world.lines[1] == f"feed: 1 new or changed file, {deleted}"
 
 
+def test_the_last_line_is_about_all_runs(world):
+    """A follower that starts again says what the mirror has, not only what it has brought itself."""
+    world.served.write({"a": "1", "b": "2", "c": "3"})
+    world.follow()
+    world.served.write({"c": "4"})
+    world.follow()
+    assert world.lines[-2:] == [
+        "feed: at its end, after 1 new or changed file and 0 deleted files in this run",
+        "feed: 3 files are here; nothing of the feed is left to read",
+    ]
+    assert mirror_text(1, 9, None, is_stopped=True) == (
+        "feed: 1 file is here; the end of the feed was never reached (see --status)"
+    )
+    assert mirror_text(10, 9, 0.0, is_stopped=True) == (
+        "feed: more than 9 files are here; "
+        "last at the end of the feed: 1970-01-01T00:00:00+00:00 (see --status)"
+    )
+    assert mirror_text(None, 9, None, is_stopped=False) == "feed: nothing of the feed is left to read"
+
+
 def test_it_says_once_that_nothing_is_new():
     """A follower that waits is not taken for one that hangs; its log does not grow meanwhile."""
     assert idle_text(5.0, 0) == "feed: nothing new, asking every 5 s (Ctrl-C stops)"
     assert idle_text(5.0, 2).endswith("; 2 files cannot be had now and will be tried again")
     assert end_text(2, 1, 1, is_stopped=True) == (
-        "feed: stopped, after 2 new or changed files and 1 deleted file, 1 file missing; "
+        "feed: stopped, after 2 new or changed files and 1 deleted file in this run, 1 file missing; "
         "the same command goes on from here"
     )
 
@@ -496,7 +517,9 @@ def test_a_signal_ends_it_in_good_order(world, number):
     out, said = child.communicate(timeout=60)
     told = json.loads(out)
     assert (child.returncode, told["status"], told["files"]["done"]) == (128 + number, "interrupted", 2), said
-    assert said.splitlines()[-1].startswith("feed: stopped, after 2 new or changed files")
+    this_run, mirror = said.splitlines()[-2:]
+    assert this_run.startswith("feed: stopped, after 2 new or changed files")
+    assert mirror.startswith("feed: 2 files are here; last at the end of the feed: 20")
     assert said.count("feed: nothing new") <= 2  # one after each change, and none for each look
     assert world.follow().exit_code == 0
 

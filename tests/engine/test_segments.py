@@ -65,6 +65,23 @@ def test_never_more_streams_than_asked_for(tmp_path):
     assert run(tmp_path, {"a": SLOW}, segments=1).transport.most == 1
 
 
+@pytest.mark.parametrize("limit", ["limit_rate", "limit_rate_per_host"])
+def test_help_under_a_limit_of_bytes(tmp_path, limit):
+    """It comes while less than half of the limit is used; where one connection reaches it, none is added."""
+    slow = {f"{n}": Reply(BODY, latency_s=0.05, rate_bps=MIB) for n in range(2)}
+    outcome = run(tmp_path, slow, **{limit: 8 * MIB})
+    assert outcome.elapsed_s < 16 / 2
+    assert outcome.transport.most == 8
+    assert sum(received(outcome, name) for name in slow) < 32 * MIB * 1.05
+    for limit_bps, seconds in ((2 * MIB, 16), (MIB, 32)):  # half of it, and all of it
+        outcome = run(tmp_path, slow, **{limit: limit_bps})
+        assert outcome.elapsed_s == pytest.approx(seconds, rel=0.05)
+        assert len(outcome.transport.opens) == 2
+    fast = {"a": Reply(BODY, latency_s=0.05, rate_bps=50 * MIB)}
+    assert len(run(tmp_path, fast, **{limit: 4 * MIB}).transport.opens) == 1
+    assert len(run(tmp_path, {"a": SLOW}, rate=100.0).transport.opens) == 1  # each segment is a request
+
+
 @pytest.mark.parametrize(
     ("settings", "most"),
     [

@@ -30,6 +30,7 @@ from cfetch.shares.work import TaskCopy
 from cfetch.straggler.merged import Sample
 from tests.engine.drive import tree
 from tests.hub.beats import FakeTask, beat, count_tasks
+from tests.report.records import active, attempt, finished, progress, record
 from tests.spark.counting import counting
 from tests.spark.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
@@ -125,6 +126,19 @@ def test_a_pause_is_told_with_the_seconds_that_are_left_of_it():
     beats(pause)
     assert beats.make_beat({}).pauses == {"h": 0.0}
     assert beats.make_beat({}).pauses == {}
+
+
+def test_a_beat_counts_each_file_once():
+    """Of those that were under way or whole when the pool last told, some have ended since."""
+    beats = BeatMaker(beat(1), shown=1, now_s=lambda: 1.0)
+    beats(*finished(record(0, 100, attempt(size=100))))
+    beats(progress(1, done=1, whole=3, bytes_done=100, bytes_active=40, active=[active(7)]))
+    now = beats.make_beat({})
+    assert (now.files, now.in_place, now.whole, now.active_bytes, now.size_bytes) == (1, 1, 3, 40, 100)
+    beats(*finished(record(1, 15, attempt(size=15))))
+    now = beats.make_beat({})
+    assert (now.files, now.in_place, now.whole, now.active_bytes, now.size_bytes) == (2, 2, 2, 25, 115)
+    assert beats.make_beat({}, over=True).whole == 0
 
 
 def test_hosts_that_reset_connections_or_do_not_answer_are_told_once():

@@ -321,6 +321,21 @@ def test_an_account_is_a_bit_an_entry():
     assert len(account._ended) < 10_000_000 / 6
 
 
+def test_what_is_not_reported_yet_is_counted(scene):
+    """By what tasks say that they have in place, and by their reports; a share repeats its parts."""
+    brought = {1: (4, 250), 2: (1, 60)}
+    assert scene.account.count_unreported(brought) == (5, 310)
+    first = report(ended(1), ended(2, "skipped"), ended(3, "failed"))
+    scene.leave(part_name(0), first)
+    scene.read()
+    done_bytes = ended(1).bytes
+    assert scene.account.count_unreported({1: (4, done_bytes + 7)}) == (2, 7)
+    scene.leave(SHARE, first, report(ended(4), ended(5), number=1))
+    scene.read()
+    assert scene.account.count_unreported({1: (4, done_bytes * 3)}) == (0, 0)
+    assert scene.account.count_unreported({1: (3, 0)}) == (0, 0)  # an older beat
+
+
 def test_many_parts_of_a_task_in_one_look(scene):
     """A driver that is behind finds several at once, ten and more of them: no file is lost."""
     for number in range(12):

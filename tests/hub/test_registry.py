@@ -15,7 +15,7 @@ from cfetch.hub.messages import (
     SILENT_S,
     Orders,
 )
-from cfetch.hub.registry import COMPARED_S, TaskRegistry
+from cfetch.hub.registry import COMPARED_S, MOST_ENDED, TaskRegistry
 from cfetch.shares.task import MOST_SHOWN
 from cfetch.straggler.merged import Sample
 from tests.hub.beats import MIB, attempt, beat, samples
@@ -88,7 +88,7 @@ def test_a_task_that_says_it_is_over_is_forgotten_at_once():
     assert hub.answer(beat(1, files=3, over=True), 0.5).leases == {}
     assert hub.answer(beat(2, demands={"h": Demand(0, 0, 9)}), 0.5).leases == {"h": 4}
     seen = hub.view(0.5)
-    assert (seen.unshown, seen.unshown_bytes) == (0, 0)
+    assert (seen.unshown, seen.brought) == (0, {1: (0, 0), 2: (0, 0)})
     assert [(one.tasks, one.files) for one in seen.executors] == [(1, 3)]
 
 
@@ -99,9 +99,23 @@ def test_what_is_shown():
     hub.answer(beat(1, files=4, size_bytes=1000, active=[attempt(2)], under_way=3, active_bytes=30), 1.0)
     seen = hub.view(1.0)
     assert [(one.id, one.executor) for one in seen.active] == [(2, "a")]
-    assert (seen.unshown, seen.unshown_bytes) == (2, 20)
+    assert (seen.unshown, seen.brought) == (2, {1: (0, 1030)})
     (executor,) = seen.executors
     assert (executor.name, executor.tasks, executor.files, executor.rate_bps) == ("a", 1, 4, 300.0)
+
+
+def test_files_that_tasks_have_brought():
+    """They count until their reports are read, perhaps after the task's last beat; not those of the dead."""
+    hub = registry_of()
+    hub.answer(beat(1, whole=2, in_place=5, size_bytes=70, active_bytes=4), 0.0)
+    hub.answer(beat(2, whole=1, in_place=9, size_bytes=90), 0.0)
+    assert hub.view(0.0).brought == {1: (7, 74), 2: (10, 90)}
+    hub.answer(beat(1, in_place=7, size_bytes=80, over=True), 1.0)
+    hub.forget(2)
+    assert hub.view(1.0).brought == {1: (7, 80)}
+    for number in range(10, 10 + MOST_ENDED):
+        hub.answer(beat(number, over=True), 2.0)
+    assert 1 not in hub.view(2.0).brought
 
 
 def test_a_beat_that_comes_twice_counts_files_once():

@@ -47,11 +47,28 @@ def test_segments_are_no_retries(shown):
 
 def test_what_is_under_way_is_shown_once(shown):
     """By the hub: one of two copies, and nothing that has ended."""
-    copies = [active(5, bytes=10), active(6, bytes=7), active(5, bytes=30), active(0)]
-    heard = EMPTY_VIEW._replace(active=copies, unshown=2, unshown_bytes=1000)
+    one, other = [active(5, bytes=10, executor="a"), active(6, bytes=7)], [active(5, bytes=30, executor="b")]
+    segment = active(6, bytes=4)
+    heard = EMPTY_VIEW._replace(
+        active=[*one, segment, *other, active(0)], unshown=2, brought={1: (0, 1021), 2: (1, 230)}
+    )
     live, _ = shown(10, record(0, 100, attempt()), seen=heard)
-    assert [(one.id, one.bytes) for one in live.active] == [(5, 30), (6, 7)]
-    assert (live.bytes_active, live.waiting, live.unshown) == (1037, 5, 2)
+    assert [(one.id, one.bytes) for one in live.active] == [(5, 30), (6, 4)]
+    assert (live.bytes_active, live.waiting, live.unshown) == (1021 + 230 - 10, 4, 2)
+
+
+def test_files_without_a_report_count_as_in_one_process(shown):
+    """Those that wait for their names, and those that have them while the driver has not heard of it yet."""
+    heard = EMPTY_VIEW._replace(active=[active(9, bytes=3)], brought={7: (5, 303), 8: (0, 0)})
+    live, _ = shown(10, record(0, 100, attempt()), seen=heard)
+    assert (live.done, live.whole, live.waiting) == (1, 5, 3)
+    assert (live.bytes_done, live.bytes_active) == (100, 303)
+
+
+def test_never_more_files_than_there_are(shown):
+    """Two copies of a task may have brought the same ones."""
+    live, _ = shown(3, record(0, 100, attempt()), seen=EMPTY_VIEW._replace(brought={7: (2, 0), 8: (2, 0)}))
+    assert (live.done, live.whole, live.waiting) == (1, 2, 0)
 
 
 def test_an_executor_is_called_slow_once():

@@ -131,7 +131,24 @@ async def test_rebalance_makes_volumes_level(tmp_path):
     assert len(document["moves"]) in range(9, 11)
     is_well(scene)
     again = await volume("rebalance", *to(*scene.to))
-    assert again.stdout.startswith("moved: 0 batches")
+    assert again.stdout.startswith("moved: 0 batches, 0 B; the volumes are level: none is more than ")
+
+
+async def test_volumes_that_cannot_get_level_say_what_to_do(tmp_path):
+    """Three batches on two volumes have no half: the end names the distance, the reason and the next step."""
+    scene = await filled(tmp_path, named(3, 1, 50 * KIB), volumes=2)
+    done = await volume("rebalance", *to(*scene.to), "--within", 0, "--dry-run")
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("would go: 1 batch, 50.0 KiB; the volumes would be not level: one is 25."), last
+    assert "--within allows nothing, and no single batch can move" in last
+    assert last.endswith("give a larger --within, or make room on the volume that has little")
+    for batch in range(3):
+        (scene.to[1] / f"b{batch}").mkdir(parents=True)
+        (scene.to[1] / f"b{batch}/0").write_text("mine")
+    done = await volume("rebalance", *to(*scene.to))
+    assert done.returncode == 1
+    assert "off its share, --within allows 3." in done.stdout
+    assert done.stdout.endswith("mend what keeps the batches above, then give the same command again\n")
 
 
 async def test_an_old_record_says_why_its_batch_stays(tmp_path):

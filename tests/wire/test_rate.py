@@ -51,6 +51,29 @@ def test_unused_time_is_not_saved_up():
     assert bucket.wait_s(bucket.take(100, 3600.0), 3600.0) == pytest.approx(0.1)
 
 
+def test_room_is_a_use_below_half_for_some_time():
+    """Not at the start, nor right after a use above half; a short burst does not count."""
+
+    def read(bucket, share, begin_s, seconds):
+        tenths = range(round(begin_s * 10), round((begin_s + seconds) * 10))
+        rooms = []
+        for tenth in tenths:
+            rooms.append(bucket.has_room(tenth / 10))
+            bucket.note_read(round(share * 100), tenth / 10)
+        return rooms
+
+    bucket = Bucket(1000.0)
+    early = read(bucket, 0.25, 0, 4)
+    assert early == sorted(early)
+    assert early.index(True) in range(15, 25)
+    assert all(read(bucket, 0.45, 4, 10))
+    assert not any(read(bucket, 0.7, 14, 20)[15:])
+    after = read(bucket, 0.1, 34, 3)
+    assert after.index(True) in range(8, 15)
+    bucket.note_read(200, 37.0)
+    assert bucket.has_room(37.0)
+
+
 def test_what_is_given_back_can_be_had_by_others():
     """A turn for which there was nothing to read costs nothing."""
     bucket = Bucket(1000.0)
@@ -296,6 +319,6 @@ def test_a_server_that_falls_silent_is_still_noticed_under_a_limit(tmp_path):
     """Once we wait for it and not it for us."""
     stalled = Reply(body=bytes(MIB), rate_bps=50e6, cut=100_000, then="stall")
     scripts = {"a": [stalled, Reply(body=bytes(MIB), rate_bps=50e6)]}
-    outcome = drive(tmp_path, scripts, limit_rate=MIB, stall_timeout=2.0)
+    outcome = drive(tmp_path, scripts, limit_rate=MIB, stall_timeout=2.0, segments=1)
     assert [a.outcome for a in outcome.records["a"].attempts] == ["stalled", "done"]
     assert outcome.statuses == ["done"]

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from cfetch.errors import LocalFault
 from cfetch.hub.receipts import ShareResult
-from cfetch.manifest.urls import strip_signature
+from cfetch.manifest.urls import strip_secrets
 from cfetch.spark.frames.frame import KEEP_S
 from cfetch.spark.frames.once import hold_lock
 from cfetch.spark.frames.pieces import Work, bring_to_scratch, join_results, require_on_executor
@@ -107,10 +107,10 @@ def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool) -> N
 
 
 def _hide_secrets(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
-    """The table without headers, and with links without signatures: a shard is given to others."""
+    """The table without headers, and with links as others may see them: a shard is given away."""
     if "headers" in columns:
         table = table.drop_columns(columns["headers"])
-    links = [link and strip_signature(link) for link in list_cells(table[columns["url"]], None)]
+    links = [link and strip_secrets(link) for link in list_cells(table[columns["url"]], None)]
     return table.set_column(
         table.column_names.index(columns["url"]), columns["url"], pa.array(links, pa.string())
     )

@@ -60,7 +60,9 @@ def rows_of(origin, names=tuple(FILES)):
 def writer_of(tmp_path, sink=WebdatasetSink, *, names=NAMES, overwrite=False, **options):
     """The writer that Spark would ask for."""
     schema = types.StructType([types.StructField(name, types.StringType()) for name in names])
-    return sink({"path": str(tmp_path / "set"), **OPTIONS, **options}).writer(schema, overwrite)
+    given = {"path": str(tmp_path / "set"), **OPTIONS, **options}
+    given = {name: value for name, value in given.items() if value is not None}
+    return sink(given).writer(schema, overwrite)
 
 
 def stage(writer, rows, place="00000-00000"):
@@ -150,9 +152,9 @@ def test_names_in_a_tar_file(origin, tmp_path):
     assert samples["d/3"]["json"] == FILES["d/3.json"]
 
 
-def test_no_link_is_in_a_shard(origin, tmp_path):
-    """Neither its signature nor a header."""
-    signed = "?AWSAccessKeyId=k&Expires=1&Signature=secret"
+@pytest.mark.parametrize("signed", ["?AWSAccessKeyId=k&Expires=1&Signature=secret", "?id=7&token=secret"])
+def test_no_link_is_in_a_shard(origin, tmp_path, signed):
+    """Neither its query, whatever it means, nor a header."""
     row = {"url": origin.url + "d/1.jpg" + signed, "head": [("X-Token", "secret")]}
     table = pa.Table.from_pylist(
         [row], pa.schema([("url", pa.string()), ("head", pa.map_(pa.string(), pa.string()))])
@@ -166,6 +168,17 @@ def test_no_link_is_in_a_shard(origin, tmp_path):
     assert b"secret" not in (tmp_path / "set/00000.tar").read_bytes()
     assert pq.read_table(tmp_path / "set/00000.parquet").column_names[:2] == ["url", "status"]
     assert b"secret" not in (tmp_path / "set/00000.parquet").read_bytes()
+    assert pq.read_table(tmp_path / "set/00000.parquet")["url"].to_pylist() == [origin.url + "d/1.jpg"]
+
+
+def test_a_row_with_a_fault_shows_no_secret_either(origin, tmp_path):
+    """A link with a login is refused; its row stays in the table without it."""
+    rows = [{"url": f"{scheme}u:secret@h/a.jpg?secret"} for scheme in ("http://", "ftp://", "//")]
+    writer = writer_of(tmp_path, names=["url"], path_column=None, hash_column=None)
+    publish(writer, stage(writer, rows))
+    assert b"secret" not in (tmp_path / "set/00000.parquet").read_bytes()
+    found = pq.read_table(tmp_path / "set/00000.parquet").to_pylist()
+    assert [row["url"] for row in found] == ["http://h/a.jpg", "ftp://h/a.jpg", "//h/a.jpg"]
 
 
 def test_a_job_that_died_is_continued(origin, tmp_path):

@@ -22,7 +22,7 @@ from cfetch.manifest.formats.detection import INDEX, detect_format
 from cfetch.manifest.formats.html_index import find_place, read_page
 from cfetch.manifest.formats.stac import find_next_page
 from cfetch.manifest.formats.whole_json import load_object, load_text
-from cfetch.manifest.freezing import Opened, Part, freeze_parts
+from cfetch.manifest.freezing import Opened, Part, freeze
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
 from cfetch.manifest.plan import Plan
@@ -261,7 +261,7 @@ def refuse_empty(entries: int, name: str, *, allowed: bool) -> None:
 def make_part(
     manifest: str, clock: Clock, network: Network, *, own_url: str | None = None, whole_tree: bool = False
 ) -> Part:
-    """A manifest for ``freeze_parts``; ``own_url`` counts as its address if it does not come from a server.
+    """A manifest for ``freeze``; ``own_url`` counts as its address if it does not come from a server.
 
     ``whole_tree`` is as in ``open_manifest``.
     """
@@ -309,7 +309,7 @@ def freeze_manifest(
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
         plan = stack.enter_context(
-            freeze_parts(
+            freeze(
                 [
                     make_part(manifest, clock, network, own_url=own_url, whole_tree=whole_tree)
                     for manifest in manifests

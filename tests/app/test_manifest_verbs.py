@@ -25,13 +25,13 @@ from cfetch.bench.origin import Origin
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, ManifestError, Refused, Transient, UsageError
 from cfetch.manifest.entry import Digest
-from cfetch.manifest.freezing import freeze
 from cfetch.run.open_manifest import open_manifest
 from cfetch.secret import SecretUrl
 from cfetch.storage.files import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober
 from tests.app.command import cfetch
+from tests.manifest.frozen import freeze
 
 CANARY = "CANARY5ecret"
 ROOT = Path(__file__).parents[2]

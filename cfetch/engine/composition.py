@@ -79,14 +79,13 @@ def compose(
     ledger = Ledger(policy, flights, outside, stall_timeout_s=settings.stall_timeout)
     commitment = make_commitment(
         entries,
-        settings.placing,
+        settings,
         volumes,
         ledger,
         switch,
         idle,
         flights,
         outside,
-        concurrency=settings.concurrency,
         backwards=backwards,
     )
     segments = Segments(policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments)

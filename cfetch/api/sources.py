@@ -19,7 +19,7 @@ from cfetch.app.prepared import Prepared
 from cfetch.config.settings import Settings
 from cfetch.errors import UsageError
 from cfetch.run.header_hosts import make_list_network
-from cfetch.run.open_manifest import freeze_manifest
+from cfetch.run.open_manifest import ManifestReader
 from cfetch.storage.files import local_fault
 
 ENTRIES, FRAME = "the entries", "the data frame"
@@ -64,12 +64,8 @@ def prepare_source(source: Source, settings: Settings, progress: Callable[[int],
 def read_manifest(manifest: str | os.PathLike[str], settings: Settings) -> list[Entry]:
     """All entries of a manifest. Raises as ``cfetch.read_manifest``."""
     name = os.fspath(manifest)
-    with freeze_manifest(
-        name,
-        base_url=settings.base_url,
-        options=settings.reading,
-        network=make_list_network(settings, [name], os.environ),
-    ) as plan:
+    network = make_list_network(settings, [name], os.environ)
+    with ManifestReader(settings.reading, settings.base_url, network=network).freeze(name) as plan:
         return [from_manifest(entry, plan.headers) for entry in plan.entries()]
 
 

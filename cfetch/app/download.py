@@ -89,11 +89,11 @@ def prepare(
         api = _make_api(settings, env, clock)  # before the manifest is read: it refuses a missing token
         parts, statement = None, None
         if not by_spark:
-            parts, statement = _open_lists(stack, manifests, settings, env, clock)
+            parts, statement = _open_lists(stack, manifests, settings, api, env, clock)
         volumes = _open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = make_own_directory(stack, destinations.state, instant)
         if parts is not None:
-            lists = Lists(parts, name, notes, api.blocking(statement) if statement else None)
+            lists = Lists(parts, name, notes)
             plan = frozen_here(
                 freeze_lists(stack, lists, directory, settings, env=env, clock=clock, progress=progress)
             )
@@ -106,14 +106,22 @@ def prepare(
 
 
 def _open_lists(
-    stack: ExitStack, manifests: Sequence[str], settings: Settings, env: Mapping[str, str], clock: Clock
+    stack: ExitStack,
+    manifests: Sequence[str],
+    settings: Settings,
+    api: StatementApi,
+    env: Mapping[str, str],
+    clock: Clock,
 ) -> tuple[list[Part], str | None]:
     """The manifests for ``freeze_lists``; a single one is opened now, to find its SQL statement's id."""
     network = make_network(settings.network, env)
     if len(manifests) > 1:
         return [make_part(each, clock, network) for each in manifests], None
     opened = stack.enter_context(open_manifest(manifests[0], clock, network=network))
-    return [Part(name_list(manifests), lambda: nullcontext(opened))], statement_id_of(opened.file)
+    statement = statement_id_of(opened.file)
+    if statement is not None:
+        opened = opened._replace(fetch_chunk=api.blocking(statement))
+    return [Part(name_list(manifests), lambda: nullcontext(opened))], statement
 
 
 def _make_prepared(

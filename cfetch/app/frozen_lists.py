@@ -9,11 +9,10 @@ from typing import NamedTuple
 from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError
-from cfetch.manifest.freezing import Part, freeze_parts
+from cfetch.manifest.freezing import Part, freeze
 from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
-from cfetch.manifest.source import FetchChunk
 from cfetch.report.format import plural
 from cfetch.report.metrics import Unfinished, read_unfinished
 from cfetch.run.directories import find_places
@@ -28,15 +27,11 @@ UNNAMED = "unnamed"  # a directory below the plan's: the plan before servers wer
 
 
 class Lists(NamedTuple):
-    """The lists of one plan. ``name`` is for messages, and ``notes`` are about the lists themselves.
-
-    ``fetch_chunk`` asks for further links, if the only list is the result of a SQL statement.
-    """
+    """The lists of one plan. ``name`` is for messages, and ``notes`` are about the lists themselves."""
 
     parts: Sequence[Part]
     name: str
     notes: Sequence[str] = ()
-    fetch_chunk: FetchChunk | None = None
 
 
 def freeze_lists(
@@ -51,19 +46,18 @@ def freeze_lists(
 ) -> Plan:
     """Freeze the lists in ``directory``; ``stack`` closes the plan.
 
-    Raises as ``freeze_parts``, and UsageError: there is nothing to do.
+    Raises as ``freeze``, and UsageError: there is nothing to do.
     """
     left = read_unfinished(Path(settings.failed_from)) if settings.failed_from else None
     state = find_places(settings).state
     rejected = stack.enter_context(RejectedRows(state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"))
 
-    def freeze(where: Path, only: Unfinished | None) -> Plan:
+    def freeze_in(where: Path, only: Unfinished | None) -> Plan:
         return stack.enter_context(
-            freeze_parts(
+            freeze(
                 lists.parts,
                 name=lists.name,
                 directory=where,
-                fetch_chunk=lists.fetch_chunk,
                 progress=progress,
                 base_url=settings.base_url,
                 options=settings.reading,
@@ -74,7 +68,7 @@ def freeze_lists(
 
     if settings.reading.name_by == "header":
         make_private(directory / UNNAMED)
-        unnamed = freeze(directory / UNNAMED, None)
+        unnamed = freeze_in(directory / UNNAMED, None)
         plan = stack.enter_context(
             name_by_servers(
                 unnamed,
@@ -89,7 +83,7 @@ def freeze_lists(
             )
         )
     else:
-        plan = freeze(directory, left)
+        plan = freeze_in(directory, left)
     plan.add_notes((*lists.notes, *rejected.notes(), *_note_useless_headers(plan, settings)))
     _refuse_nothing(plan, left, settings)
     return plan

@@ -20,7 +20,7 @@ from cfetch.app.download import prepare_entries
 from cfetch.app.prepared import Prepared
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.kinds import is_object_store
-from cfetch.config.reading import STANDARD
+from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.config.settings import Settings
 from cfetch.errors import ManifestError, SourceError, UsageError
 from cfetch.manifest.entry import Digest, Entry, SafePath
@@ -201,7 +201,12 @@ def _read_hash_beside(url: SecretUrl, clock: Clock, network: Network) -> Digest:
         return Digest("sha256", plain.lower())
     try:
         entries = list(
-            read_entries(BytesIO(text), name=str(beside), format="sha256sum", base_url="https://h.invalid/")
+            read_entries(
+                BytesIO(text),
+                name=str(beside),
+                base_url="https://h.invalid/",
+                options=ReadingOptions(from_format="sha256sum"),
+            )
         )
     except ManifestError:
         raise UsageError(f"{beside} is no list of SHA-256 hashes; state the hash: --sha256 HEX") from None

@@ -14,7 +14,6 @@ import msgspec
 
 from cfetch.app.work_ahead import work_ahead
 from cfetch.clock import Clock, SystemClock
-from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import SourceError
 from cfetch.manifest.entry import Digest, Entry, UnsafePathError, safe_path
 from cfetch.manifest.faults import Faults
@@ -23,12 +22,12 @@ from cfetch.manifest.reading import check_base_url
 from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.run.asking import open_transport
-from cfetch.run.open_manifest import freeze_manifest
+from cfetch.run.open_manifest import STANDARD_READER, ManifestReader
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.document import Prober
-from cfetch.wire.network import DIRECT, Network
+from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport
 
 PROBES = 16  # under way at once; as many as a download has by default
@@ -41,40 +40,27 @@ EmitLine = Callable[[str], None]
 def build_from_list(
     manifest: str,
     output: Path | None,
+    reader: ManifestReader = STANDARD_READER,
     *,
-    base_url: str | None = None,
-    options: ReadingOptions = STANDARD,
-    allow_empty: bool = True,
     probing: bool = True,
-    network: Network = DIRECT,
     file_network: Callable[[Plan], Network] | None = None,
     advance: Advance,
-    emit_line: EmitLine,
 ) -> int:
     """Write a list of any format as JSON, with the sizes that it lacks; return how many files failed.
 
-    A file that cannot be had stays in the list without a size. ``emit_line`` gets a line about each such
-    file, and notes about the list. ``advance`` gets the files and bytes that are done. ``network`` is for the
-    list, and ``file_network`` for its files, if that is another network.
+    A file that cannot be had stays in the list without a size, and the user is told. ``advance`` gets the
+    files and bytes that are done. ``file_network`` makes the network to the files, if that is not the list's.
 
     Raises:
         UsageError: the list cannot be had or has faults.
         LocalFault: ``output`` cannot be written.
     """
-    reach = file_network or (lambda _: network)
-    with freeze_manifest(
-        manifest,
-        base_url=base_url,
-        options=options,
-        allow_empty=allow_empty,
-        emit_line=emit_line,
-        network=network,
-        file_network=reach,
-    ) as plan:
+    reach = file_network or (lambda _: reader.network)
+    with reader.freeze(manifest, file_network=reach) as plan:
         sizes = array("q", plan.sizes)
         failed = 0
         if probing:
-            failed = asyncio.run(_probe_all(plan, sizes, reach(plan), advance, emit_line))
+            failed = asyncio.run(_probe_all(plan, sizes, reach(plan), advance, reader.emit_line))
         contents = survey(_fill_sizes(plan, sizes), plan.headers)
         with open_output(output, private=contents.has_secrets) as out:
             TARGETS["json"].write(_fill_sizes(plan, sizes), contents, out)

@@ -1,24 +1,21 @@
 """``cfetch manifest check`` and ``convert``: tell what a manifest holds, write it in another format."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
-from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.writing import TARGETS, check_parts, list_left_out, survey
-from cfetch.run.open_manifest import freeze_manifest
+from cfetch.run.open_manifest import STANDARD_READER, ManifestReader
 from cfetch.secret import printable
 from cfetch.storage.files import open_output
-from cfetch.wire.network import DIRECT, Network
 
 SHOWN_FILES, SHOWN_CHARS = 3, 200
-Progress = Callable[[int], None]
 
 
 class FirstFile(msgspec.Struct, frozen=True):
@@ -51,28 +48,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     first: list[FirstFile] = []
 
 
-def check(
-    *manifests: str,
-    base_url: str | None,
-    options: ReadingOptions = STANDARD,
-    allow_empty: bool = True,
-    progress: Progress | None = None,
-    network: Network = DIRECT,
-) -> Checked:
+def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
     """Validate manifests as a download would. Each is a path, an http(s) URL, ``-``, or a directory of them.
 
     Raises:
         ManifestError: a manifest has faults; the error names all of them.
         UsageError: a manifest cannot be had.
     """
-    with freeze_manifest(
-        *manifests,
-        base_url=base_url,
-        options=options,
-        allow_empty=allow_empty,
-        progress=progress,
-        network=network,
-    ) as plan:
+    with reader.freeze(*manifests) as plan:
         files = [0] * len(plan.hosts)
         for host in plan.host_of:
             files[host] += 1
@@ -99,18 +82,11 @@ def convert(
     manifest: str,
     to_format: str,
     output: Path | None,
-    *,
-    base_url: str | None = None,
-    options: ReadingOptions = STANDARD,
-    allow_empty: bool = True,
-    progress: Progress | None = None,
-    emit_line: Callable[[str], None] | None = None,
-    network: Network = DIRECT,
+    reader: ManifestReader = STANDARD_READER,
 ) -> list[str]:
     """Write ``manifest`` in another format to ``output``, or to stdout; return what the format cannot hold.
 
-    Nothing is written when the manifest has faults. URLs come out absolute. ``emit_line`` gets notes about
-    the manifest, and how many rows were skipped.
+    Nothing is written when the manifest has faults. URLs come out absolute.
 
     Raises:
         UsageError: the manifest has faults, there is no such format, or it cannot name a file.
@@ -121,15 +97,7 @@ def convert(
         raise UsageError(
             f"cfetch writes no format called {to_format!r}; it writes {', '.join(sorted(TARGETS))}"
         )
-    with freeze_manifest(
-        manifest,
-        base_url=base_url,
-        options=options,
-        allow_empty=allow_empty,
-        progress=progress,
-        emit_line=emit_line,
-        network=network,
-    ) as plan:
+    with reader.freeze(manifest) as plan:
         contents = survey(_entries(plan), plan.headers)
         check_parts(contents, target, to_format)
         with open_output(output, private=contents.has_secrets) as out:

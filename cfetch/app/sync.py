@@ -35,7 +35,7 @@ from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import freeze_manifest, refuse_empty, shown_name
+from cfetch.run.open_manifest import ManifestReader, refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.secret import printable
 from cfetch.storage.directory import Directory
@@ -155,14 +155,8 @@ def _list_manifest(
     source: str, settings: Settings, options: SyncOptions, network: Network, emit_line: EmitLine
 ) -> Iterator[Versioned]:
     """Yield a manifest's entries, each with its hash as version; without one, the server is asked later."""
-    with freeze_manifest(
-        source,
-        base_url=settings.base_url,
-        options=settings.reading,
-        emit_line=emit_line,
-        network=network,
-        whole_tree=True,
-    ) as plan:
+    reader = ManifestReader(settings.reading, settings.base_url, network=network, emit_line=emit_line)
+    with reader.freeze(source, whole_tree=True) as plan:
         if plan.skipped and options.delete:
             raise UsageError(
                 f"rows of {shown_name(source)} were skipped, so nobody can tell which files have gone; "

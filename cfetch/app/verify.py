@@ -18,14 +18,12 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from cfetch.app.work_ahead import work_ahead
-from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.report.format import plural
-from cfetch.run.open_manifest import expand_manifests, freeze_manifest, is_elsewhere
+from cfetch.run.open_manifest import STANDARD_READER, ManifestReader, expand_manifests, is_elsewhere
 from cfetch.secret import printable
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
-from cfetch.wire.network import DIRECT, Network
 
 NOWHERE = "https://nowhere.invalid/"  # base URL of a list in a file: only the paths of its URLs matter here
 CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small file
@@ -237,49 +235,32 @@ def open_verification(
     *,
     more: Sequence[str] = (),
     quick: bool = False,
-    options: ReadingOptions = STANDARD,
-    allow_empty: bool = True,
-    progress: Callable[[int], None] | None = None,
-    emit_line: Callable[[str], None] | None = None,
-    network: Network = DIRECT,
+    reader: ManifestReader = STANDARD_READER,
 ) -> Iterator[Verification]:
     """Compare the trees at ``to`` with ``manifest`` and ``more`` manifests: paths, URLs, or ``-``.
 
     ``to`` has directories, and URLs of prefixes of object stores as text. Each file must be in one of the
     trees; a file in several trees is a duplicate, not a difference. A manifest that lies in a tree does not
-    count as excess. ``quick`` compares only sizes. ``progress`` gets the number of entries that have been
-    read, and ``emit_line`` notes.
+    count as excess. ``quick`` compares only sizes.
 
     Raises:
         UsageError: the manifest has faults, there is no such directory, or a store cannot be listed.
     """
     with ExitStack() as stack:
         directories = {root: stack.enter_context(ReadOnlyTree(root)) for root in to if isinstance(root, Path)}
-        plan = stack.enter_context(
-            freeze_manifest(
-                manifest,
-                *more,
-                own_url=NOWHERE,
-                options=options,
-                allow_empty=allow_empty,
-                progress=progress,
-                emit_line=emit_line,
-                network=network,
-            )
-        )
+        plan = stack.enter_context(reader.freeze(manifest, *more, own_url=NOWHERE))
         manifests = expand_manifests([manifest, *more]).manifests
         ignored = [frozenset(_find_paths_within(manifests, root)) for root in to]
         trees = [
-            directories[root] if isinstance(root, Path) else _list_store(root, plan, emit_line) for root in to
+            directories[root] if isinstance(root, Path) else _list_store(root, plan, reader) for root in to
         ]
         yield Verification(plan, trees, quick=quick, ignored=ignored)
 
 
-def _list_store(url: str, plan: Plan, emit_line: Callable[[str], None] | None) -> Tree:
+def _list_store(url: str, plan: Plan, reader: ManifestReader) -> Tree:
     from cfetch.storage.object_tree import ObjectTree
 
-    if emit_line is not None:
-        emit_line(f"listing the objects below {printable(url)}")
+    reader.emit_line(f"listing the objects below {printable(url)}")
     return ObjectTree(url, plan.find, len(plan))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, ManifestsArgument, with_reading
+from cfetch.cli.options import JsonOption, ManifestsArgument, make_reader, with_reading
 from cfetch.cli.output import print_document, print_message
 
 if TYPE_CHECKING:
@@ -78,19 +78,11 @@ def check(
     import msgspec
 
     from cfetch.app.manifest_check import check as checked
-    from cfetch.dashboard.open import reading_lines
     from cfetch.errors import ManifestError
-    from cfetch.run.header_hosts import make_list_network
 
     try:
-        progress = reading_lines(manifests[0].partition("?")[0])
         overview = checked(
-            *manifests,
-            base_url=base_url,
-            options=settings.reading,
-            allow_empty=settings.allow_empty,
-            progress=progress,
-            network=make_list_network(settings, manifests, os.environ),
+            *manifests, reader=make_reader(settings, manifests, base_url=base_url, prints_notes=False)
         )
     except ManifestError as error:
         if json:
@@ -133,21 +125,9 @@ def convert(
       cfetch manifest convert manifest.json --to-format curl -o all.conf && curl --parallel --config all.conf
     """
     from cfetch.app.manifest_check import convert as converted
-    from cfetch.dashboard.open import reading_lines
-    from cfetch.run.header_hosts import make_list_network
 
-    progress = reading_lines(manifest.partition("?")[0])
-    lost = converted(
-        manifest,
-        to_format,
-        output,
-        base_url=base_url,
-        options=settings.reading,
-        allow_empty=settings.allow_empty,
-        progress=progress,
-        emit_line=print_message,
-        network=make_list_network(settings, [manifest], os.environ),
-    )
+    reader = make_reader(settings, [manifest], base_url=base_url)
+    lost = converted(manifest, to_format, output, reader)
     if lost:
         print_message(f"{to_format} has no place for some of it; left out: {'; '.join(lost)}")
 
@@ -176,24 +156,28 @@ def build(
     from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.dashboard.bar import progress_bar
     from cfetch.run.header_hosts import aim_repository_token, make_file_network
+    from cfetch.run.open_manifest import ManifestReader
     from cfetch.wire.network import make_network
 
     if source != "-" and os.path.isdir(source):
         with progress_bar("hashing") as advance:
             build_from_tree(Path(source), output, base_url=base_url, advance=advance, emit_line=print_message)
         return
+    reader = ManifestReader(
+        settings.reading,
+        base_url,
+        settings.allow_empty,
+        make_network(aim_repository_token(settings, [source], os.environ).network, os.environ),
+        emit_line=print_message,
+    )
     with progress_bar("asking for sizes") as advance:
         failed = build_from_list(
             source,
             output,
-            base_url=base_url,
-            options=settings.reading,
-            allow_empty=settings.allow_empty,
+            reader,
             probing=probe,
-            network=make_network(aim_repository_token(settings, [source], os.environ).network, os.environ),
             file_network=lambda plan: make_file_network(settings, plan, os.environ),
             advance=advance,
-            emit_line=print_message,
         )
     if failed:
         raise typer.Exit(1)

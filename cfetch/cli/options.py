@@ -7,18 +7,22 @@ file and environment, and calls the command with the resolved settings.
 import functools
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cfetch.cli.output import print_message
 from cfetch.config.kinds import Kind, count_or_share
 from cfetch.config.layers import Resolved, resolve, show
 from cfetch.config.option_table import FORMULA
 from cfetch.config.settings import KINDS, Settings
 from cfetch.errors import CfetchError, ConfigError
+
+if TYPE_CHECKING:
+    from cfetch.run.open_manifest import ManifestReader
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 HtmlOption = Annotated[
@@ -194,6 +198,20 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for reading a manifest, and --config, to ``command(…, settings)``."""
     return _with_settings_of(command, (*_PANELS["Manifest"], *_PANELS["Network"], *_PANELS["Who asks"]))
+
+
+def make_reader(
+    settings: Settings, manifests: Sequence[str], *, base_url: str | None = None, prints_notes: bool = True
+) -> "ManifestReader":
+    """Make the reader of a command that has the flags of ``with_reading``, and reads only its manifests."""
+    from cfetch.dashboard.open import reading_lines
+    from cfetch.run.header_hosts import make_list_network
+    from cfetch.run.open_manifest import ManifestReader
+
+    network = make_list_network(settings, manifests, os.environ)
+    progress = reading_lines(manifests[0].partition("?")[0])
+    reader = ManifestReader(settings.reading, base_url, settings.allow_empty, network, progress)
+    return reader._replace(emit_line=print_message) if prints_notes else reader
 
 
 def with_timeline(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,6 +1,5 @@
 """``cfetch verify``: check that a tree has the files that its manifest states."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, ManifestsArgument, with_reading
-from cfetch.cli.output import print_message
+from cfetch.cli.options import JsonOption, ManifestsArgument, make_reader, with_reading
 from cfetch.errors import ConfigError
 from cfetch.secret import encode_json, printable
 
@@ -62,20 +60,13 @@ def verify(
       cfetch verify manifest.json --to data/ --json | jq .found
     """
     from cfetch.app.verify import open_verification
-    from cfetch.dashboard.open import reading_lines
-    from cfetch.run.header_hosts import make_list_network
 
-    progress = reading_lines(manifests[0].partition("?")[0])
     with open_verification(
         manifests[0],
         _find_roots(to or ["."]),
         more=manifests[1:],
         quick=quick,
-        options=settings.reading,
-        allow_empty=settings.allow_empty,
-        progress=progress,
-        emit_line=print_message,
-        network=make_list_network(settings, manifests, os.environ),
+        reader=make_reader(settings, manifests),
     ) as comparison:
         print_verification(comparison, json=json)
     if comparison.found:

@@ -80,14 +80,13 @@ def compose(
     ledger = Ledger(policy, flights, outside, stall_timeout_s=settings.stall_timeout)
     commitment = make_commitment(
         entries,
-        settings.placing,
+        settings,
         volumes,
         ledger,
         switch,
         idle,
         flights,
         outside,
-        concurrency=settings.concurrency,
         backwards=backwards,
     )
     limiter = make_limiter(settings.rates, clock)

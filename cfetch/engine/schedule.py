@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Generic, TypeVar
 
 NEVER = float("inf")
+MOST_PUT_BACK = 16  # entries per worker that may wait for their next try; with more, no new one is begun
 SAMPLE = 512  # sampled ranks; of ten million entries, each heap then gets some 20,000
 Waiting = TypeVar("Waiting")
 

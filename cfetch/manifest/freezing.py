@@ -1,9 +1,9 @@
 """Freezes manifests: validates them as a whole and seals their entries in a file.
 
-``freeze`` reads every row of a manifest once, ``freeze_parts`` the rows of several manifests;
-``freeze_entries`` takes entries that are checked already. All three check at the end the rules that need all
-entries: no two entries for one file, unless they are pieces that fit together; no paths that differ only in
-case or Unicode form; no file where another entry needs a directory.
+``freeze`` reads every row of one manifest or of several once; ``freeze_entries`` takes entries that are
+checked already. Both check at the end the rules that need all entries: no two entries for one file, unless
+they are pieces that fit together; no paths that differ only in case or Unicode form; no file where another
+entry needs a directory.
 """
 
 from array import array
@@ -31,127 +31,71 @@ from cfetch.manifest.source import FetchChunk, Source
 PROGRESS_ENTRIES = 20 * BLOCK  # about a tenth of a second
 
 
-def freeze(
-    source: BinaryIO,
-    *,
-    name: str,
-    format: str | None = None,  # noqa: A002 - the command line's word
-    directory: Path,
-    fetch_chunk: FetchChunk | None = None,
-    progress: Callable[[int], None] | None = None,
-    base_url: str | None = None,
-    own_url: str | None = None,
-    options: ReadingOptions = STANDARD,
-    report: Callable[[int, str], None] | None = None,
-    only: Container[str] | None = None,
-    partial: str | None = None,
-    notes: Sequence[str] = (),
-) -> Plan:
-    """Validate a manifest and seal it in ``directory``.
-
-    Args:
-        source: a seekable binary file.
-        name: its name for messages, without secrets.
-        format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
-        directory: exists, and holds no other plan.
-        fetch_chunk: asks for further links of a SQL statement.
-        progress: gets the number of entries read so far, every ``PROGRESS_ENTRIES``.
-        base_url: the base of relative URLs; takes precedence over the document's own.
-        own_url: the address of the manifest; the base of relative URLs if no other base is stated.
-        options: the meaning of columns, the way to name files, and whether faulty rows are skipped.
-        report: gets the line and the reason of each fault, if such rows are skipped.
-        only: the paths of the entries that the plan is to have; they keep their ids. None is all.
-        partial: as in ``Document``, if the way in which the manifest was fetched gives a reason.
-        notes: for the user, about the way in which it was fetched.
-
-    Raises:
-        ManifestError: the manifest has faults (all are named); nothing is left in ``directory``.
-        UsageError: ``format`` is unknown, ``base_url`` is invalid, or a library is missing.
-        LocalFault: ``source`` cannot be read or ``directory`` cannot be written.
-    """
-    with open_decompressed(source, name) as plain:
-        manifest = Source(plain, name, fetch_chunk, own_url=own_url)
-        reading = Reading(manifest, format, base_url, options=options, report=report)
-        reading.document.partial = partial
-        reading.document.notes += notes
-        return _freeze(
-            reading,
-            reading.faults,
-            reading.document,
-            name=name,
-            directory=directory,
-            progress=progress,
-            only=only,
-        )
-
-
 class Opened(NamedTuple):
     """A manifest as a seekable binary file; ``own_url`` is its address, if it comes from a server.
 
-    ``partial`` and ``notes`` are as in ``Document``.
+    ``partial`` is as in ``Document``, and ``notes`` are for the user: both are about the way in which it was
+    fetched. ``fetch_chunk`` asks for further links, if it is the result of a SQL statement.
     """
 
     file: BinaryIO
     own_url: str | None = None
     partial: str | None = None
     notes: Sequence[str] = ()
+    fetch_chunk: FetchChunk | None = None
 
 
 class Part(NamedTuple):
-    """One of several manifests, with its name for messages."""
+    """One manifest of those that are frozen together, with its name for messages, without secrets."""
 
     name: str
     open: Callable[[], AbstractContextManager[Opened]]
 
 
-def freeze_parts(
+def freeze(
     parts: Sequence[Part],
     *,
     name: str,
     directory: Path,
-    fetch_chunk: FetchChunk | None = None,
     progress: Callable[[int], None] | None = None,
     base_url: str | None = None,
     options: ReadingOptions = STANDARD,
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
 ) -> Plan:
-    """Validate several manifests as one list. Arguments and errors as in ``freeze``.
+    """Validate a manifest, or several as one list, and seal their entries in ``directory``.
 
-    ``fetch_chunk`` is for a single manifest.
+    Args:
+        parts: the manifests.
+        name: the name of all of them for messages, without secrets.
+        directory: exists, and holds no other plan.
+        progress: gets the number of entries read so far, every ``PROGRESS_ENTRIES``.
+        base_url: the base of relative URLs; takes precedence over the document's own.
+        options: the format, the meaning of columns, the way to name files, and whether faulty rows are
+            skipped.
+        report: gets the line and the reason of each fault, if such rows are skipped.
+        only: the paths of the entries that the plan is to have; they keep their ids. None is all.
+
+    Raises:
+        ManifestError: the manifests have faults (all are named); nothing is left in ``directory``.
+        UsageError: there is no such format, ``base_url`` is invalid, or a library is missing.
+        LocalFault: a manifest cannot be read or ``directory`` cannot be written.
     """
-    if len(parts) == 1:
-        [part] = parts
-        with part.open() as opened:
-            return freeze(
-                opened.file,
-                name=name,
-                directory=directory,
-                fetch_chunk=fetch_chunk,
-                progress=progress,
-                base_url=base_url,
-                own_url=opened.own_url,
-                options=options,
-                report=report,
-                only=only,
-                partial=opened.partial,
-                notes=opened.notes,
-            )
-    several = _Several(parts, base_url, options, report)
+    walk = _Walk(parts, base_url, options, report)
     return _freeze(
-        several.read(),
-        several.faults,
-        several.document,
+        walk.read(),
+        walk.faults,
+        walk.document,
         name=name,
         directory=directory,
         progress=progress,
         only=only,
-        find_place=several.find_place,
+        find_place=walk.find_place if len(parts) > 1 else None,
     )
 
 
-class _Several:
-    """Manifests that are read one after the other; ``faults`` and ``document`` are shared by all."""
+class _Walk:
+    """Reads manifests one after the other; ``faults`` and ``document`` are shared by all."""
 
     def __init__(
         self,
@@ -169,21 +113,23 @@ class _Several:
 
     def read(self) -> Iterator[Entry]:
         """Yield the entries of all manifests; their ids go on from one manifest to the next."""
-        first, document = 0, self.document
+        first, document, has_several = 0, self.document, len(self._parts) > 1
         for part in self._parts:
-            self.faults.source = part.name
+            self.faults.source = part.name if has_several else None
             self._begins.append(first)
             with part.open() as opened, open_decompressed(opened.file, part.name) as plain:
-                manifest = Source(plain, part.name, own_url=opened.own_url)
+                manifest = Source(plain, part.name, opened.fetch_chunk, own_url=opened.own_url)
                 reading = Reading(
-                    manifest, None, self._base_url, options=self._options, first=first, faults=self.faults
+                    manifest, self._base_url, options=self._options, first=first, faults=self.faults
                 )
+                reading.document.partial = opened.partial
                 yield from reading
             if first and reading.document.headers != document.headers:
                 self.faults.add(0, "its headers are not those of the manifests before it; give it by itself")
             document.headers = reading.document.headers
-            document.notes += [f"{part.name}: {note}" for note in (*opened.notes, *reading.document.notes)]
-            document.partial = document.partial or opened.partial or reading.document.partial
+            notes = (*opened.notes, *reading.document.notes)
+            document.notes += [f"{part.name}: {note}" for note in notes] if has_several else notes
+            document.partial = document.partial or reading.document.partial
             first = reading.rows
         self.faults.source = None
 

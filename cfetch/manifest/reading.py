@@ -6,7 +6,7 @@ broken grammar of the document ends it, as the next row cannot be found then. Ch
 such as collisions of paths, come later: ``freezing.freeze``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from cfetch.config.reading import STANDARD, ReadingOptions
@@ -33,23 +33,19 @@ class Reading:
     def __init__(
         self,
         source: Source,
-        format: str | None,  # noqa: A002 - the public word
         base_url: str | None = None,
         *,
         options: ReadingOptions = STANDARD,
-        report: Callable[[int, str], None] | None = None,
         first: int = 0,
         faults: Faults | None = None,
     ) -> None:
-        """``report`` gets each fault if ``options`` skip faulty rows.
-
-        If there are several manifests, ``first`` is the number of this one's first row; all share ``faults``.
+        """Of several manifests, ``first`` is the number of this one's first row; all share ``faults``.
 
         Raises:
-            UsageError: ``format`` is unknown, or ``base_url`` is invalid.
+            UsageError: there is no such format, or ``base_url`` is invalid.
         """
         self._source = source
-        self._reader = reader_for(source, format, options)
+        self._reader = reader_for(source, options)
         self.document = Document(
             given_base_url=None if base_url is None else check_base_url(base_url),
             own_url=source.own_url,
@@ -58,7 +54,7 @@ class Reading:
         )
         self._skips = options.bad_rows == "skip"
         self.rows = self._first = first
-        self.faults = faults or Faults(report if self._skips else None)
+        self.faults = faults or Faults()
 
     def __iter__(self) -> Iterator[Entry]:
         good, before = 0, self.faults.total
@@ -125,7 +121,6 @@ def read_entries(
     source: BinaryIO,
     *,
     name: str,
-    format: str | None = None,  # noqa: A002
     fetch_chunk: FetchChunk | None = None,
     base_url: str | None = None,
     options: ReadingOptions = STANDARD,
@@ -135,18 +130,17 @@ def read_entries(
     Args:
         source: a seekable binary file.
         name: its name for messages, without secrets.
-        format: a name from ``READERS`` in ``formats/detection.py``; None detects it.
         fetch_chunk: asks for further links of a SQL statement.
         base_url: the base of relative URLs; takes precedence over the document's own.
-        options: the meaning of columns, and the way to name files.
+        options: the format, the meaning of columns, and the way to name files.
 
     Raises:
         ManifestError: the manifest has faults; raised after the last entry, with all of them.
-        UsageError: ``format`` is unknown, ``base_url`` is invalid, or a library is missing.
+        UsageError: there is no such format, ``base_url`` is invalid, or a library is missing.
         LocalFault: ``source`` cannot be read.
     """
     with open_decompressed(source, name) as plain:
-        reading = Reading(Source(plain, name, fetch_chunk), format, base_url, options=options)
+        reading = Reading(Source(plain, name, fetch_chunk), base_url, options=options)
         yield from reading
     reading.faults.raise_if_any(name)
 

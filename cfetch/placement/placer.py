@@ -81,6 +81,7 @@ class Placer:
     def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
         self._volumes = [VolumeBooks() for _ in range(volumes)]
         self._mode = mode
+        self.goes_by_speed = mode is Mode.FINISH
         self._deadline_s = deadline_s
         self._longest_pause_s = min(LONGEST_PAUSE_S, deadline_s / LEAST_PROBES)
         self._deadlines = Deadlines(self._volumes, deadline_s)

@@ -4,7 +4,7 @@ import asyncio
 import random
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -93,20 +93,21 @@ class Renewal:
         url = SecretUrl(origin.manifest)
 
         async def reread() -> Plan:
-            from cfetch.manifest.freezing import freeze  # all readers of manifests; most runs renew no link
+            # all readers of manifests; most runs renew no link
+            from cfetch.manifest.freezing import Opened, Part, freeze
 
             try:
                 with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
                     fetched = await fetch_document(
                         url, spool, transport=transport, clock=clock, jitter=random.random
                     )
+                    opened = Opened(spool, fetched.place.reveal())
                     return await asyncio.to_thread(
                         freeze,
-                        spool,
+                        [Part(str(url), lambda: nullcontext(opened))],
                         name=str(url),
                         directory=Path(name),
                         base_url=origin.base_url,
-                        own_url=fetched.place.reveal(),
                         options=origin.options,
                     )
             except OSError as error:

@@ -22,7 +22,7 @@ from cfetch.manifest.formats.detection import INDEX, detect_format
 from cfetch.manifest.formats.html_index import find_place, read_page
 from cfetch.manifest.formats.stac import find_next_page
 from cfetch.manifest.formats.whole_json import load_object, load_text
-from cfetch.manifest.freezing import Opened, Part, freeze_parts
+from cfetch.manifest.freezing import Opened, Part, freeze
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
 from cfetch.manifest.plan import Plan
@@ -261,7 +261,7 @@ def refuse_empty(entries: int, name: str, *, allowed: bool) -> None:
 def make_part(
     manifest: str, clock: Clock, network: Network, *, own_url: str | None = None, whole_tree: bool = False
 ) -> Part:
-    """A manifest for ``freeze_parts``; ``own_url`` counts as its address if it does not come from a server.
+    """A manifest for ``freeze``; ``own_url`` counts as its address if it does not come from a server.
 
     ``whole_tree`` is as in ``open_manifest``.
     """
@@ -279,58 +279,73 @@ def name_list(manifests: Sequence[str]) -> str:
     return shown_name(manifests[0]) if len(manifests) == 1 else f"a list of {len(manifests)} manifests"
 
 
-@contextmanager
-def freeze_manifest(
-    *names: str,
-    base_url: str | None = None,
-    own_url: str | None = None,
-    options: ReadingOptions = STANDARD,
-    allow_empty: bool = True,
-    progress: Callable[[int], None] | None = None,
-    emit_line: Callable[[str], None] | None = None,
-    network: Network = DIRECT,
-    file_network: Callable[[Plan], Network] | None = None,
-    whole_tree: bool = False,
-) -> Iterator[Plan]:
-    """Freeze and validate manifests as a whole, in a temporary directory that only its owner can read.
+def _ignore(_: str) -> None:
+    pass
 
-    ``own_url`` counts as the address of manifests that do not come from a server. ``emit_line`` gets notes
-    for the user. ``file_network`` makes the network to the files' servers, if these may be asked for names.
-    ``whole_tree`` is as in ``open_manifest``.
 
-    Raises:
-        UsageError: a manifest cannot be had, or has faults.
-        LocalFault: this machine cannot store it.
+class ManifestReader(NamedTuple):
+    """The way in which a command reads its manifests: by which options, over which network.
+
+    ``base_url`` is the base of relative URLs. ``progress`` gets the number of entries that have been read,
+    and ``emit_line`` notes for the user.
     """
-    if file_network is None:
-        refuse_server_names(options.name_by)
-    clock = SystemClock()
-    manifests, notes = expand_manifests(names)
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
-        plan = stack.enter_context(
-            freeze_parts(
-                [
-                    make_part(manifest, clock, network, own_url=own_url, whole_tree=whole_tree)
-                    for manifest in manifests
-                ],
-                name=name_list(manifests),
-                directory=directory,
-                progress=progress,
-                base_url=base_url,
-                options=options,
-            )
-        )
-        if file_network is not None and options.name_by == "header":
-            (directory / "named").mkdir(0o700)
+
+    options: ReadingOptions = STANDARD
+    base_url: str | None = None
+    allow_empty: bool = True
+    network: Network = DIRECT
+    progress: Callable[[int], None] | None = None
+    emit_line: Callable[[str], None] = _ignore
+
+    @contextmanager
+    def freeze(
+        self,
+        *names: str,
+        own_url: str | None = None,
+        file_network: Callable[[Plan], Network] | None = None,
+        whole_tree: bool = False,
+    ) -> Iterator[Plan]:
+        """Freeze and validate manifests as a whole, in a temporary directory that only its owner can read.
+
+        ``own_url`` counts as the address of manifests that do not come from a server. ``file_network`` makes
+        the network to the files' servers, if these may be asked for names. ``whole_tree`` is as in
+        ``open_manifest``.
+
+        Raises:
+            UsageError: a manifest cannot be had, or has faults.
+            LocalFault: this machine cannot store it.
+        """
+        if file_network is None:
+            refuse_server_names(self.options.name_by)
+        clock = SystemClock()
+        manifests, notes = expand_manifests(names)
+        with ExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
             plan = stack.enter_context(
-                name_by_servers(plan, directory / "named", network=file_network(plan), clock=clock)
+                freeze(
+                    [
+                        make_part(manifest, clock, self.network, own_url=own_url, whole_tree=whole_tree)
+                        for manifest in manifests
+                    ],
+                    name=name_list(manifests),
+                    directory=directory,
+                    progress=self.progress,
+                    base_url=self.base_url,
+                    options=self.options,
+                )
             )
-        plan.add_notes(notes)
-        refuse_empty(len(plan), plan.source, allowed=allow_empty)
-        if emit_line is not None:
+            if file_network is not None and self.options.name_by == "header":
+                (directory / "named").mkdir(0o700)
+                plan = stack.enter_context(
+                    name_by_servers(plan, directory / "named", network=file_network(plan), clock=clock)
+                )
+            plan.add_notes(notes)
+            refuse_empty(len(plan), plan.source, allowed=self.allow_empty)
             for note in plan.notes:
-                emit_line(note)
+                self.emit_line(note)
             if plan.skipped:
-                emit_line(describe_skipped(plan.skipped))
-        yield plan
+                self.emit_line(describe_skipped(plan.skipped))
+            yield plan
+
+
+STANDARD_READER = ManifestReader()

@@ -11,7 +11,7 @@ from cfetch.bench.content import Content, Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
 from cfetch.config.reading import ReadingOptions
-from cfetch.run.open_manifest import expand_manifests
+from cfetch.run.open_manifest import ManifestReader, expand_manifests
 from tests.app.test_download import run
 from tests.cli.verbs import cfetch, cfetch_plan
 from tests.engine.drive import tree
@@ -137,7 +137,7 @@ async def test_several_manifests_are_one_for_other_commands_too(tmp_path):
 
 
 def verified(manifest, root, **options):
-    with open_verification(manifest, [root], options=ReadingOptions(**options)) as comparison:
+    with open_verification(manifest, [root], reader=ManifestReader(ReadingOptions(**options))) as comparison:
         return list(comparison.differences(lambda files, size_bytes: None))
 
 

@@ -25,13 +25,13 @@ from cfetch.bench.origin import Origin
 from cfetch.clock import VirtualClock, run_virtual
 from cfetch.errors import LocalFault, ManifestError, Refused, Transient, UsageError
 from cfetch.manifest.entry import Digest
-from cfetch.manifest.freezing import freeze
-from cfetch.run.open_manifest import open_manifest
+from cfetch.run.open_manifest import ManifestReader, open_manifest
 from cfetch.secret import SecretUrl
 from cfetch.storage.files import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober
 from tests.app.command import cfetch
+from tests.manifest.frozen import freeze
 
 CANARY = "CANARY5ecret"
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_check_counts(tmp_path):
         {"url": "https://b.example/y", "expires_at": "2026-02-01T00:00:00Z"},
         {"url": "https://b.example/z", "size": 2},
     ]
-    found = check(write(tmp_path / "m.json", *files), base_url=None)
+    found = check(write(tmp_path / "m.json", *files))
     assert (found.files, found.bytes_known, found.sizes_unknown, found.without_hash) == (3, 7, 1, 2)
     assert [(file.path, file.url, file.size) for file in found.first[:2]] == [
         ("x", "https://a.example/x", 5),
@@ -219,10 +219,10 @@ def test_pipe_as_a_path_is_refused(tmp_path):
 async def test_over_http():
     """A compressed list over http reads like a file; a missing one is told without the URL's query."""
     async with Origin({"list.csv.gz": gzip.compress(b"url,size\nhttp://h/a,7\n")}) as origin:
-        found = await asyncio.to_thread(check, f"{origin.url}list.csv.gz?sig={CANARY}", base_url=None)
+        found = await asyncio.to_thread(check, f"{origin.url}list.csv.gz?sig={CANARY}")
         assert (found.files, found.bytes_known) == (1, 7)
         with pytest.raises(UsageError, match="HTTP 404") as caught:
-            await asyncio.to_thread(check, f"{origin.url}gone?sig={CANARY}", base_url=None)
+            await asyncio.to_thread(check, f"{origin.url}gone?sig={CANARY}")
     assert CANARY not in str(caught.value)
 
 
@@ -332,7 +332,7 @@ async def test_build_asks_servers_for_sizes(tmp_path):
         manifest = write(tmp_path / "list.json", *rows, headers={"X-Key": CANARY})
         output = tmp_path / "m.json"
         failed = await asyncio.to_thread(
-            build_from_list, manifest, output, advance=advance, emit_line=told.append
+            build_from_list, manifest, output, ManifestReader(emit_line=told.append), advance=advance
         )
         document = json.loads(output.read_text())
         assert failed == 1

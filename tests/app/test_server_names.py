@@ -10,7 +10,7 @@ from cfetch.app.manifest_build import build_from_list
 from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault, ManifestError, UsageError
-from cfetch.run.open_manifest import freeze_manifest
+from cfetch.run.open_manifest import ManifestReader
 from tests.app.site import NAMES
 from tests.engine.drive import tree
 
@@ -103,11 +103,11 @@ def test_what_an_earlier_run_has_left_is_found_by_its_name(site, named, tmp_path
 
 def test_build_writes_the_names_for_commands_that_ask_nobody(site, named, tmp_path):
     """Such commands say so."""
-    options = ReadingOptions(name_by="header")
+    reader = ManifestReader(ReadingOptions(name_by="header"))
     with pytest.raises(UsageError, match="cfetch manifest build LIST --name-by header"):
-        freeze_manifest(str(named.urls), options=options).__enter__()
+        reader.freeze(str(named.urls)).__enter__()
     out = tmp_path / "m.json"
-    build_from_list(str(named.urls), out, options=options, advance=lambda *_: None, emit_line=lambda _: None)
+    build_from_list(str(named.urls), out, reader, advance=lambda *_: None)
     assert {file["path"] for file in json.loads(out.read_text())["files"]} == by_name(site).keys()
 
 

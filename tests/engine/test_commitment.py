@@ -48,14 +48,13 @@ class Scene:
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = make_commitment(
             plan,
-            settings.placing,
+            settings,
             self.volumes,
             ledger,
             self.switch,
             self.idle,
             flights,
             outside,
-            concurrency=settings.concurrency,
             backwards=False,
         )
 

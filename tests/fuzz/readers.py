@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from multidict import CIMultiDict
 
 from cfetch.config import document as yaml_document
+from cfetch.config.reading import ReadingOptions
 from cfetch.config.straggler import StragglerConfig
 from cfetch.errors import CfetchError, NewerRecord
 from cfetch.feed.backends import http, serial
@@ -47,7 +48,6 @@ from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError
-from cfetch.manifest.freezing import freeze
 from cfetch.manifest.object_urls import make_listing
 from cfetch.manifest.plan import FILE_NAME, load_plan
 from cfetch.manifest.reading import read_entries
@@ -76,6 +76,7 @@ from cfetch.timeline.store import Store
 from cfetch.wire.stated_hash import find_stated_hash
 from tests.hub.beats import attempt as active_attempt
 from tests.hub.beats import beat as hub_beat
+from tests.manifest.frozen import freeze
 from tests.manifest.lists import find_samples
 from tests.report.records import attempt, record
 
@@ -194,8 +195,8 @@ def _read(data: bytes, format: str | None, name: str = "m") -> list[Entry]:  # n
     def fetch_chunk(index: int) -> bytes:
         return _SQL_NEXT
 
-    source = io.BytesIO(data)
-    return list(read_entries(source, name=name, format=format, base_url=BASE, fetch_chunk=fetch_chunk))
+    source, options = io.BytesIO(data), ReadingOptions(from_format=format)
+    return list(read_entries(source, name=name, options=options, base_url=BASE, fetch_chunk=fetch_chunk))
 
 
 def _manifest_judge(format: str | None, name: str = "m") -> Callable[[bytes], bool]:  # noqa: A002

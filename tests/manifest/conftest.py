@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from cfetch.errors import ManifestError
-from cfetch.manifest.freezing import freeze
+from tests.manifest.frozen import freeze
 
 
 @pytest.fixture

@@ -1229,7 +1229,7 @@ def read(sample: Sample) -> Outcome:
     with open_decompressed(io.BytesIO(sample.content), sample.file) as plain:
         source = Source(plain, sample.file, own_url=sample.own_url)
         try:
-            reading = Reading(source, None, base_url, options=options)
+            reading = Reading(source, base_url, options=options)
             entries = list(reading)
         except UsageError as error:
             return Outcome((), (), frozenset(), (), (str(error),))

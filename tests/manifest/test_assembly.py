@@ -7,8 +7,8 @@ import pytest
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError
-from cfetch.manifest.freezing import freeze
 from cfetch.manifest.writing import TARGETS, survey
+from tests.manifest.frozen import freeze
 
 URL = "https://h.example/"
 

@@ -12,10 +12,11 @@ import pytest
 from cfetch.errors import LocalFault, ManifestError
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.manifest.freezing import freeze, freeze_entries
+from cfetch.manifest.freezing import freeze_entries
 from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES, PlanFile
 from cfetch.secret import SecretUrl
+from tests.manifest.frozen import freeze
 
 SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object
 SHA_A, SHA_B = "a" * 64, "b" * 64

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cfetch.errors import ManifestError
 from cfetch.manifest.formats.detection import READERS
-from cfetch.manifest.freezing import freeze
+from tests.manifest.frozen import freeze
 
 NAMES = st.text(alphabet="abcXYZ019-_é名", min_size=1, max_size=12)
 FILES = st.fixed_dictionaries(

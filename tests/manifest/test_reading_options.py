@@ -9,10 +9,11 @@ import pytest
 
 from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError, UsageError
-from cfetch.manifest.freezing import Opened, Part, freeze, freeze_parts
+from cfetch.manifest.freezing import Opened, Part, freeze
 from cfetch.manifest.reading import Reading, read_entries
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import encode_url
+from tests.manifest.frozen import freeze as freeze_one
 
 
 def paths(text, **options):
@@ -25,7 +26,7 @@ def test_faulty_rows_are_reported_and_skipped(tmp_path):
     reported = []
     text = b"http://h/a\nhttp://[b\nhttp://h/c\nhttp://h:0/d\n"
     options = ReadingOptions(bad_rows="skip")
-    with freeze(
+    with freeze_one(
         io.BytesIO(text),
         name="m",
         directory=tmp_path,
@@ -70,7 +71,7 @@ def test_one_manifest_does_not_forgive_the_faults_of_another(tmp_path, faulty):
     """A list that is cut off, or without a good row, is refused also where others follow it."""
     parts = [part("a", "http://h/a\n"), part("b", faulty), part("c", faulty), part("d", "http://h/d\n")]
     with pytest.raises(ManifestError) as caught:
-        freeze_parts(parts, name="4 manifests", directory=tmp_path, options=ReadingOptions(bad_rows="skip"))
+        freeze(parts, name="4 manifests", directory=tmp_path, options=ReadingOptions(bad_rows="skip"))
     assert "b" in {problem.source for problem in caught.value.problems}
 
 
@@ -96,7 +97,9 @@ def test_columns_that_may_mean_two_things_are_refused(columns, options, word):
 def entries(rows, **options):
     """The entries of rows of JSON, and the notes."""
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    reading = Reading(Source(io.BytesIO(text.encode())), "jsonl", options=ReadingOptions(**options))
+    reading = Reading(
+        Source(io.BytesIO(text.encode())), options=ReadingOptions(from_format="jsonl", **options)
+    )
     found = list(reading)
     reading.faults.raise_if_any("m")
     return found, reading.document.notes
@@ -226,7 +229,7 @@ def test_rows_that_look_like_ranges_are_told(tmp_path):
     rows = "".join(
         json.dumps({"url": "http://h/a.warc", "offset": n, "path": str(n)}) + "\n" for n in range(3)
     )
-    with freeze(io.BytesIO(rows.encode()), name="m", directory=tmp_path) as plan:
+    with freeze_one(io.BytesIO(rows.encode()), name="m", directory=tmp_path) as plan:
         [note] = plan.notes
     assert note.startswith("rows that state another offset in a URL of an earlier row: 2; ")
 
@@ -238,7 +241,7 @@ def part(name, text):
 def test_several_manifests_are_one_plan(tmp_path):
     """Of any formats, numbered through; repeats are merged."""
     parts = [part("a.txt", "http://h/a\nhttp://h/b\n"), part("b.csv", "url,x\nhttp://h/b,1\nhttp://h/c,2\n")]
-    with freeze_parts(parts, name="2 manifests", directory=tmp_path) as plan:
+    with freeze(parts, name="2 manifests", directory=tmp_path) as plan:
         assert [(entry.id, entry.path) for entry in plan.entries()] == [(0, "a"), (1, "b"), (2, "c")]
         assert (plan.merged, plan.notes) == (1, ("b.csv: columns that are left out: 'x'",))
 
@@ -247,7 +250,7 @@ def test_faults_of_several_manifests_name_the_manifest(tmp_path):
     """A line alone would not say where."""
     parts = [part("a.txt", "http://h/a\nnope:\n"), part("b.txt", "http://[\n")]
     with pytest.raises(ManifestError) as caught:
-        freeze_parts(parts, name="2 manifests", directory=tmp_path)
+        freeze(parts, name="2 manifests", directory=tmp_path)
     assert [(problem.source, problem.line) for problem in caught.value.problems] == [
         ("a.txt", 2),
         ("b.txt", 1),
@@ -258,7 +261,7 @@ def test_a_collision_of_several_manifests_names_both(tmp_path):
     """With their lines; faulty rows do not count."""
     parts = [part("a", "http://[\nhttp://h/x\nhttp://h/a\n"), part("b", "http://h/b\nhttp://h/1/a\n")]
     with pytest.raises(ManifestError) as caught:
-        freeze_parts(parts, name="2 manifests", directory=tmp_path, options=ReadingOptions(bad_rows="skip"))
+        freeze(parts, name="2 manifests", directory=tmp_path, options=ReadingOptions(bad_rows="skip"))
     [problem] = caught.value.problems
     assert "a:3 and b:2;" in problem.message
 
@@ -267,7 +270,7 @@ def test_headers_of_several_manifests_must_agree(tmp_path):
     """Or those of one would go to the servers of another."""
     other = json.dumps({"version": 1, "headers": {"X": "1"}, "files": [{"url": "http://h/b"}]})
     with pytest.raises(ManifestError, match="its headers are not those"):
-        freeze_parts([part("a", "http://h/a\n"), part("b", other)], name="2 manifests", directory=tmp_path)
+        freeze([part("a", "http://h/a\n"), part("b", other)], name="2 manifests", directory=tmp_path)
 
 
 # since Python 3.13 the error is the comma, before it was the bracket behind it
@@ -345,7 +348,7 @@ def test_values_of_kept_columns_are_short_and_redacted(value, shown):
 def test_kept_columns_that_are_not_there_or_of_use_are_told():
     """By a note, and by a fault."""
     text = b"url,sha256\nhttp://h/a,\n"
-    reading = Reading(Source(io.BytesIO(text), "m"), None, options=ReadingOptions(keep_columns=("capt",)))
+    reading = Reading(Source(io.BytesIO(text), "m"), options=ReadingOptions(keep_columns=("capt",)))
     list(reading)
     assert "columns that are to be kept and are not there: 'capt'" in reading.document.notes
     with pytest.raises(ManifestError, match="column 'sha256' is read as sha256; --keep-columns is for"):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cfetch.app.manifest_check import convert
 from cfetch.errors import UsageError
-from cfetch.manifest.freezing import freeze
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
+from tests.manifest.frozen import freeze
 
 SHA = "ab" * 32
 SEGMENT = st.text(alphabet="abcXYZ019-_é名 #%?&[]{}()'\"=,:;+*", min_size=1, max_size=10).filter(

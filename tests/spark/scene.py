@@ -14,11 +14,11 @@ from cfetch.bench.origin import Origin
 from cfetch.config.settings import Settings
 from cfetch.events import tell_each
 from cfetch.hub.receipts import ReceiptReader, Report, ReportedEvent
-from cfetch.manifest.freezing import freeze
 from cfetch.records import FileRecord
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares.place import place_at
 from cfetch.shares.work import RunSpec, Share
+from tests.manifest.frozen import freeze
 
 __all__ = [
     "asked",

@@ -13,7 +13,6 @@ from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.hub.receipts import STOP_NAME, Report, encode_report, leave_receipt, share_receipt_name
-from cfetch.manifest.freezing import freeze
 from cfetch.run.collector import OBJECTS
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.shares import task
@@ -25,6 +24,7 @@ from cfetch.spark import share_files
 from cfetch.spark.share_files import ShareFiles, write_shares
 from cfetch.wire.loop import make_loop
 from tests.engine.drive import tree
+from tests.manifest.frozen import freeze
 from tests.spark.scene import asked, files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
 FILES = files_of(12)

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from cfetch.app.manifest_check import check, convert
 from cfetch.app.verify import open_verification
 from cfetch.config.settings import Settings
 from cfetch.errors import Refused, Transient
+from cfetch.run.open_manifest import ManifestReader
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network, make_network
@@ -240,15 +240,13 @@ async def test_every_verb_that_asks_a_server_uses_the_network(tmp_path, monkeypa
         assert summary.exit_code == 0
         network = make_network(settings.network, {})
         said: list[str] = []
-        how: Any = {"network": network, "advance": lambda *_: None, "emit_line": said.append}
-        await asyncio.to_thread(build_from_list, "http://far.test/list", tmp_path / "m.json", **how)
-        await asyncio.to_thread(check, "http://far.test/list", base_url=None, network=network)
-        await asyncio.to_thread(convert, "http://far.test/list", "json", tmp_path / "n.json", network=network)
+        reader, url = ManifestReader(network=network, emit_line=said.append), "http://far.test/list"
+        await asyncio.to_thread(build_from_list, url, tmp_path / "m.json", reader, advance=lambda *_: None)
+        await asyncio.to_thread(check, url, reader=reader)
+        await asyncio.to_thread(convert, url, "json", tmp_path / "n.json", reader)
 
         def verify():
-            with open_verification(
-                "http://far.test/list", [tmp_path / "to"], quick=True, network=network
-            ) as found:
+            with open_verification(url, [tmp_path / "to"], quick=True, reader=reader) as found:
                 return list(found.differences(lambda *_: None))
 
         await asyncio.to_thread(verify)

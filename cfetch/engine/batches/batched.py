@@ -9,7 +9,7 @@ are cancelled, and their attempts end as ``moved``. What the old volume holds of
 import asyncio
 from collections.abc import Sequence
 
-from cfetch.config.engine import PlacementOptions
+from cfetch.config.settings import Settings
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.rounds import Rounds
@@ -21,7 +21,7 @@ from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.publishing import Publishing
-from cfetch.engine.schedule import NEVER, Schedule
+from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
@@ -34,68 +34,52 @@ from cfetch.storage.volume import Standing, Volume
 
 
 class Batched:
-    """The ``Commitment`` to batches. ``schedule`` has the queues of ``arrivals``, released batch by batch."""
+    """The ``Commitment`` to batches. ``schedule``: a queue for each batch and host, released by batch."""
 
     judges_volumes = True
 
     def __init__(
         self,
         entries: Entries,
-        placing: PlacementOptions,
+        settings: Settings,
         volumes: Sequence[Volume],
-        arrivals: Arrivals,
-        schedule: Schedule[Transfer],
         ledger: Ledger,
         switch: StopSwitch,
         idle: IdleWorkers,
         flights: Flights,
         outside: Surroundings,
-        *,
-        concurrency: int,
     ) -> None:
+        placing, has_several = settings.placing, len(volumes) > 1
+        arrivals = Arrivals(entries, volumes, share=placing.batch_share if has_several else 0.0)
+        queues = arrivals.queues
+        self.schedule: Schedule[Transfer] = Schedule(
+            entries.sizes,
+            queues.of,
+            len(queues),
+            most_put_back=MOST_PUT_BACK * settings.concurrency,
+            released=False,
+        )
         self._volumes = list(volumes)
         self._idle = idle
-        self.schedule = schedule
         self._publishing = Publishing(volumes, switch)
-        self._work = asyncio.Event()
-        self._stagings = Stagings(entries, self._volumes, arrivals.queues, schedule, ledger)
-        mode = Mode(placing.mode) if len(volumes) > 1 else Mode.COUNT
+        self._stagings = Stagings(entries, self._volumes, queues, self.schedule, ledger)
+        mode = Mode(placing.mode) if has_several else Mode.COUNT
         placer = Placer(len(volumes), mode=mode, deadline_s=placing.deadline_s)
+        patience_s = min(placing.write_timeout_s, placing.deadline_s)
         self._watch = VolumeWatch(
-            self._volumes,
-            placer,
-            self._stagings,
-            switch,
-            clock=outside.clock,
-            emit=outside.emit,
-            confirm=outside.confirm,
-            landed=flights.landed_bytes,
-            patience_s=min(placing.write_timeout_s, placing.deadline_s),
-            work=self._work,
+            self._volumes, placer, self._stagings, flights, switch, outside, patience_s=patience_s
         )
-        self._completion = Completion(
-            self._volumes,
-            placer,
-            self._stagings,
-            self._watch,
-            switch,
-            outside=outside,
-            work=self._work,
-        )
+        self._completion = Completion(self._volumes, placer, self._stagings, self._watch, switch, outside)
         self._rounds = Rounds(
-            [volume.name for volume in volumes],
             arrivals,
             placer,
             self._stagings,
             self._completion,
             self._watch,
+            flights,
             switch,
-            concurrency=concurrency,
-            held_s=flights.held_s,
-            measures=mode is Mode.FINISH,
-            clock=outside.clock,
-            emit=outside.emit,
-            work=self._work,
+            outside,
+            concurrency=settings.concurrency,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -131,7 +115,7 @@ class Batched:
     def stop(self) -> None:
         """Place nothing more, and have less patience with volumes."""
         self._watch.health.hurry()
-        self._work.set()
+        self._stagings.changed.set()
 
     def opens_s(self, queue: int, now_s: float) -> float:
         """When the volume bears an entry of the queue: now, or ``NEVER`` until one ends there."""
@@ -151,7 +135,7 @@ class Batched:
         staging = self._stagings.of_entry(index)
         staging.unhanded -= 1
         if staging.unhanded < self._rounds.places[staging.volume_index]:
-            self._work.set()
+            self._stagings.changed.set()
         if staging.batch.is_settled(index):
             return None
         transfer = self._stagings.transfer(index, staging, now_s)

@@ -5,7 +5,6 @@ an entry of a named batch has failed, nothing of the batch is published: its byt
 Files of a batch that was cut by size do not wait for those that failed.
 """
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -23,7 +22,7 @@ from cfetch.storage.volume import Part, Volume
 
 
 class Completion:
-    """``work`` is set when a batch is over, as another may be begun then."""
+    """Publishes batches, or holds them back; ``watch`` hears of what the volumes refuse."""
 
     def __init__(
         self,
@@ -32,9 +31,7 @@ class Completion:
         stagings: Stagings,
         watch: VolumeWatch,
         switch: StopSwitch,
-        *,
         outside: Surroundings,
-        work: asyncio.Event,
     ) -> None:
         self._volumes = volumes
         self._placer = placer
@@ -44,7 +41,6 @@ class Completion:
         self._instant = outside.instant
         self._clock = outside.clock
         self._emit = outside.emit
-        self._work = work
 
     def settle(
         self,
@@ -160,4 +156,4 @@ class Completion:
     def _close(self, staging: Staging, *, come_back: bool = False) -> None:
         self._stagings.close(staging, come_back=come_back)
         self._placer.finish(staging.batch.number, self._clock.now(), of=staging.volume_index)
-        self._work.set()
+        self._stagings.changed.set()

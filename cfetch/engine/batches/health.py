@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cfetch.clock import RunClock
-from cfetch.engine.batches.staging import Staging
+from cfetch.engine.batches.stagings import Stagings
+from cfetch.engine.flights import Flights
 from cfetch.errors import LocalFault, VolumeFault
 from cfetch.placement.chooser import reserve_bytes
 from cfetch.placement.placer import Placer
@@ -30,31 +31,27 @@ class _First(NamedTuple):
 class Health:
     """Reports the volumes' speed and room to the placer; calls ``gone`` for one that refuses or is silent.
 
-    A volume is silent after ``patience_s``. ``landed`` gives the bytes that have come for a volume so far,
-    ``here`` its stagings. ``running`` counts the entries under way by volume. ``work`` is set when a speed
-    becomes known, as a further batch may be begun then.
+    A volume is silent after ``patience_s``. ``running`` counts the entries under way by volume.
     """
 
     def __init__(
         self,
         volumes: Sequence[Volume],
         placer: Placer,
+        stagings: Stagings,
+        flights: Flights,
         clock: RunClock,
         *,
         patience_s: float,
-        landed: Callable[[int], int],
-        here: Callable[[int], Sequence[Staging]],
         gone: Callable[[int, LocalFault], None],
-        work: asyncio.Event,
     ) -> None:
         self._volumes = volumes
         self._placer = placer
+        self._stagings = stagings
+        self._flights = flights
         self._clock = clock
         self._patience_s = patience_s
-        self._landed = landed
-        self._here = here
         self._gone = gone
-        self._work = work
         self._opened = asyncio.Event()
         self.running = [0] * len(volumes)
         self._busy_s = [0.0] * len(volumes)  # for how long anything was running
@@ -133,14 +130,14 @@ class Health:
             return
         landed = sum(
             staging.staged_bytes + sum(transfer.part.position for transfer in staging.transfers)
-            for staging in self._here(index)
+            for staging in self._stagings.here(index)
         )
         reserve = reserve_bytes(free_bytes + landed)
         self._placer.set_room(index, max(0, free_bytes - reserve) + landed)
 
     def _count_taken_bytes(self, index: int) -> int:
         written_bytes = self._volumes[index].written_bytes
-        return self._landed(index) if written_bytes is None else written_bytes
+        return self._flights.landed_bytes(index) if written_bytes is None else written_bytes
 
     async def _tick(self) -> None:
         volumes = range(len(self._volumes))
@@ -161,7 +158,7 @@ class Health:
                     writing_s = rest_s if is_behind[index] or writing_s >= rest_s else 0.0
                 self._measure(index, max(0, now[index] - taken[index]), writing_s)
                 if now[index] > taken[index]:
-                    for staging in self._here(index):
+                    for staging in self._stagings.here(index):
                         self._placer.note_progress(staging.batch.number)
                 # as of when this look was due: if it is late, the loop hung, and has heard no answers since
                 self._look_whether_it_hangs(index, before_s + tick_s)
@@ -178,7 +175,7 @@ class Health:
         first = first._replace(bytes=first.bytes + size_bytes, writing_s=first.writing_s + writing_s)
         self._first[index] = first
         if first.bytes and not self._placer.view(index).speed_bps:
-            self._work.set()
+            self._stagings.changed.set()
         self._placer.note_speed(index, first.bytes, first.writing_s, weight=1.0)
 
     def hurry(self) -> None:

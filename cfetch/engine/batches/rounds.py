@@ -1,26 +1,26 @@
 """The loop that keeps the volumes at work: batches arrive, get a volume, and are begun.
 
-A round runs whenever something has changed (``work``), and every half second. It carries out the decisions
+A round runs whenever something has changed, and every half second. It carries out the decisions
 of ``Placer``. A batch that no volume takes until the deadline, or that was begun too often in
 vain, is given up: its entries fail, and the run ends with that fault.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
-from cfetch.clock import RunClock
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import explain_placement, make_batch_placed, make_unplaced_fault
 from cfetch.engine.batches.volume_watch import VolumeWatch
+from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.events import Listener
 from cfetch.placement.chooser import NO_ROOM
 from cfetch.placement.ledger import Placed
 from cfetch.placement.placer import Placer, Unplaceable
@@ -32,43 +32,33 @@ MOST_MOVES = 16  # placements of one batch; so many take minutes, as volumes tha
 
 
 class Rounds:
-    """``places``: how many entries may be under way, by volume.
-
-    ``held_s``: for how long a volume's attempts have waited to write. ``measures``: a new volume gets a
-    second batch only when its speed is known.
-    """
+    """``places``: how many entries may be under way, by volume."""
 
     def __init__(
         self,
-        names: Sequence[str],
         arrivals: Arrivals,
         placer: Placer,
         stagings: Stagings,
         completion: Completion,
         watch: VolumeWatch,
+        flights: Flights,
         switch: StopSwitch,
+        outside: Surroundings,
         *,
         concurrency: int,
-        held_s: Callable[[int, float], float],
-        measures: bool,
-        clock: RunClock,
-        emit: Listener,
-        work: asyncio.Event,
     ) -> None:
-        self._names = names
+        self._names = stagings.names
         self._arrivals = arrivals
         self._placer = placer
         self._stagings = stagings
         self._completion = completion
         self._watch = watch
+        self._flights = flights
         self._switch = switch
-        self._clock = clock
-        self._emit = emit
-        self._work = work
-        self._held_s = held_s
-        self._shares = Shares(concurrency, len(names))
-        self.places = [concurrency] * len(names)
-        self._measures = measures
+        self._clock = outside.clock
+        self._emit = outside.emit
+        self._shares = Shares(concurrency, len(stagings.names))
+        self.places = [concurrency] * len(stagings.names)
 
     @property
     def is_over(self) -> bool:
@@ -79,7 +69,7 @@ class Rounds:
         """Go on until all batches are over; wake the workers after each round."""
         await self._watch.health.wait_until_open()
         while not self.is_over:
-            self._work.clear()
+            self._stagings.changed.clear()
             await self._round()
             schedule.reopen_shut()
             idle.wake_one()  # this worker wakes another one if more may start
@@ -87,7 +77,7 @@ class Rounds:
             wait_s = min(TICK_S, self._placer.next_s(now_s) - now_s)
             if not self.is_over:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._work.wait(), max(wait_s, SHORTEST_WAIT_S))
+                    await asyncio.wait_for(self._stagings.changed.wait(), max(wait_s, SHORTEST_WAIT_S))
         schedule.reopen_shut()
         idle.wake_all()
 
@@ -114,7 +104,7 @@ class Rounds:
     def _share_places(self) -> None:
         now_s, running = self._clock.now(), self._watch.health.running
         volumes = range(len(self._names))
-        self._shares.look(now_s, [self._held_s(index, now_s) for index in volumes])
+        self._shares.look(now_s, [self._flights.held_s(index, now_s) for index in volumes])
         has_work = [self._has_work(index) for index in volumes]
         self.places = self._shares.share(has_work, running)
 
@@ -143,7 +133,7 @@ class Rounds:
 
     def _wants_batch(self, volume_index: int) -> bool:
         here = self._stagings.here(volume_index)
-        if here and self._measures and self._watch.health.is_new(volume_index):
+        if here and self._placer.goes_by_speed and self._watch.health.is_new(volume_index):
             return False  # else the first and largest batches fill a volume that may be slow
         places = self.places[volume_index]
         return sum(staging.unhanded for staging in here) < places and len(here) < 2 * places + 2
@@ -168,7 +158,7 @@ class Rounds:
                 transfer = self._stagings.transfer(index, nowhere, now_s)
                 self._stagings.finish(transfer, "failed", error=fault)
         self._stagings.forget(batch)
-        self._work.set()
+        self._stagings.changed.set()
         self._switch.blame(fault)
         if all(view.breaker == "open" for view in views):
             self._switch.fail(fault)

@@ -25,7 +25,10 @@ LEAVE_S = 5.0  # how long an entry waits for the worker that had it; a step on a
 
 
 class Stagings:
-    """``batches`` and ``under_way`` map the numbers of batches to them and to their stagings."""
+    """``batches`` and ``under_way`` map the numbers of batches to them and to their stagings.
+
+    ``names`` are the volumes'. ``changed`` is set when batches may be placed or begun anew.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class Stagings:
     ) -> None:
         self._entries = entries
         self._volumes = volumes
+        self.names = [volume.name for volume in volumes]
         self._queues = queues
         self._schedule = schedule
         self._ledger = ledger
@@ -45,6 +49,7 @@ class Stagings:
         self._leaving: dict[int, asyncio.Event] = {}  # by entry: a worker still has its former transfer
         self.batches: dict[int, Batch] = {}
         self.under_way: dict[int, Staging] = {}
+        self.changed = asyncio.Event()
 
     def of_queue(self, queue: int) -> Staging:
         """The staging whose entries a queue holds."""

@@ -5,51 +5,41 @@ the placer's breaker decides when it is asked again. With a single volume there 
 fails.
 """
 
-import asyncio
-from collections.abc import Callable
-
 from cfetch.breaker import Position
-from cfetch.clock import RunClock
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_left_behind, make_volume_paused, make_volume_view
+from cfetch.engine.flights import Flights
 from cfetch.engine.stop_switch import StopSwitch
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import CfetchError, LocalFault, VolumeFault
-from cfetch.events import BreakerClosed, Listener, VolumeView
+from cfetch.events import BreakerClosed, VolumeView
 from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
 
 class VolumeWatch:
-    """``work`` is set when batches may be placed anew.
-
-    ``confirm`` raises if the plan is not this run's any more, which may look like volumes that fail.
-    ``landed`` gives the number of bytes that have come for a volume until now.
-    """
+    """Takes volumes out of use, and moves their batches. ``health`` looks at each volume."""
 
     def __init__(
         self,
         volumes: list[Volume],
         placer: Placer,
         stagings: Stagings,
+        flights: Flights,
         switch: StopSwitch,
+        outside: Surroundings,
         *,
-        clock: RunClock,
-        emit: Listener,
-        confirm: Callable[[], None],
-        landed: Callable[[int], int],
         patience_s: float,
-        work: asyncio.Event,
     ) -> None:
         self._volumes = volumes
         self._placer = placer
         self._stagings = stagings
         self._switch = switch
-        self._clock = clock
-        self._emit = emit
-        self._confirm = confirm
-        self._work = work
+        self._clock = outside.clock
+        self._emit = outside.emit
+        self._confirm = outside.confirm
         self._done_bytes = [0] * len(volumes)
         self._done_batches = [0] * len(volumes)
         self._out_of_use: set[int] = set()  # by the events that were emitted
@@ -57,12 +47,11 @@ class VolumeWatch:
         self.health = Health(
             volumes,
             placer,
-            clock,
+            stagings,
+            flights,
+            outside.clock,
             patience_s=patience_s,
-            landed=landed,
-            here=stagings.here,
             gone=self.leave_all,
-            work=work,
         )
 
     def can_move(self, fault: LocalFault) -> bool:
@@ -98,7 +87,7 @@ class VolumeWatch:
             self.health.note_full(volume_index)
         if self._placer.view(volume_index).breaker is not before:
             self._emit_paused(volume_index)
-        self._work.set()
+        self._stagings.changed.set()
 
     def take_short_of_room(self) -> set[int]:
         """The batches that have left a full volume since the last call."""
@@ -115,13 +104,13 @@ class VolumeWatch:
             self._stagings.withdraw(staging)
         if not was_open:
             self._emit_paused(volume_index)
-        self._work.set()
+        self._stagings.changed.set()
 
     def note_straggler(self, volume_index: int) -> None:
         """A file on this volume was far slower than the rest."""
         if self._placer.note_straggler(volume_index, self._clock.now()):
             self._emit_paused(volume_index)
-            self._work.set()
+            self._stagings.changed.set()
 
     def views(self) -> list[VolumeView]:
         """The volumes at this moment."""
@@ -142,7 +131,7 @@ class VolumeWatch:
         """Whether to go to another volume: there is one, and the plan was not simply taken from this run."""
         if self.can_move(fault):
             try:
-                self._confirm()
+                self._confirm()  # a plan that another run has taken may look like volumes that fail
             except LocalFault as state:  # the volume may be well
                 fault = state
             except CfetchError:

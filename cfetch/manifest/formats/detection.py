@@ -204,13 +204,13 @@ _SITEMAP = re.compile(r"<(?:urlset|sitemapindex)\b")
 _LOOKED_AT = 20  # lines, if one line is not enough to decide
 
 
-def reader_for(source: Source, name: str | None, options: ReadingOptions | None = None) -> Reader:
-    """The reader of the format ``name``, or else of the detected format.
+def reader_for(source: Source, options: ReadingOptions) -> Reader:
+    """The reader of the format that ``options`` name, or else of the detected format.
 
     Raises:
         UsageError: there is no format of that name.
     """
-    name = name or (options.from_format if options else None) or detect_format(source, options)
+    name = options.from_format or detect_format(source, options)
     if name in MESSAGES or name == AMBIGUOUS:
         return _make_refusal(name)
     if name not in READERS:

@@ -24,7 +24,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.records import NOT_DECODED
 from cfetch.run.directories import find_places, require_directory
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.run.open_manifest import freeze_manifest
+from cfetch.run.open_manifest import ManifestReader
 from cfetch.shares.cut import Pace, count_sharers, cut_shares
 from cfetch.shares.place import place_at
 from cfetch.shares.work import RunSpec, Share
@@ -143,9 +143,7 @@ def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> 
     """Write the shares anew, as links may be signed anew. Readers see the old files or the new ones."""
     settings, by_slots, concurrency = options.settings, slots, options.settings.concurrency
     network = make_network(settings.network, options.env)
-    with freeze_manifest(
-        manifest, base_url=settings.base_url, options=settings.reading, network=network
-    ) as plan:
+    with ManifestReader(settings.reading, settings.base_url, network=network).freeze(manifest) as plan:
         directory = _open_directory(options, plan.digest)
         path = directory / _FROZEN
         with hold_lock(directory / "lock"):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError
@@ -125,5 +126,6 @@ def _line(number: int, line: bytes, header: bytes, base_url: str | None) -> Mani
 
 
 def _read(text: bytes, base_url: str | None) -> tuple[list[Entry], Reading]:
-    reading = Reading(Source(BytesIO(text), "the feed"), "jsonl", base_url)
+    options = ReadingOptions(from_format="jsonl")
+    reading = Reading(Source(BytesIO(text), "the feed"), base_url, options=options)
     return list(reading), reading

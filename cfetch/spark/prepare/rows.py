@@ -103,7 +103,8 @@ def cut_units(
     """
     try:
         with path.open("rb") as file:
-            whole = Unit(source=source, path=str(path), size_bytes=os.fstat(file.fileno()).st_size)
+            size_bytes = os.fstat(file.fileno()).st_size
+            whole = Unit(source=source, path=str(path), size_bytes=size_bytes, format=options.from_format)
             if whole.size_bytes <= unit_bytes or is_compressed(file.read(4)):
                 return [whole]
             source_file = Source(file, str(path))
@@ -230,9 +231,8 @@ def _check_entries(
         document = Document(
             base_url=unit.base_url, given_base_url=base_url, options=options, hub=find_endpoint
         )
-        for index, row in enumerate(
-            reader_for(part, unit.format, options)(part, document, faults), unit.first
-        ):
+        reader = reader_for(part, msgspec.structs.replace(options, from_format=unit.format))
+        for index, row in enumerate(reader(part, document, faults), unit.first):
             entry = check_row(row, index, document, faults)
             if entry is not None:
                 yield entry

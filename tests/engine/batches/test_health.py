@@ -8,6 +8,7 @@ import pytest
 
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.engine.batches.health import Health
+from tests.engine.flying import new_flights
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -51,20 +52,12 @@ class Placer:
         self.rooms[index] = size_bytes
 
 
-def health_of(*volumes, placer=None, work=None):
+def health_of(*volumes, placer=None, work=None, clock=None, patience_s=60.0):
     made: Any = volumes
     told: Any = placer or Placer()
-    clock = RunClock(VirtualClock())
-    return Health(
-        made,
-        told,
-        clock,
-        patience_s=60.0,
-        landed=lambda _: 0,
-        here=lambda _: [],
-        gone=lambda *_: None,
-        work=work or asyncio.Event(),
-    )
+    clock = RunClock(clock or VirtualClock())
+    stagings: Any = SimpleNamespace(here=lambda _: [], changed=work or asyncio.Event())
+    return Health(made, told, stagings, new_flights(), clock, patience_s=patience_s, gone=lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -150,18 +143,7 @@ def test_an_event_loop_that_stood_still_blames_no_volume(patience_s, lost_s):
 
     async def main():
         still, volume = StandingStill(), Asked()
-        volumes: Any = [volume]
-        told: Any = Placer()
-        health = Health(
-            volumes,
-            told,
-            RunClock(still),
-            patience_s=patience_s,
-            landed=lambda _: 0,
-            here=lambda _: [],
-            gone=lambda *_: None,
-            work=asyncio.Event(),
-        )
+        health = health_of(volume, clock=still, patience_s=patience_s)
         watching = asyncio.create_task(health.watch())
         await asyncio.sleep(1.05)
         volume.asked_s, still.lost_s = still.monotonic(), lost_s

@@ -13,6 +13,7 @@ from cfetch.errors import VolumeFault
 from cfetch.events import VolumePaused
 from cfetch.placement.chooser import Mode
 from cfetch.placement.placer import EVIDENCE, Placer
+from tests.engine.flying import new_flights
 
 MIB = 1 << 20
 PAUSE_S = 0.5
@@ -30,26 +31,26 @@ class Volumes:
         self.here: list[Staging] = []
         clock: Any = SimpleNamespace(now=lambda: self.now_s)
         stagings: Any = SimpleNamespace(
-            here=lambda _: list(self.here), withdraw=self.here.remove, finish=lambda *_, **__: None
+            here=lambda _: list(self.here),
+            withdraw=self.here.remove,
+            finish=lambda *_, **__: None,
+            changed=self.work,
         )
         volumes: Any = [SimpleNamespace(name=name) for name in "ab"]
+        outside: Any = SimpleNamespace(
+            instant="i", clock=clock, emit=self.events.append, confirm=lambda: None
+        )
         switch: Any = None  # another volume is left, so nothing ends the run
         self.watch = VolumeWatch(
             volumes,
             self.placer,
             stagings,
+            new_flights(),
             switch,
-            clock=clock,
-            emit=self.events.append,
-            confirm=lambda: None,
-            landed=lambda _: 0,
+            outside,
             patience_s=60.0,
-            work=self.work,
         )
-        outside: Any = SimpleNamespace(instant="i", clock=clock, emit=self.events.append)
-        self.completion = Completion(
-            volumes, self.placer, stagings, self.watch, switch, outside=outside, work=self.work
-        )
+        self.completion = Completion(volumes, self.placer, stagings, self.watch, switch, outside)
 
     def news(self):
         """Whom the user was told of since the last call, and whether batches are to be placed anew."""

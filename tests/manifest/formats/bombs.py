@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cfetch.config.reading import ReadingOptions
 from cfetch.errors import ManifestError
 from cfetch.manifest.reading import read_entries
 
@@ -192,7 +193,8 @@ def _read(path, name):
     resource.setrlimit(resource.RLIMIT_AS, (own_bytes + LIMIT_BYTES,) * 2)
     try:
         with open(path, "rb") as file:
-            list(read_entries(file, name="m", format=None if name == DETECTED else name))
+            options = ReadingOptions(from_format=None if name == DETECTED else name)
+            list(read_entries(file, name="m", options=options))
     except ManifestError as error:
         print(error.problems[-1].message)
 

@@ -8,6 +8,7 @@ from cfetch.errors import ManifestError, UsageError
 from cfetch.manifest.formats.detection import READERS, detect_format
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import Source
+from tests.manifest.frozen import with_format
 
 BASE = "https://h.example/d/"
 SHA = "ab" * 32
@@ -43,7 +44,7 @@ TSV = f"TsvHttpData-1.0\nhttps://h.example/x\t5\t{MD5_BASE64}\nhttps://h.example
 def faults(content, name="-", **options):
     """The problems of a text, as (line, message)."""
     with pytest.raises(ManifestError) as caught:
-        list(read_entries(io.BytesIO(content.encode()), name=name, **options))
+        list(read_entries(io.BytesIO(content.encode()), name=name, **with_format(**options)))
     return list(caught.value.problems)
 
 

@@ -26,9 +26,8 @@ from pyspark.sql.types import (
 
 from cfetch.bench.faults import Fault
 from cfetch.errors import ConfigError, LocalFault, ManifestError
-from cfetch.run.open_manifest import freeze_manifest
+from cfetch.run.open_manifest import ManifestReader
 from cfetch.spark import register
-from cfetch.spark.frames import frame as module
 from cfetch.spark.frames.frame import load_frame
 from cfetch.spark.frames.once import bring_share_once
 from cfetch.spark.frames.options import NOT_HERE, read_options
@@ -360,11 +359,12 @@ def test_a_manifest_is_frozen_once(tmp_path, monkeypatch):
     """As long as its bytes, and the options by which it is read, stay the same; and as nothing is damaged."""
     frozen = []
 
-    def count_and_freeze(*words, **options):
+    def count_and_freeze(self, *words, **options):
         frozen.append(words)
-        return freeze_manifest(*words, **options)
+        return freeze(self, *words, **options)
 
-    monkeypatch.setattr(module, "freeze_manifest", count_and_freeze)
+    freeze = ManifestReader.freeze
+    monkeypatch.setattr(ManifestReader, "freeze", count_and_freeze)
 
     def load(signature="1", **more):
         link = f"https://b.s3.amazonaws.com/a?AWSAccessKeyId=k&Expires=1&Signature={signature}"

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from cfetch.errors import ManifestError, UsageError
-from cfetch.manifest.freezing import freeze
 from cfetch.shares.cut import MICRO, count_shares
 from cfetch.spark.prepare.cut import GIANT, QUEUE, SMALL, Piece, deal_pieces
 from cfetch.spark.prepare.manifests import find_manifests, prepare
 from cfetch.spark.prepare.prepared import load_prepared
 from cfetch.spark.prepare.rows import cut_units, drop_rows, read_unit
+from tests.manifest.frozen import freeze
 
 REMEDY = "give one of them another path, or name files by --name-by url-path, row or hash"
 SMALL_UNIT = 4_000  # bytes: each manifest here is cut

@@ -121,6 +121,9 @@ def main() -> None:
         print(f"cfetch: {refusal}", file=sys.stderr)
         sys.exit(UsageError.exit_code)
     guard()
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # numpy would reserve 40 MiB of addresses for each core
     sys.unraisablehook = _tell_unraisable
     word = _find_verb(sys.argv[1:], os.environ)
     if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
@@ -181,6 +184,9 @@ def _run_verb(command: Callable[[], object]) -> int:
         return 128 + error.signal_number if isinstance(error, Interrupted) else error.exit_code
     except ReaderGone:
         return 128 + signal.SIGPIPE
+    except MemoryError:
+        print("cfetch: this machine has no memory left; lower --concurrency or --processes", file=sys.stderr)
+        return LocalFault.exit_code
     except Exception as bug:  # noqa: BLE001 - the last line of defence; its text may hold a secret, so only places are shown
         _print_places(bug)
     return CfetchError.exit_code

@@ -118,6 +118,16 @@ def test_an_answer_says_what_happened_to_what_and_what_to_do(
     assert "a bug in cfetch" not in text
 
 
+def test_a_machine_without_memory_is_no_bug(capsys):
+    """Exit code 3, as for a full disk."""
+
+    def fill_memory() -> None:
+        raise MemoryError
+
+    assert app._run_verb(fill_memory) == 3
+    assert "no memory left; lower --concurrency" in capsys.readouterr().err
+
+
 def test_a_report_of_a_destination_on_a_terminal_of_ascii(tmp_path):
     """All its metrics are read; bars are drawn with what there is, and letters are spelled out."""
     folder = tmp_path / "data/.cfetch/metrics"

@@ -1,5 +1,8 @@
-"""The threads of a run are proved before it begins."""
+"""The threads and the memory of a run are proved before it begins."""
 
+import mmap
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -36,6 +39,29 @@ def test_a_system_that_starts_fewer_is_told_of_with_the_remedy(monkeypatch):
 
     before = threading.active_count()
     monkeypatch.setattr(threading.Thread, "start", started)
-    with pytest.raises(ConfigError, match=r"needs 12 threads, .* starts only 3; .*ulimit -u"):
+    with pytest.raises(ConfigError, match=r"needs 12 threads, .* starts only 3; .*ulimit -u.*ulimit -v"):
         prove_threads(1)
     assert threading.active_count() == before
+
+
+def test_a_limit_of_addresses_below_what_numpy_needs_is_told_of(monkeypatch):
+    """Without it numpy would end the process in the middle of the run, with the exit code of failed files."""
+    before = threading.active_count()
+    monkeypatch.setattr("cfetch.run.threads.ROOM_BYTES", sys.maxsize & -mmap.PAGESIZE)
+    with pytest.raises(ConfigError, match=r"MiB of addresses .*ulimit -v"):
+        prove_threads(1)
+    assert threading.active_count() == before
+
+
+def test_a_real_limit_of_addresses_never_ends_a_command_with_the_code_of_failed_files(tmp_path):
+    """Exit code 2, and the remedy."""
+    (tmp_path / "urls.txt").write_text("http://127.0.0.1:9/a.bin\n")
+    words = [sys.executable, "-m", "cfetch", "download", "urls.txt", "--to", "data"]
+    ended = subprocess.run(
+        ["sh", "-c", 'ulimit -v 600000; exec "$@"', "sh", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, "ulimit -v" in ended.stderr) == (2, True), ended.stderr

@@ -63,7 +63,7 @@ async def test_all_volumes_are_too_small(tmp_path, namespaces):
         scene.urls = {name: late_origin.url + name for name in late}
         scene.write_manifest()
         words = ("--state", "st", "--placement-deadline", "1s")
-        stored = "until ls v?/.cfetch/batches/*.json >/dev/null 2>&1; do sleep 0.01; done; touch stored"
+        stored = "until ls v?/.cfetch/batches/*.json >/dev/null 2>&1; do sleep 0.1; done; touch stored"
         told, said = await scene.in_namespace("mounted v0 700k; mounted v1 500k", stored, *words)
     assert (told["exit_code"], told["status"]) == (3, "partial")
     after = tmp_path / "after"

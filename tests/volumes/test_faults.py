@@ -51,12 +51,20 @@ async def test_a_volume_fills_up_in_the_middle(tmp_path, namespaces):
 
 
 async def test_all_volumes_are_too_small(tmp_path, namespaces):
-    """Exit 3 names each of them and its reason; what was published before stays."""
+    """Exit 3 names each of them and its reason; what was published before stays.
+
+    The first batch is whole before another brings a byte: on a slow machine all of them filled the volumes
+    together, and none was whole when the deadline came.
+    """
     files = named(8, 5, 60 * KIB)
-    async with Origin(files) as origin:
+    late = {name: content for name, content in files.items() if not name.startswith("b0/")}
+    async with Origin(files) as origin, Gate(late, tmp_path / "stored").open() as late_origin:
         scene = Scene(tmp_path, origin.url, files, volumes=2, sized=False)
+        scene.urls = {name: late_origin.url + name for name in late}
+        scene.write_manifest()
         words = ("--state", "st", "--placement-deadline", "1s")
-        told, said = await scene.in_namespace("mounted v0 700k; mounted v1 500k", "", *words)
+        stored = "until ls v?/.cfetch/batches/*.json >/dev/null 2>&1; do sleep 0.1; done; touch stored"
+        told, said = await scene.in_namespace("mounted v0 700k; mounted v1 500k", stored, *words)
     assert (told["exit_code"], told["status"]) == (3, "partial")
     after = tmp_path / "after"
     assert scene.faults(after) == []

@@ -20,46 +20,40 @@ from cfetch.engine.transfer import Transfer
 from cfetch.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
 from cfetch.events import RetryScheduled, StragglerCancelled
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.fields import Headers
 from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
 from cfetch.wire.judge import is_page_name
 from cfetch.wire.rate import make_limiter
-from cfetch.wire.refresh import UrlRefresher
-from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
+from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
 
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 
 
 class Fetcher:
-    """Makes the tries of all entries. ``headers`` are the manifest's."""
+    """Makes the tries of all entries."""
 
     def __init__(
         self,
         settings: Settings,
-        limits: Limits,
         hosts: Hosts,
         policy: Policy,
         flights: Flights,
         segments: Segments,
+        links: Links,
         transport: Transport,
         outside: Surroundings,
-        *,
-        headers: Headers,
-        refresher: UrlRefresher | None,
     ) -> None:
         self._settings = settings
-        self._limits = limits
+        self._limits = hosts.limits
         self._hosts = hosts
         self._policy = policy
         self._flights = flights
         self._segments = segments
         self._transport = transport
-        self._plan_secrets = {name: value.reveal() for name, value in headers}
-        self._links = Links(refresher, headers, outside.clock, outside.emit)
+        self._links = links
         self._clock = outside.clock
         self._jitter = outside.jitter
         self._emit = outside.emit
@@ -219,7 +213,7 @@ class Fetcher:
                 attempt,
                 sink,
                 url=transfer.access.url,
-                secrets=transfer.access.secrets(self._plan_secrets, transfer.sources.number),
+                secrets=transfer.access.secrets(self._links.plan_secrets, transfer.sources.number),
                 digest=entry.digest,
                 transport=self._transport,
                 clock=self._clock,

@@ -24,7 +24,7 @@ SAMPLE = 256  # files that are looked for: some 5 ms
 
 
 class RunContext(NamedTuple):
-    """What a prepared plan has opened, from which every engine takes its parts. ``state``: of the destination."""
+    """What a prepared plan has opened for the engine. ``state``: of the destination."""
 
     volumes: Volumes
     state: Path

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
-from cfetch.engine.fetching import fetch
+from cfetch.engine.fetching import Fetching
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
@@ -52,13 +52,13 @@ class Fetcher:
         self._policy = policy
         self._flights = flights
         self._segments = segments
-        self._transport = transport
         self._links = links
         self._clock = outside.clock
         self._jitter = outside.jitter
         self._emit = outside.emit
         self._budget = RetryBudget()
         self.limiter = make_limiter(settings.rates, outside.clock)
+        self._fetching = Fetching(transport, outside.clock, self.limiter)
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).
@@ -209,19 +209,15 @@ class Fetcher:
         sink: Sink = part if helper is None else helper.open_sink()
         attempt, cure = self._start(transfer, sink, helper)
         try:
-            await fetch(
+            await self._fetching.fetch(
                 attempt,
                 sink,
                 url=transfer.access.url,
                 secrets=transfer.access.secrets(self._links.plan_secrets, transfer.sources.number),
-                digest=entry.digest,
-                transport=self._transport,
-                clock=self._clock,
                 fresh=transfer.access.is_fresh
                 or cure.is_fresh
                 or (helper is not None and not self._hosts.is_capped(transfer.host)),
                 cure=cure,
-                limiter=self.limiter,
                 standing=None if helper is not None else transfer.standing,
                 sources=transfer.sources,
             )

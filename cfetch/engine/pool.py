@@ -36,6 +36,7 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowl
 from cfetch.straggler.policy import Policy
 from cfetch.wire.rate import Use
 from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Transport
 
 PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so that pools do not ask all at once
@@ -97,12 +98,14 @@ class Pool:
     ) -> _Parts:
         """Make the parts and connect them; no other module knows how they depend on each other."""
         policy, outside, clock, emit = self._policy, self._outside, self._outside.clock, self._outside.emit
-        hosts, idle = make_hosts(settings, self._known), IdleWorkers()
+        limits = Limits(settings.max_attempts, settings.retry_budget)
+        hosts = make_hosts(settings.widths, limits, self._known, splits=settings.most_segments > 1)
+        idle = IdleWorkers()
         flights = Flights(policy, hosts, emit, jitter=outside.jitter)
         switch = StopSwitch(clock, emit, self._break_off)
         ledger = Ledger(policy, flights, outside, stall_timeout_s=settings.stall_timeout)
         commitment = make_commitment(
-            entries, settings, volumes, ledger, switch, idle, flights, outside, backwards=backwards
+            entries, settings.placing, volumes, ledger, switch, idle, flights, outside, backwards=backwards
         )
         segments = Segments(policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments)
         fetcher = Fetcher(settings, hosts, policy, flights, segments, links, self._transport, outside)

@@ -1,7 +1,7 @@
 """The widths of a run's hosts: how many places each of them has."""
 
 from cfetch.clock import RunClock
-from cfetch.config.settings import Settings
+from cfetch.config.engine import Widths
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.events import BreakerClosed, Listener, WidthChanged
@@ -13,12 +13,11 @@ from cfetch.wire.retry import Limits
 SILENT_S = 0.5  # an attempt that waits longer for its first byte says nothing about its host's rate
 
 
-def make_hosts(settings: Settings, known: Knowledge) -> Hosts:
+def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool) -> Hosts:
     """Make the run's hosts: each begins with ``concurrency`` places, or with ``per_host``, its maximum.
 
-    ``known``: what earlier runs have learned.
+    ``known``: what earlier runs have learned. ``splits``: idle workers help with files under way.
     """
-    widths, limits = settings.widths, Limits(settings.max_attempts, settings.retry_budget)
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
     pace = None if widths.requests_per_s is None else RequestPace(widths.requests_per_s)
     if not widths.adaptive:
@@ -29,7 +28,7 @@ def make_hosts(settings: Settings, known: Knowledge) -> Hosts:
         limits,
         new_width=lambda served: Width(start, most, served),
         served={name: host.serves for name, host in known.hosts.items() if host.serves},
-        keeps_one=settings.most_segments > 1,
+        keeps_one=splits,
         pace=pace,
     )
 

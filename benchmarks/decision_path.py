@@ -29,6 +29,7 @@ from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import Straggling
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.report.counts import LiveCounts
@@ -85,8 +86,10 @@ class World:
         )
         self._hosts = Hosts(active, Limits(5, 60.0))
         self.flights = Flights(self.policy, self._hosts, _deaf, jitter=lambda: 0.5)
+        commitment: Any = SimpleNamespace(schedule=NO_ENTRIES, judges_volumes=False, views=list)
+        outside = Surroundings("i", RunClock(self), lambda: 0.5, _deaf, LiveCounts())
         self.monitor = Monitor(
-            self.policy, self.flights, LiveCounts(), NO_ENTRIES, settings, RunClock(self), _deaf, _deaf
+            self.policy, self.flights, commitment, settings, outside, on_life=_deaf, on_check=lambda: None
         )
         self._dice = random.Random(active)
         self._attempts: list[PacedAttempt] = []

@@ -49,6 +49,7 @@ from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import Settings
 from cfetch.config.straggler import StragglerConfig
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.events import EntryFinished, Event, StragglerCancelled
 from cfetch.hub.client import BeatMaker, LeasedPool
 from cfetch.hub.messages import EVERY_S, Beat
@@ -220,11 +221,13 @@ class Copy:
             ),
             [SharedVolume(cluster.stands)],
             cluster.transports[self.executor],
-            instant="simulated",
-            clock=cluster.clock,
-            jitter=dice.random,
-            emit=emit,
-            counts=self.counts,
+            Surroundings(
+                instant="simulated",
+                clock=cluster.clock,
+                jitter=dice.random,
+                emit=emit,
+                counts=self.counts,
+            ),
             backwards=attempt > 0,
         )
         talking = asyncio.create_task(self._talk(beats, LeasedPool(self.pool, entries.hosts, None)))

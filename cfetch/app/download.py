@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
-from cfetch.app.engines import Surroundings, check_for_spark
+from cfetch.app.engines import RunContext, check_for_spark
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import ORIGIN_NAME, Prepared, read_origin
 from cfetch.app.room import fit_to_room
@@ -144,8 +144,8 @@ def _make_prepared(
     settings = aim_headers(settings, plan.frozen.host_files, more=plan.frozen.more_hosts)
     network = make_network(settings.network, env)
     renewal = Renewal(origin, _make_api(settings, env, clock), stack)
-    outside = Surroundings(volumes, find_places(settings).state, settings, network, renewal, clock)
-    return Prepared(instant, plan, outside, is_scheduled=is_scheduled)
+    context = RunContext(volumes, find_places(settings).state, settings, network, renewal, clock)
+    return Prepared(instant, plan, context, is_scheduled=is_scheduled)
 
 
 def _make_api(settings: Settings, env: Mapping[str, str], clock: Clock) -> StatementApi:

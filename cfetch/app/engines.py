@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 SAMPLE = 256  # files that are looked for: some 5 ms
 
 
-class Surroundings(NamedTuple):
-    """The things that a run has opened before its engine is chosen. ``state``: of the destination."""
+class RunContext(NamedTuple):
+    """What a prepared plan has opened for the engine. ``state``: of the destination."""
 
     volumes: Volumes
     state: Path
@@ -34,36 +34,36 @@ class Surroundings(NamedTuple):
     clock: Clock
 
 
-def choose_engine(plan: EnginePlan, outside: Surroundings, knowledge: Knowledge) -> tuple[Engine, str | None]:
+def choose_engine(plan: EnginePlan, context: RunContext, knowledge: Knowledge) -> tuple[Engine, str | None]:
     """Make the engine that the settings ask for; with a note for the user if it differs from them.
 
     Raises:
         UsageError: with these settings, no engine can bring this plan.
     """
-    if outside.settings.engine == "spark":
-        return _spark_engine(plan, outside), None
+    if context.settings.engine == "spark":
+        return _spark_engine(plan, context), None
     if plan.here is None:
         raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
-    processes, note = _count_processes(plan.here, outside)
+    processes, note = _count_processes(plan.here, context)
     if processes > 1:
-        return _processes_engine(plan.here, outside, knowledge, processes), note
+        return _processes_engine(plan.here, context, knowledge, processes), note
     from cfetch.run.local_run import LocalEngine
 
-    settings, renewal, clock = outside.settings, outside.renewal, outside.clock
+    settings, renewal, clock = context.settings, context.renewal, context.clock
     engine = LocalEngine(
         plan.here,
-        outside.volumes,
+        context.volumes,
         settings,
-        network=outside.network,
+        network=context.network,
         refresher=lambda transport: renewal.refresher(settings.refresh_command, transport, clock),
         knowledge=knowledge,
     )
     return engine, note
 
 
-def _count_processes(plan: Plan, outside: Surroundings) -> tuple[int, str | None]:
+def _count_processes(plan: Plan, context: RunContext) -> tuple[int, str | None]:
     """Return the number of processes, and a note if the settings ask for more."""
-    settings, volumes = outside.settings, outside.volumes
+    settings, volumes = context.settings, context.volumes
     why = None
     if len(volumes.roots) > 1 or not volumes.local:
         why = "files go to one directory"
@@ -86,24 +86,24 @@ def _estimate_left(work: Work, plan: Plan, volumes: Volumes) -> Work:
     return Work(*(total * left // len(sample) for total in work))
 
 
-def _processes_engine(plan: Plan, outside: Surroundings, knowledge: Knowledge, processes: int) -> Engine:
+def _processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
     from cfetch.processes.engine import ProcessesEngine
 
     return ProcessesEngine(
         plan,
-        outside.volumes.local[0].root,
-        outside.state,
-        outside.settings,
+        context.volumes.local[0].root,
+        context.state,
+        context.settings,
         processes=processes,
-        origin=outside.renewal.origin,
-        clock=outside.clock,
+        origin=context.renewal.origin,
+        clock=context.clock,
         knowledge=knowledge,
     )
 
 
 def make_nodes_engine(
     plan: EnginePlan,
-    outside: Surroundings,
+    context: RunContext,
     knowledge: Knowledge,
     table: Table,
     joined: "SharedJob | None" = None,
@@ -117,32 +117,32 @@ def make_nodes_engine(
     """
     from cfetch.nodes.engine import Here, NodesEngine
 
-    if outside.settings.engine == "spark" or plan.here is None:
+    if context.settings.engine == "spark" or plan.here is None:
         raise ConfigError("--together is for the engine local; Spark has its own executors")
-    if len(outside.volumes.roots) > 1 or not outside.volumes.local:
+    if len(context.volumes.roots) > 1 or not context.volumes.local:
         raise UsageError("with --together the files go to one directory that all machines see; give one --to")
     if plan.here.names_batches:
         raise UsageError(
             "the manifest names batches, which are published as a whole; --together publishes each file by "
             "itself: run the plan on one machine"
         )
-    processes, _ = _count_processes(plan.here, outside)
+    processes, _ = _count_processes(plan.here, context)
     return NodesEngine(
         plan.here,
-        outside.volumes.local[0].root,
-        outside.state,
-        outside.settings,
-        Here(table, processes, outside.clock),
-        origin=outside.renewal.origin,
+        context.volumes.local[0].root,
+        context.state,
+        context.settings,
+        Here(table, processes, context.clock),
+        origin=context.renewal.origin,
         knowledge=knowledge,
         joined=joined,
     )
 
 
-def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
+def _spark_engine(plan: EnginePlan, context: RunContext) -> Engine:
     from cfetch.spark.cluster_run import SparkEngine
 
-    check_for_spark(outside.volumes, outside.settings)
+    check_for_spark(context.volumes, context.settings)
     if plan.frozen.names_batches:
         raise UsageError(
             "the manifest names batches, which are published as a whole; --engine spark publishes each "
@@ -150,11 +150,11 @@ def _spark_engine(plan: EnginePlan, outside: Surroundings) -> Engine:
         )
     return SparkEngine(
         plan.frozen,
-        outside.volumes.roots[0],
-        outside.state,
-        outside.settings,
-        origin=outside.renewal.origin,
-        clock=outside.clock,
+        context.volumes.roots[0],
+        context.state,
+        context.settings,
+        origin=context.renewal.origin,
+        clock=context.clock,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cfetch.app.engine_plan import EnginePlan
-from cfetch.app.engines import Surroundings, choose_engine, make_nodes_engine
+from cfetch.app.engines import RunContext, choose_engine, make_nodes_engine
 from cfetch.config.settings import Settings
 from cfetch.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
 from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
@@ -60,16 +60,16 @@ class Prepared:
     """A validated plan with its destination, ready to run; it is on the timeline if it ``is_scheduled``."""
 
     def __init__(
-        self, instant: str, plan: EnginePlan, outside: Surroundings, *, is_scheduled: bool = False
+        self, instant: str, plan: EnginePlan, context: RunContext, *, is_scheduled: bool = False
     ) -> None:
         self.plan = plan.frozen
         self._for_engines = plan
         self._instant = instant
-        self._outside = outside
-        self._volumes = outside.volumes
-        self._settings = outside.settings
-        self._state = outside.state
-        self._clock = outside.clock
+        self._context = context
+        self._volumes = context.volumes
+        self._settings = context.settings
+        self._state = context.state
+        self._clock = context.clock
         self._is_scheduled = is_scheduled
         self._frame: Frame | None = None
         self._interrupted: Interrupted | None = None
@@ -133,7 +133,7 @@ class Prepared:
             if together:
                 engine, about_engine = self._make_node(table, knowledge), None
             else:
-                engine, about_engine = choose_engine(self._for_engines, self._outside, knowledge)
+                engine, about_engine = choose_engine(self._for_engines, self._context, knowledge)
             kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
             with ExitStack() as stack:
                 with closing(_Patience(self._interruption, listener, waits=self._settings.wait)) as patience:
@@ -191,7 +191,7 @@ class Prepared:
         return frame
 
     def _make_node(self, table: Table, knowledge: Knowledge, joined: "SharedJob | None" = None) -> Engine:
-        return make_nodes_engine(self._for_engines, self._outside, knowledge, table, joined)
+        return make_nodes_engine(self._for_engines, self._context, knowledge, table, joined)
 
     def _keep_for_later(self, learned: Knowledge) -> None:
         keep_baseline(self._state, learned, self._clock.wall())
@@ -323,7 +323,7 @@ class Prepared:
         sign(directory)
         self.plan.save(directory)
         self._for_engines.forget_other_kind(directory)
-        replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._outside.renewal.origin))
+        replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._context.renewal.origin))
         share_files(directory)
         if table.bucket is not None:
             table.bucket.put_directory(f"plans/{instant}", directory)

@@ -86,6 +86,7 @@ class Settings(OptionTable):
     def placing(self) -> PlacementOptions:
         """How the engine places batches on volumes."""
         return PlacementOptions(
+            concurrency=self.concurrency,
             mode=self.placement,
             batch_share=self.batch_share,
             write_timeout_s=self.write_timeout,

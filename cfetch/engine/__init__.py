@@ -5,7 +5,7 @@ who is too slow and ``placement/`` where batches go. It decides none of that its
 emits events.
 
     pool.py             workers, monitor, volumes' tasks; ``search.py``: first, what stands already
-    composition.py      makes the pool's parts; ``policies.py``: its policy; ``surroundings.py``: outer values
+    policies.py         the policy that the settings name; ``surroundings.py``: the values from outside
     dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
     courier.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
     commitment.py       the port to the volumes: which one an entry goes to, when it is published

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cfetch.config.settings import Settings
+from cfetch.config.engine import PlacementOptions
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
@@ -18,7 +18,7 @@ from cfetch.storage.volume import Volume
 
 def make_commitment(
     entries: Entries,
-    settings: Settings,
+    placing: PlacementOptions,
     volumes: Sequence[Volume],
     ledger: Ledger,
     switch: StopSwitch,
@@ -37,10 +37,10 @@ def make_commitment(
             entries.sizes,
             entries.host_of,
             len(entries.hosts),
-            most_put_back=MOST_PUT_BACK * settings.concurrency,
+            most_put_back=MOST_PUT_BACK * placing.concurrency,
             backwards=backwards,
         )
         return Single(entries, volumes[0], schedule, ledger, switch, outside.clock)
     from cfetch.engine.batches.batched import Batched
 
-    return Batched(entries, settings, volumes, ledger, switch, idle, flights, outside)
+    return Batched(entries, placing, volumes, ledger, switch, idle, flights, outside)

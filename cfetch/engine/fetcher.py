@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
-from cfetch.engine.fetching import fetch
+from cfetch.engine.fetching import Fetching
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
@@ -20,52 +20,46 @@ from cfetch.engine.transfer import Transfer
 from cfetch.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
 from cfetch.events import RetryScheduled, StragglerCancelled
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.fields import Headers
 from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
 from cfetch.wire.judge import is_page_name
 from cfetch.wire.rate import Limiter
-from cfetch.wire.refresh import UrlRefresher
-from cfetch.wire.retry import Limits, RetryBudget, Spent, next_step
+from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
 
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 
 
 class Fetcher:
-    """Makes the tries of all entries. ``headers`` are the manifest's."""
+    """Makes the tries of all entries."""
 
     def __init__(
         self,
         settings: Settings,
-        limits: Limits,
         hosts: Hosts,
         policy: Policy,
         flights: Flights,
         segments: Segments,
+        links: Links,
         transport: Transport,
         outside: Surroundings,
-        *,
-        headers: Headers,
-        refresher: UrlRefresher | None,
         limiter: Limiter | None,
     ) -> None:
         self._settings = settings
-        self._limits = limits
+        self._limits = hosts.limits
         self._hosts = hosts
         self._policy = policy
         self._flights = flights
         self._segments = segments
-        self._transport = transport
-        self._plan_secrets = {name: value.reveal() for name, value in headers}
-        self._links = Links(refresher, headers, outside.clock, outside.emit)
+        self._links = links
         self._clock = outside.clock
         self._jitter = outside.jitter
         self._emit = outside.emit
         self._budget = RetryBudget()
         self.limiter = limiter
+        self._fetching = Fetching(transport, outside.clock, limiter)
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).
@@ -216,19 +210,15 @@ class Fetcher:
         sink: Sink = part if helper is None else helper.open_sink()
         attempt, cure = self._start(transfer, sink, helper)
         try:
-            await fetch(
+            await self._fetching.fetch(
                 attempt,
                 sink,
                 url=transfer.access.url,
-                secrets=transfer.access.secrets(self._plan_secrets, transfer.sources.number),
-                digest=entry.digest,
-                transport=self._transport,
-                clock=self._clock,
+                secrets=transfer.access.secrets(self._links.plan_secrets, transfer.sources.number),
                 fresh=transfer.access.is_fresh
                 or cure.is_fresh
                 or (helper is not None and not self._hosts.is_capped(transfer.host)),
                 cure=cure,
-                limiter=self.limiter,
                 standing=None if helper is not None else transfer.standing,
                 sources=transfer.sources,
             )

@@ -9,7 +9,6 @@ from cfetch.clock import RunClock
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.manifest.digests import Bytes
-from cfetch.manifest.entry import Digest
 from cfetch.secret import SecretUrl
 from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
@@ -30,72 +29,181 @@ NO_END = (
 )
 
 
-async def fetch(
-    attempt: Attempt,
-    part: Sink,
-    *,
-    url: SecretUrl,
-    secrets: Mapping[str, str],
-    digest: Digest | None,
-    transport: Transport,
-    clock: RunClock,
-    fresh: bool,
-    cure: Cure = NO_CURE,
-    limiter: Limiter | None = None,
-    standing: Standing | None = None,
-    sources: "Sources | None" = None,
-) -> None:
-    """Bring ``part`` to its end.
+class Fetching:
+    """Makes tries over one transport; ``limiter`` None: at any rate."""
 
-    ``sources``: those of the entry. Without a hash, all bytes have to come from one origin.
+    def __init__(self, transport: Transport, clock: RunClock, limiter: Limiter | None) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._limiter = limiter
 
-    ``standing``: the file in place; the server is asked whether its own is the same (RFC 9110, 13.1).
+    async def fetch(
+        self,
+        attempt: Attempt,
+        part: Sink,
+        *,
+        url: SecretUrl,
+        secrets: Mapping[str, str],
+        fresh: bool,
+        cure: Cure = NO_CURE,
+        standing: Standing | None = None,
+        sources: "Sources | None" = None,
+    ) -> None:
+        """Bring ``part`` to its end.
 
-    ``cure`` says how the host is best asked. The request for a segment states the segment's end. ``fetch``
-    returns early if the segment has become shorter or is over, and if the server sends less than was asked
-    for; the bytes that have not come are missing again then.
+        ``sources``: those of the entry. Without a hash, all bytes have to come from one origin.
 
-    Raises:
-        Unchanged: the file in place is the same.
-        RangeRefused: the reply cannot be joined to the bytes that are there; the part begins anew.
-        SourceError: the reply or the connection is at fault. The part keeps the bytes that can be continued.
-        LocalFault: the disk is at fault.
-    """
-    try:
-        if part.segment is not None and not part.segment.left_bytes:
-            return  # it was overtaken before it began
-        if attempt.assignment.entry.range_start is not None and not attempt.size_bytes:
-            return  # no request asks for an empty range
-        if cure.warms:
-            await _warm(transport, url, secrets, fresh=fresh)
-            fresh = False
-        has_more, chunk_bytes = True, cure.chunk_bytes
-        while has_more:
-            asked = _choose_range(attempt, part, chunk_bytes, None if attempt.received else standing)
-            response = await transport.open(url, _range_of(asked), secrets, fresh=fresh)
-            if cure.retire_bytes:
-                response = await _spare(response, transport, url, asked, secrets, cure)
-            attempt.reply.response = response
-            attempt.reply.carried_bytes = response.carried_bytes
-            if sources is not None and digest is None:
-                _keep_to_origin(attempt, part, response, asked, sources)
-            read = response.read if limiter is None else limiter.reader(response.read, url.host(), attempt)
-            has_more = await _take_reply(attempt, part, response, asked, digest, read, clock)
-            fresh = False
-            if not attempt.resumable:
-                chunk_bytes = 0  # nothing would prove that two replies belong to one version
-    finally:
-        part.release_segment()
+        ``standing``: the file in place; the server is asked whether its own is the same (RFC 9110, 13.1).
 
+        ``cure`` says how the host is best asked. The request for a segment states the segment's end.
+        ``fetch`` returns early if the segment has become shorter or is over, and if the server sends less
+        than was asked for; the bytes that have not come are missing again then.
 
-async def _warm(transport: Transport, url: SecretUrl, secrets: Mapping[str, str], *, fresh: bool) -> None:
-    """Ask for one byte, so that the next request is not the first request for the object."""
-    response = await transport.open(url, FIRST_BYTE, secrets, fresh=fresh)
-    try:
-        if response.status == 206:
-            await response.read()  # else the connection could not be used again
-    finally:
-        response.close()
+        Raises:
+            Unchanged: the file in place is the same.
+            RangeRefused: the reply cannot be joined to the bytes that are there; the part begins anew.
+            SourceError: the reply or the connection is at fault. The part keeps what can be continued.
+            LocalFault: the disk is at fault.
+        """
+        try:
+            if part.segment is not None and not part.segment.left_bytes:
+                return  # it was overtaken before it began
+            if attempt.assignment.entry.range_start is not None and not attempt.size_bytes:
+                return  # no request asks for an empty range
+            if cure.warms:
+                await self._warm(url, secrets, fresh=fresh)
+                fresh = False
+            has_more, chunk_bytes = True, cure.chunk_bytes
+            while has_more:
+                asked = _choose_range(attempt, part, chunk_bytes, None if attempt.received else standing)
+                response = await self._transport.open(url, _range_of(asked), secrets, fresh=fresh)
+                if cure.retire_bytes:
+                    response = await self._spare(response, url, asked, secrets, cure)
+                attempt.reply.response = response
+                attempt.reply.carried_bytes = response.carried_bytes
+                if sources is not None and not asked.has_hash:
+                    _keep_to_origin(attempt, part, response, asked, sources)
+                read, limiter = response.read, self._limiter
+                if limiter is not None:
+                    read = limiter.reader(read, url.host(), attempt)
+                has_more = await self._take_reply(attempt, part, response, asked, read)
+                fresh = False
+                if not attempt.resumable:
+                    chunk_bytes = 0  # nothing would prove that two replies belong to one version
+        finally:
+            part.release_segment()
+
+    async def _warm(self, url: SecretUrl, secrets: Mapping[str, str], *, fresh: bool) -> None:
+        """Ask for one byte, so that the next request is not the first request for the object."""
+        response = await self._transport.open(url, FIRST_BYTE, secrets, fresh=fresh)
+        try:
+            if response.status == 206:
+                await response.read()  # else the connection could not be used again
+        finally:
+            response.close()
+
+    async def _spare(
+        self,
+        response: Response,
+        url: SecretUrl,
+        asked: Asked,
+        secrets: Mapping[str, str],
+        cure: Cure,
+    ) -> Response:
+        """Ask again over a fresh connection if this one is worn out; retire it if this reply does that."""
+        if response.carried_bytes >= cure.retire_bytes:
+            response.close()
+            response = await self._transport.open(url, _range_of(asked), secrets, fresh=True)
+        end = asked.size_bytes if asked.end_byte is None else asked.end_byte
+        if response.carried_bytes + (end or 0) - asked.from_byte >= cure.retire_bytes:
+            response.retire()
+        return response
+
+    async def _take_reply(
+        self,
+        attempt: Attempt,
+        part: Sink,
+        response: Response,
+        asked: Asked,
+        read: Callable[[], Awaitable[Bytes]],
+    ) -> bool:
+        """Judge one reply and write its body as it comes. Returns whether more has to be asked for."""
+        limit = None
+        clock = self._clock
+        try:
+            position, limit = self._accept(attempt, response, part, asked)
+            if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
+                response.close()
+                return True
+            verdict = attempt.reply.verdict
+            if verdict is not None and verdict.skip_bytes is not None and verdict.body_bytes is not None:
+                read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+            while data := await read():
+                position += len(data)
+                if limit is not None and position > limit:
+                    part.restart()
+                    raise Refused(f"the server sends more than the {limit} bytes that were stated")
+                part.write(data)
+                attempt.note(clock.now(), len(data))
+                segment = part.segment  # others may help from now on
+                if segment is not None and not segment.left_bytes and position != limit:
+                    response.close()
+                    return False  # another attempt brings the rest
+                if part.must_wait:
+                    await self._wait_for_volume(attempt, part)
+        except BaseException:
+            try:
+                if attempt.reason is not None:
+                    salvage(attempt, part, limit, clock.now())
+            finally:
+                response.close()
+            raise
+        return _check_end(attempt, part, asked, position, limit)
+
+    def _accept(
+        self, attempt: Attempt, response: Response, part: Sink, asked: Asked
+    ) -> tuple[int, int | None]:
+        """Judge the reply and make ``part`` ready for it.
+
+        Returns where in the file its body begins, and where it ends, if that is known.
+        """
+        is_alone = part.segment is None and not attempt.received
+        if response.status == 200 and is_alone and asked.end_byte is not None:
+            asked = msgspec.structs.replace(asked, end_byte=None)  # no other attempt brings the rest
+        verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
+        if verdict.action is Action.UNCHANGED:
+            raise Unchanged
+        if verdict.action is not Action.ACCEPT:
+            raise _error_of(verdict, response, part, self._clock)
+        if not verdict.framed and attempt.size_bytes is None and not asked.has_hash:
+            raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
+        if verdict.from_byte != asked.from_byte:
+            part.restart()
+            attempt.reply.has_news_of_size = True  # the server sends the whole file
+        if verdict.from_byte != asked.from_byte or not attempt.received:
+            attempt.from_byte = verdict.from_byte
+        part.validator = verdict.validator
+        stated_times = response.headers.getall("Last-Modified", [])
+        part.last_modified = stated_times[0] if stated_times else None
+        gives_ranges = verdict.skip_bytes is None
+        attempt.resumable = gives_ranges and (verdict.validator is not None or asked.has_hash)
+        part.total_bytes = verdict.total_bytes or part.total_bytes
+        is_first = part.segment is None and not part.position
+        if not asked.has_hash and asked.base is None and (is_first or part.stated is None):
+            part.stated = find_stated_hash(response.status, response.headers)
+        if attempt.size_bytes is None and verdict.total_bytes is not None:
+            attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
+        if asked.end_byte is None or verdict.body_bytes is None:
+            return verdict.from_byte, attempt.size_bytes
+        return verdict.from_byte, verdict.from_byte + verdict.body_bytes
+
+    async def _wait_for_volume(self, attempt: Attempt, part: Sink) -> None:
+        """Wait for the volume, and do not count the time as the server's."""
+        attempt.hold(self._clock.now())
+        try:
+            await part.wait_for_room()
+        finally:
+            attempt.let_go(self._clock.now())
 
 
 def _keep_to_origin(
@@ -133,66 +241,6 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Stan
     )
 
 
-async def _spare(
-    response: Response,
-    transport: Transport,
-    url: SecretUrl,
-    asked: Asked,
-    secrets: Mapping[str, str],
-    cure: Cure,
-) -> Response:
-    """Ask again over a fresh connection if this one is worn out; retire it if this reply will wear it out."""
-    if response.carried_bytes >= cure.retire_bytes:
-        response.close()
-        response = await transport.open(url, _range_of(asked), secrets, fresh=True)
-    end = asked.size_bytes if asked.end_byte is None else asked.end_byte
-    if response.carried_bytes + (end or 0) - asked.from_byte >= cure.retire_bytes:
-        response.retire()
-    return response
-
-
-async def _take_reply(
-    attempt: Attempt,
-    part: Sink,
-    response: Response,
-    asked: Asked,
-    digest: Digest | None,
-    read: Callable[[], Awaitable[Bytes]],
-    clock: RunClock,
-) -> bool:
-    """Judge one reply and write its body as it comes. Returns whether more has to be asked for."""
-    limit = None
-    try:
-        position, limit = _accept(attempt, response, part, asked, digest, clock)
-        if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
-            response.close()
-            return True
-        verdict = attempt.reply.verdict
-        if verdict is not None and verdict.skip_bytes is not None and verdict.body_bytes is not None:
-            read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
-        while data := await read():
-            position += len(data)
-            if limit is not None and position > limit:
-                part.restart()
-                raise Refused(f"the server sends more than the {limit} bytes that were stated")
-            part.write(data)
-            attempt.note(clock.now(), len(data))
-            segment = part.segment  # others may help from now on
-            if segment is not None and not segment.left_bytes and position != limit:
-                response.close()
-                return False  # another attempt brings the rest
-            if part.must_wait:
-                await _wait_for_volume(attempt, part, clock)
-    except BaseException:
-        try:
-            if attempt.reason is not None:
-                salvage(attempt, part, limit, clock.now())
-        finally:
-            response.close()
-        raise
-    return _check_end(attempt, part, asked, position, limit)
-
-
 def _cut(
     response: Response, read: Callable[[], Awaitable[Bytes]], skip_bytes: int, size_bytes: int
 ) -> Callable[[], Awaitable[Bytes]]:
@@ -211,53 +259,6 @@ def _cut(
         return b""
 
     return read_range
-
-
-def _accept(
-    attempt: Attempt, response: Response, part: Sink, asked: Asked, digest: Digest | None, clock: RunClock
-) -> tuple[int, int | None]:
-    """Judge the reply and make ``part`` ready for it.
-
-    Returns where in the file its body begins, and where it ends, if that is known.
-    """
-    is_alone = part.segment is None and not attempt.received
-    if response.status == 200 and is_alone and asked.end_byte is not None:
-        asked = msgspec.structs.replace(asked, end_byte=None)  # no other attempt brings the rest
-    verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
-    if verdict.action is Action.UNCHANGED:
-        raise Unchanged
-    if verdict.action is not Action.ACCEPT:
-        raise _error_of(verdict, response, part, clock)
-    if not verdict.framed and attempt.size_bytes is None and digest is None:
-        raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
-    if verdict.from_byte != asked.from_byte:
-        part.restart()
-        attempt.reply.has_news_of_size = True  # the server sends the whole file
-    if verdict.from_byte != asked.from_byte or not attempt.received:
-        attempt.from_byte = verdict.from_byte
-    part.validator = verdict.validator
-    stated_times = response.headers.getall("Last-Modified", [])
-    part.last_modified = stated_times[0] if stated_times else None
-    gives_ranges = verdict.skip_bytes is None
-    attempt.resumable = gives_ranges and (verdict.validator is not None or digest is not None)
-    part.total_bytes = verdict.total_bytes or part.total_bytes
-    is_first = part.segment is None and not part.position
-    if digest is None and asked.base is None and (is_first or part.stated is None):
-        part.stated = find_stated_hash(response.status, response.headers)
-    if attempt.size_bytes is None and verdict.total_bytes is not None:
-        attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
-    if asked.end_byte is None or verdict.body_bytes is None:
-        return verdict.from_byte, attempt.size_bytes
-    return verdict.from_byte, verdict.from_byte + verdict.body_bytes
-
-
-async def _wait_for_volume(attempt: Attempt, part: Sink, clock: RunClock) -> None:
-    """Wait for the volume, and do not count the time as the server's."""
-    attempt.hold(clock.now())
-    try:
-        await part.wait_for_room()
-    finally:
-        attempt.let_go(clock.now())
 
 
 def _range_of(asked: Asked) -> dict[str, str]:

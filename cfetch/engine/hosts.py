@@ -159,7 +159,7 @@ class Hosts:
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
         self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears the list
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
-        self._limits = limits
+        self.limits = limits
         self._hosts: dict[str, _Host] = {}
         self._leases = NO_LEASES
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
@@ -250,7 +250,7 @@ class Hosts:
         host = self._hosts.get(name)
         if host is None:
             return None
-        budget_s = self._limits.retry_budget_s
+        budget_s = self.limits.retry_budget_s
         if host.held_until_s - now_s > budget_s:
             return (
                 f"{name} asks for a pause of {host.held_until_s - now_s:.0f} s, "
@@ -258,7 +258,7 @@ class Hosts:
             )
         if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
             return None  # wait for the result of the probe
-        if name not in self.trusted and not host.answered and host.breaker.opened > self._limits.max_attempts:
+        if name not in self.trusted and not host.answered and host.breaker.opened > self.limits.max_attempts:
             return f"{name} has not given one good answer in {host.breaker.failures} tries"
         if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
             return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s"
@@ -486,12 +486,12 @@ class Hosts:
         if started_s >= host.throttling.cut_s:  # a request from before the cut does not cut again
             host.throttling.cut_s = now_s
             host.throttling.rounds += 1
-            host.throttling.too_long += (error.retry_after_s or 0.0) > self._limits.retry_budget_s
+            host.throttling.too_long += (error.retry_after_s or 0.0) > self.limits.retry_budget_s
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
         elif error.retry_after_s is None:
             return None
         asked_s = error.retry_after_s
-        if host.throttling.too_long == 1 and asked_s is not None and asked_s > self._limits.retry_budget_s:
+        if host.throttling.too_long == 1 and asked_s is not None and asked_s > self.limits.retry_budget_s:
             asked_s = None  # it may concern this one file: another file is tried before the host is given up
         pause_s = backoff_s(host.throttling.rounds, jitter) if asked_s is None else asked_s
         if now_s + pause_s <= host.held_until_s:

@@ -41,13 +41,17 @@ class _Life:
 
 
 class Links:
-    """``headers`` are the manifest's. Without a ``refresher`` no link is renewed."""
+    """``headers`` are the manifest's; ``plan_secrets`` are the same, revealed.
+
+    Without a ``refresher`` no link is renewed.
+    """
 
     def __init__(
         self, refresher: UrlRefresher | None, headers: Headers, clock: RunClock, emit: Listener
     ) -> None:
         self._refresher = refresher
         self._headers = headers
+        self.plan_secrets = {name: value.reveal() for name, value in headers}
         self._clock = clock
         self._emit = emit
         self._began_s = clock.wall()  # all links of the manifest are older

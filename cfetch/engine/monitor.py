@@ -5,28 +5,24 @@
 
 from collections.abc import Callable, Sequence
 
-from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
+from cfetch.engine.commitment import Commitment
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import FAIR_BYTES
 from cfetch.engine.rate_floor import RateFloor
-from cfetch.engine.schedule import Schedule
-from cfetch.engine.transfer import Transfer
+from cfetch.engine.surroundings import Surroundings
 from cfetch.events import (
     ActiveAttempt,
     BaselineView,
     FallbackTriggered,
-    Listener,
     Progress,
     SlowdownOver,
     SlowdownSeen,
     State,
     StragglerCancelling,
     StragglerCheck,
-    VolumeView,
 )
-from cfetch.report.counts import LiveCounts
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled
@@ -35,38 +31,30 @@ PROGRESS_S = 0.25  # four times a second reads as live
 
 
 class Monitor:
-    """Reads ``flights`` and ``counts``, which others keep.
+    """Reads ``flights``, which others keep, and tells the commitment which volumes bring stragglers.
 
-    ``on_life`` gets each host that has begun to bring bytes; ``on_slow`` gets the volume of each attempt that
-    takes far too long (None: such volumes are not reported). ``on_check`` is called after each look.
-    ``views`` returns the volumes as they are now.
+    ``on_life`` gets each host that has begun to bring bytes. ``on_check`` is called after each look.
     """
 
     def __init__(
         self,
         policy: Policy,
         flights: Flights,
-        counts: LiveCounts,
-        schedule: Schedule[Transfer],
+        commitment: Commitment,
         settings: Settings,
-        clock: RunClock,
-        emit: Listener,
-        on_life: Callable[[str], None],
+        outside: Surroundings,
         *,
-        on_check: Callable[[], None] = lambda: None,
-        on_slow: Callable[[int], None] | None = None,
-        views: Callable[[], list[VolumeView]] = list,
+        on_life: Callable[[str], None],
+        on_check: Callable[[], None],
     ) -> None:
-        self._on_slow = on_slow
-        self._views = views
-        self._rate_floor = RateFloor(settings.min_rate, settings.max_attempts, flights, emit)
+        self._commitment = commitment
+        self._rate_floor = RateFloor(settings.min_rate, settings.max_attempts, flights, outside.emit)
         self._policy = policy
         self._flights = flights
-        self._counts = counts
-        self._schedule = schedule
+        self._counts = outside.counts
         self._settings = settings
-        self._clock = clock
-        self._emit = emit
+        self._clock = outside.clock
+        self._emit = outside.emit
         self._speeds: dict[int, tuple[int, float, int, float]] = {}  # by key: number, look, bytes, rate
         self._on_life = on_life
         self._on_check = on_check
@@ -103,8 +91,8 @@ class Monitor:
             response = self._flights.attempt(key).reply.response
             if response is not None:
                 response.retire()
-        if self._on_slow is not None:
-            self._look_at_volumes(attempts, now_s, self._on_slow)
+        if self._commitment.judges_volumes:
+            self._look_at_volumes(attempts, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, not the servers
             for attempt in attempts:
                 attempt.forgive(now_s)
@@ -131,15 +119,13 @@ class Monitor:
         elif isinstance(news, End):
             self._emit(SlowdownOver(t_s=now_s, lasted_s=round(news.lasted_s, 3)))
 
-    def _look_at_volumes(
-        self, attempts: Sequence[Attempt], now_s: float, on_slow: Callable[[int], None]
-    ) -> None:
+    def _look_at_volumes(self, attempts: Sequence[Attempt], now_s: float) -> None:
         """Report the volume of each file that takes far longer than expected, for whatever reason."""
         for attempt in attempts:
             limit_s = self._policy.expected_s(attempt.key)
             if limit_s is not None and not attempt.reported.slowness and now_s - attempt.start_s > limit_s:
                 attempt.reported.slowness = True
-                on_slow(attempt.assignment.volume_index)
+                self._commitment.note_straggler(attempt.assignment.volume_index)
 
     def _came_late(self, now_s: float) -> bool:
         """Whether this look comes so late, against the stall time-out, that silence proves nothing."""
@@ -200,7 +186,7 @@ class Monitor:
                 bytes_adopted=counts.adopted_bytes,
                 whole=self._flights.count_whole(),
                 active=active,
-                waiting=self._schedule.waiting,
+                waiting=self._commitment.schedule.waiting,
                 baseline=BaselineView(
                     median_bps=policy.median_bps,
                     finished=policy.total_finished,
@@ -208,7 +194,7 @@ class Monitor:
                 ),
                 stragglers=policy.total_stragglers,
                 sequential=policy.sequential,
-                volumes=self._views(),
+                volumes=self._commitment.views(),
             )
         )
 

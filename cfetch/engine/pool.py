@@ -8,35 +8,57 @@ when ``run`` returns.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
-from cfetch.clock import RunClock
 from cfetch.config.settings import Settings
 from cfetch.engine.cancellation import let_pass
-from cfetch.engine.composition import Reactions, compose
+from cfetch.engine.commitment import Commitment
+from cfetch.engine.committing import make_commitment
+from cfetch.engine.courier import Courier
+from cfetch.engine.dispatch import Dispatch
+from cfetch.engine.fetcher import Fetcher
+from cfetch.engine.flights import Flights
+from cfetch.engine.hosts import Hosts
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.ledger import Ledger
+from cfetch.engine.links import Links
+from cfetch.engine.monitor import Monitor
 from cfetch.engine.policies import make_policy
-from cfetch.engine.segments import Helper
+from cfetch.engine.segments import Helper, Segments
+from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
-from cfetch.engine.widths import look_at_widths
+from cfetch.engine.widths import look_at_widths, make_hosts
 from cfetch.errors import LocalFault
-from cfetch.events import Listener
 from cfetch.manifest.entries import Entries
-from cfetch.report.counts import LiveCounts
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
 from cfetch.straggler.policy import Policy
-from cfetch.wire.rate import Use
+from cfetch.wire.rate import Use, make_limiter
 from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Transport
 
 PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so that pools do not ask all at once
 
 
-class Pool:
-    """The workers of one run of a plan. ``jitter`` returns uniform numbers in [0, 1); ``emit`` gets events.
+class _Parts(NamedTuple):
+    hosts: Hosts
+    flights: Flights
+    switch: StopSwitch
+    commitment: Commitment
+    segments: Segments
+    fetcher: Fetcher
+    dispatch: Dispatch
+    courier: Courier
+    monitor: Monitor
 
-    ``counts`` is one of the listeners of ``emit``; the pool only reads it. ``policy`` None: the policy that
-    the settings name. ``backwards``: the other end of the plan comes first.
+
+class Pool:
+    """The workers of one run of a plan.
+
+    ``knowledge`` is what earlier runs have learned of hosts. ``policy`` None: the policy that the settings
+    name. ``backwards``: the other end of the plan comes first.
     """
 
     def __init__(
@@ -45,42 +67,66 @@ class Pool:
         settings: Settings,
         volumes: Sequence[Volume],
         transport: Transport,
+        outside: Surroundings,
         *,
-        instant: str,
-        clock: RunClock,
-        jitter: Callable[[], float],
-        emit: Listener,
-        counts: LiveCounts,
         refresher: UrlRefresher | None = None,
-        confirm: Callable[[], None] = lambda: None,
         knowledge: Knowledge = NOTHING,
         policy: Policy | None = None,
         backwards: bool = False,
     ) -> None:
         self._hosts_named = entries.hosts
         self._total_bytes = sum(entries.sizes)  # an unknown size is -1, which hardly changes the sum
-        self._counts = counts
-        self._clock = clock
-        self._emit = emit
-        self._jitter = jitter
+        self._outside = outside
         self._transport = transport
-        self._known = age_knowledge(knowledge, clock.wall())
-        self._policy = policy or make_policy(settings, knowledge, clock.wall())
-        self._parts = compose(
-            entries,
-            settings,
-            volumes,
-            transport,
-            self._policy,
-            Surroundings(instant, clock, jitter, emit, counts, confirm),
-            Reactions(on_stop=self._break_off, on_life=self._note_life, on_check=self._share_out),
-            refresher=refresher,
-            backwards=backwards,
-            known=self._known,
-        )
+        wall_s = outside.clock.wall()
+        self._known = age_knowledge(knowledge, wall_s)
+        self._policy = policy or make_policy(settings, knowledge, wall_s)
+        links = Links(refresher, entries.headers, outside.clock, outside.emit)
+        self._parts = self._make_parts(entries, settings, volumes, links, backwards=backwards)
         most = settings.widths.most
         self._count = most if self._parts.segments.is_on else min(most, len(entries))
         self._workers: list[asyncio.Task[None]] = []
+
+    def _make_parts(
+        self,
+        entries: Entries,
+        settings: Settings,
+        volumes: Sequence[Volume],
+        links: Links,
+        *,
+        backwards: bool,
+    ) -> _Parts:
+        """Make the parts and connect them; no other module knows how they depend on each other."""
+        policy, outside, clock, emit = self._policy, self._outside, self._outside.clock, self._outside.emit
+        limits = Limits(settings.max_attempts, settings.retry_budget)
+        hosts = make_hosts(settings.widths, limits, self._known, splits=settings.most_segments > 1)
+        idle = IdleWorkers()
+        flights = Flights(policy, hosts, emit, jitter=outside.jitter)
+        switch = StopSwitch(clock, emit, self._break_off)
+        ledger = Ledger(policy, flights, outside, stall_timeout_s=settings.stall_timeout)
+        commitment = make_commitment(
+            entries, settings.placing, volumes, ledger, switch, idle, flights, outside, backwards=backwards
+        )
+        limiter = make_limiter(settings.rates, clock)
+        segments = Segments(
+            policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments, limiter=limiter
+        )
+        fetcher = Fetcher(
+            settings, hosts, policy, flights, segments, links, self._transport, outside, limiter
+        )
+        has_mirrors = entries.names_mirrors
+        dispatch = Dispatch(commitment, hosts, fetcher, segments, idle, clock, has_mirrors=has_mirrors)
+        courier = Courier(commitment, fetcher, policy, outside.counts, clock)
+        monitor = Monitor(
+            policy,
+            flights,
+            commitment,
+            settings,
+            outside,
+            on_life=self._note_life,
+            on_check=self._share_out,
+        )
+        return _Parts(hosts, flights, switch, commitment, segments, fetcher, dispatch, courier, monitor)
 
     @property
     def fault(self) -> LocalFault | None:
@@ -140,8 +186,8 @@ class Pool:
     def pause_host(self, host: str, pause_s: float) -> None:
         """Pause a host that has asked another pool of the run for this pause."""
         if host in self._hosts_named:
-            spread_s = pause_s * PAUSE_SPREAD * self._jitter()
-            self._parts.hosts.join_pause(host, pause_s, self._clock.now(), spread_s=spread_s)
+            spread_s = pause_s * PAUSE_SPREAD * self._outside.jitter()
+            self._parts.hosts.join_pause(host, pause_s, self._outside.clock.now(), spread_s=spread_s)
 
     def trust_hosts(self, hosts: Collection[str]) -> None:
         """Do not give up these hosts, as they serve other pools of the run."""
@@ -153,7 +199,7 @@ class Pool:
 
     def collect_knowledge(self) -> Knowledge:
         """Collect what this run has learned about its hosts, for the next run."""
-        wall_s = self._clock.wall()
+        wall_s = self._outside.clock.wall()
         learned = self._policy.collect_knowledge(wall_s)
         return add_served(learned, self._parts.hosts.served, self._known, wall_s)
 
@@ -177,10 +223,12 @@ class Pool:
 
     def _share_out(self) -> None:
         """Adjust the widths of hosts, and let idle workers help attempts that have much left."""
-        is_calm = self._clock.now() >= self._parts.monitor.slow_until_s
+        clock, emit = self._outside.clock, self._outside.emit
+        is_calm = clock.now() >= self._parts.monitor.slow_until_s
         hosts, flights = self._parts.hosts, self._parts.flights
-        left_bytes = max(0, self._total_bytes - self._counts.ended.in_place_bytes - flights.bytes_active())
-        if look_at_widths(hosts, flights, self._emit, self._clock, is_calm=is_calm, left_bytes=left_bytes):
+        here_bytes = self._outside.counts.ended.in_place_bytes + flights.bytes_active()
+        left_bytes = max(0, self._total_bytes - here_bytes)
+        if look_at_widths(hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments
         segments.end_trials()

@@ -20,4 +20,4 @@ class Surroundings(NamedTuple):
     jitter: Callable[[], float]
     emit: Listener
     counts: LiveCounts
-    confirm: Callable[[], None]
+    confirm: Callable[[], None] = lambda: None

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import CfetchError
 from cfetch.events import VolumePaused
 from cfetch.manifest.plan import Plan
@@ -105,13 +106,15 @@ class LocalEngine:
             self._settings,
             volumes,
             transport,
-            instant=run.guard.instant,
-            clock=run.clock,
-            jitter=random.random,
-            emit=run.emit,
-            counts=run.counts,
+            Surroundings(
+                instant=run.guard.instant,
+                clock=run.clock,
+                jitter=random.random,
+                emit=run.emit,
+                counts=run.counts,
+                confirm=run.guard.confirm,
+            ),
             refresher=self._refresher(transport),
-            confirm=run.guard.confirm,
             knowledge=self._knowledge,
         )
         with self._orders_obeyed(pool, run.guard):

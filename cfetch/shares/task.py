@@ -22,6 +22,7 @@ from cfetch.clock import RunClock, SystemClock
 from cfetch.config.option_table import SLOWEST_PER_S
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import LocalFault
 from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out, tell_each
 from cfetch.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
@@ -228,11 +229,13 @@ async def _run_pool(
                 settings,
                 [volume],
                 transport,
-                instant=spec.instant,
-                clock=run_clock,
-                jitter=random.random,
-                emit=tell_each(fan_out(reporter, beats)),
-                counts=reporter.counts,
+                Surroundings(
+                    instant=spec.instant,
+                    clock=run_clock,
+                    jitter=random.random,
+                    emit=tell_each(fan_out(reporter, beats)),
+                    counts=reporter.counts,
+                ),
                 refresher=renewal.refresher(settings.refresh_command, transport, clock),
                 knowledge=spec.knowledge,
                 backwards=copy.attempt > 0,

@@ -43,4 +43,4 @@ def test_files_in_place_are_no_work(tmp_path, in_place, options, processes):
     settings = Settings(to=(str(tmp_path / "to"),), **options)
     with prepare(str(tmp_path / "m.json"), settings, env={}) as prepared:
         assert isinstance(prepared.plan, Plan)
-        assert _count_processes(prepared.plan, prepared._outside) == (processes, None)
+        assert _count_processes(prepared.plan, prepared._context) == (processes, None)

@@ -129,7 +129,7 @@ def test_a_login_for_another_port_is_told(in_place):
 
 
 def keys_for(prepared, *urls):
-    own = prepared._outside.network.credentials
+    own = prepared._context.network.credentials
     return [list(own.add_headers(SecretUrl(url), {})) for url in urls]
 
 

@@ -10,6 +10,7 @@ from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.option_table import FORMULA
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.events import (
     EntryFinished,
     Event,
@@ -199,11 +200,13 @@ def drive(
             resolved,
             [DirectoryVolume(volume, durable=resolved.durability == "power")],
             transport,
-            instant="i",
-            clock=RunClock(clock or VirtualClock()),
-            jitter=jitter,
-            emit=tell_each(emit),
-            counts=counts,
+            Surroundings(
+                instant="i",
+                clock=RunClock(clock or VirtualClock()),
+                jitter=jitter,
+                emit=tell_each(emit),
+                counts=counts,
+            ),
             refresher=refresher,
             knowledge=knowledge,
         )

@@ -48,7 +48,7 @@ class Scene:
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = make_commitment(
             plan,
-            settings,
+            settings.placing,
             self.volumes,
             ledger,
             self.switch,

@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.clock import RunClock, SystemClock
 from cfetch.engine.attempt import Assignment, Attempt
-from cfetch.engine.fetching import fetch
+from cfetch.engine.fetching import Fetching
 from cfetch.errors import RangeRefused, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
@@ -55,10 +55,8 @@ WHOLE = reply(DATA, f"ETag: {TAG}")
 async def bring(part, server, transport, cure, *, size_bytes=SIZE):
     """One attempt at a whole file."""
     run = Attempt(Assignment(entry_of(0, "f0", DATA), 1), 0.0, from_byte=0, size_bytes=size_bytes)
-    await fetch(
-        run, part, url=SecretUrl(server.url), secrets={}, digest=None, transport=transport,
-        clock=RunClock(SystemClock()), fresh=False, cure=cure,
-    )  # fmt: skip
+    fetching = Fetching(transport, RunClock(SystemClock()), None)
+    await fetching.fetch(run, part, url=SecretUrl(server.url), secrets={}, fresh=False, cure=cure)
     return run
 
 

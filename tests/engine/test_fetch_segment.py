@@ -9,7 +9,7 @@ import pytest
 
 from cfetch.clock import RunClock, SystemClock
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
-from cfetch.engine.fetching import fetch, salvage
+from cfetch.engine.fetching import Fetching, salvage
 from cfetch.errors import RangeRefused, Refused, Transient
 from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
@@ -58,13 +58,11 @@ def partial(start, end, *, body=None, tag=TAG, total=SIZE, length=True):
     return reply(body, *fields, status="206 Partial Content", length=length)
 
 
-async def bring(sink, server, transport, *, size_bytes=SIZE, digest=None):
+async def bring(sink, server, transport, *, size_bytes=SIZE, entry=ENTRY):
     """One attempt at it; what the monitor would see of it."""
-    run = Attempt(Assignment(ENTRY, 1), 0.0, from_byte=0, size_bytes=size_bytes, key=-1)
-    await fetch(
-        run, sink, url=SecretUrl(server.url), secrets={}, digest=digest, transport=transport,
-        clock=RunClock(SystemClock()), fresh=False,
-    )  # fmt: skip
+    run = Attempt(Assignment(entry, 1), 0.0, from_byte=0, size_bytes=size_bytes, key=-1)
+    fetching = Fetching(transport, RunClock(SystemClock()), None)
+    await fetching.fetch(run, sink, url=SecretUrl(server.url), secrets={}, fresh=False)
     return run
 
 
@@ -337,11 +335,9 @@ async def test_a_stretch_that_is_overtaken_is_broken_off(part, transport):
         async def main():
             run = Attempt(Assignment(ENTRY, 1), 0.0, from_byte=0, size_bytes=SIZE, key=-1)
             runs.append(run)
+            fetching = Fetching(transport, RunClock(SystemClock()), None)
             with pytest.raises(asyncio.CancelledError):
-                await fetch(
-                    run, sink, url=SecretUrl(server.url), secrets={}, digest=None, transport=transport,
-                    clock=RunClock(SystemClock()), fresh=False,
-                )  # fmt: skip
+                await fetching.fetch(run, sink, url=SecretUrl(server.url), secrets={}, fresh=False)
             assert run.was_broken_off()
 
         task = asyncio.create_task(main())
@@ -373,7 +369,7 @@ async def test_from_another_source_only_under_a_hash(volume, transport):
     ranges = part.split_into_ranges(SIZE)
     sink = part.open_segment(split(ranges, part.segment, START), same_source=False)
     async with RawServer(partial(START, SIZE, tag='"mirror"')) as server:
-        await bring(sink, server, transport, digest=entry.digest)
+        await bring(sink, server, transport, entry=entry)
         assert "if-range" not in server.fields()
     assert ranges.held == ((0, 1000), (START, SIZE))
     assert part.validator == TAG
@@ -393,8 +389,8 @@ async def test_the_first_bytes_may_be_a_stretch_too(volume, transport):
     sink = part.open_segment(split(ranges, ranges.take_first(), 500_000))
     part.segment = ranges.out[0]
     async with RawServer(partial(0, 500_000), partial(500_000, SIZE)) as server:
-        await bring(part, server, transport, digest=entry.digest)
-        await bring(sink, server, transport, digest=entry.digest)
+        await bring(part, server, transport, entry=entry)
+        await bring(sink, server, transport, entry=entry)
         assert [server.fields(n)["range"] for n in (0, 1)] == ["bytes=0-499999", "bytes=500000-999999"]
     assert ranges.is_whole
     await part.hash_rest()

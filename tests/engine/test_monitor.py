@@ -1,6 +1,7 @@
 """Silence that is our own: what a late look may conclude."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from cfetch.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
+from cfetch.engine.surroundings import Surroundings
 from cfetch.events import Progress
 from cfetch.report.counts import LiveCounts
 from cfetch.straggler.detector import Detector
@@ -29,15 +31,23 @@ class Clock:
         return self.now_s
 
 
+def monitor_of(policy, flights, settings, clock, *, emit=lambda _: None, on_slow=None):
+    """One over a run without entries, whose volumes are judged if there is ``on_slow``."""
+    commitment: Any = SimpleNamespace(
+        schedule=NO_ENTRIES, judges_volumes=on_slow is not None, note_straggler=on_slow, views=list
+    )
+    outside = Surroundings("i", clock, lambda: 0.5, emit, LiveCounts())
+    nothing: Any = lambda *_: None  # noqa: E731
+    return Monitor(policy, flights, commitment, settings, outside, on_life=nothing, on_check=nothing)
+
+
 async def looks(*times_s, stall_timeout, then=lambda attempt, now_s: None):
     """What became of a silent attempt after a look at each of these times, and what happens ``then``."""
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
     flights = new_flights()
-    monitor = Monitor(
-        detector, flights, LiveCounts(), NO_ENTRIES, settings, clock, lambda _: None, lambda _: None
-    )
+    monitor = monitor_of(detector, flights, settings, clock)
 
     async def attempt():
         run = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100)
@@ -102,9 +112,7 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     settings = Settings(stall_timeout=2.0)
     policy = Detector(settings.straggler)
     flights = new_flights()
-    monitor = Monitor(
-        policy, flights, LiveCounts(), NO_ENTRIES, settings, clock, lambda _: None, lambda _: None
-    )
+    monitor = monitor_of(policy, flights, settings, clock)
     runs: dict[int, Attempt] = {}
 
     async def attempt(key):
@@ -140,10 +148,7 @@ async def test_slow_files_are_looked_for_only_where_they_speak_against_a_volume(
     for on_slow in (None, slow.append):
         clock: Any = Clock()
         policy, flights = Asked(Settings().straggler), new_flights()
-        monitor = Monitor(
-            policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, lambda _: None, lambda _: None,
-            on_slow=on_slow,
-        )  # fmt: skip
+        monitor = monitor_of(policy, flights, Settings(), clock, on_slow=on_slow)
         flights.start(
             Attempt(replace(IMMUNE, volume_index=3), 0.0, from_byte=0, size_bytes=100), new_transfer()
         )
@@ -158,9 +163,7 @@ async def test_the_rate_that_is_shown_is_smoothed():
     clock: Any = Clock()
     shown: list[Any] = []
     policy, flights = Detector(Settings().straggler), new_flights()
-    monitor = Monitor(
-        policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, shown.append, lambda _: None
-    )
+    monitor = monitor_of(policy, flights, Settings(), clock, emit=shown.append)
     first = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100_000)
     flights.start(first, new_transfer())
     for clock.now_s, came in ((1.0, 1000), (2.0, 3000), (2.0, 0)):
@@ -186,9 +189,7 @@ async def test_the_policy_is_told_of_what_is_to_come():
 
     policy, flights = Told(Settings().straggler), new_flights()
     clock: Any = Clock()
-    monitor = Monitor(
-        policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, lambda _: None, lambda _: None
-    )
+    monitor = monitor_of(policy, flights, Settings(), clock)
     attempt = Attempt(IMMUNE, 0.0, from_byte=30, size_bytes=100)
     flights.start(attempt, new_transfer())
     attempt.reply.has_news_of_size = True
@@ -208,9 +209,7 @@ async def test_what_will_take_too_long_is_shown_as_slow(now_s, state):
     clock: Any = Clock()
     shown: list[Any] = []
     policy, flights = SixSeconds(Settings().straggler), new_flights()
-    monitor = Monitor(
-        policy, flights, LiveCounts(), NO_ENTRIES, Settings(), clock, shown.append, lambda _: None
-    )
+    monitor = monitor_of(policy, flights, Settings(), clock, emit=shown.append)
     attempt = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100_000)
     flights.start(attempt, new_transfer())
     attempt.note(1.0, 1000)

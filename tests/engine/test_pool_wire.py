@@ -11,6 +11,7 @@ from cfetch.bench.origin import Origin
 from cfetch.clock import RunClock, SystemClock
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.report.counts import LiveCounts
@@ -44,11 +45,13 @@ async def fetched(root, entries, **settings):
         Settings(**settings),
         [DirectoryVolume(volume, durable=Settings(**settings).durability == "power")],
         transport,
-        instant="i",
-        clock=RunClock(SystemClock()),
-        jitter=lambda: 0.0,
-        emit=fan_out(counts, events.append),
-        counts=counts,
+        Surroundings(
+            instant="i",
+            clock=RunClock(SystemClock()),
+            jitter=lambda: 0.0,
+            emit=fan_out(counts, events.append),
+            counts=counts,
+        ),
     )
     try:
         await pool.run()

@@ -14,6 +14,7 @@ from typing import Any
 
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import CfetchError, Interrupted, LocalFault
 from cfetch.events import EntryFinished, Progress, RunStarted, tell_each
 from cfetch.records import FileRecord, Summary
@@ -306,11 +307,13 @@ class _Life:
             world.settings,
             [DirectoryVolume(volume, durable=world.settings.durability == "power")],
             self.network,
-            instant=INSTANT,
-            clock=RunClock(_WatchedClock()),
-            jitter=self.rng.random,
-            emit=tell_each(emit),
-            counts=counts,
+            Surroundings(
+                instant=INSTANT,
+                clock=RunClock(_WatchedClock()),
+                jitter=self.rng.random,
+                emit=tell_each(emit),
+                counts=counts,
+            ),
             refresher=Signer(world, self.network) if world.signed_s is not None else None,
         )
 

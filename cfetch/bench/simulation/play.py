@@ -23,6 +23,7 @@ from cfetch.config.plugins import find_policy, name_policies
 from cfetch.config.settings import KINDS, Settings
 from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import UsageError
 from cfetch.events import EntryFinished, Event, Listener
 from cfetch.report.counts import LiveCounts
@@ -112,11 +113,13 @@ async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
         settings,
         as_ports,
         transport,
-        instant="simulated",
-        clock=clock,
-        jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret
-        emit=events.note,
-        counts=events.counts,
+        Surroundings(
+            instant="simulated",
+            clock=clock,
+            jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret
+            emit=events.note,
+            counts=events.counts,
+        ),
         policy=cast("Policy", watch),
     )
     late = asyncio.get_running_loop().call_later(LONGEST_S, pool.stop, "the simulated run takes for ever")

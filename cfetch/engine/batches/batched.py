@@ -9,7 +9,7 @@ are cancelled, and their attempts end as ``moved``. What the old volume holds of
 import asyncio
 from collections.abc import Sequence
 
-from cfetch.config.settings import Settings
+from cfetch.config.engine import PlacementOptions
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.rounds import Rounds
@@ -41,7 +41,7 @@ class Batched:
     def __init__(
         self,
         entries: Entries,
-        settings: Settings,
+        placing: PlacementOptions,
         volumes: Sequence[Volume],
         ledger: Ledger,
         switch: StopSwitch,
@@ -49,14 +49,14 @@ class Batched:
         flights: Flights,
         outside: Surroundings,
     ) -> None:
-        placing, has_several = settings.placing, len(volumes) > 1
+        has_several = len(volumes) > 1
         arrivals = Arrivals(entries, volumes, share=placing.batch_share if has_several else 0.0)
         queues = arrivals.queues
         self.schedule: Schedule[Transfer] = Schedule(
             entries.sizes,
             queues.of,
             len(queues),
-            most_put_back=MOST_PUT_BACK * settings.concurrency,
+            most_put_back=MOST_PUT_BACK * placing.concurrency,
             released=False,
         )
         self._volumes = list(volumes)
@@ -79,7 +79,7 @@ class Batched:
             flights,
             switch,
             outside,
-            concurrency=settings.concurrency,
+            concurrency=placing.concurrency,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

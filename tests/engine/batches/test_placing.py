@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from cfetch.clock import RunClock, VirtualClock, run_virtual
 from cfetch.config.settings import Settings
 from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
 from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
 from cfetch.report.counts import LiveCounts
@@ -84,12 +85,14 @@ class World:
                 resolved,
                 volumes,
                 self.transport,
-                instant="i",
-                clock=RunClock(VirtualClock()),
-                jitter=lambda: 0.5,
-                emit=emit,
-                counts=counts,
-                confirm=confirm,
+                Surroundings(
+                    instant="i",
+                    clock=RunClock(VirtualClock()),
+                    jitter=lambda: 0.5,
+                    emit=emit,
+                    counts=counts,
+                    confirm=confirm,
+                ),
             )
             await self.pool.run()
 

@@ -129,11 +129,11 @@ def main() -> None:
     if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
         print("cfetch: a URL is no command; to download it, say `cfetch get URL`", file=sys.stderr)
         sys.exit(UsageError.exit_code)
-    add_verbs(word)
     try:
+        add_verbs(word)
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
             code = _run_verb(app)
-    except KeyboardInterrupt:  # it came while the last lines were written
+    except KeyboardInterrupt:  # it came during the imports of the verb, or while the last lines were written
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on Python would answer with a traceback

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -47,6 +48,29 @@ def test_c101_a_signal_at_a_random_time(tmp_path, url, children, number, durabil
     again = scene.finish() + held - JOB.total_bytes
     # parts under 1 MiB are kept if a hash can prove them, but for what is on its way into the file
     assert again <= sum(256 * KIB if name in JOB.hashed else MIB for name in FILES)
+
+
+IMPORTS = {  # of the command, and of its verb
+    "from cfetch.__main__ import main": ("typer.py", -signal.SIGINT),
+    "import cfetch.cli.app; from cfetch.__main__ import main": ("cfetch_verb.py", 128 + signal.SIGINT),
+}
+
+
+@pytest.mark.parametrize("start", IMPORTS)
+def test_c101_a_ctrl_c_while_the_command_is_imported(tmp_path, start):
+    """The process ends without a traceback."""
+    name, code = IMPORTS[start]
+    (tmp_path / name).write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    verb = "import cfetch.cli.app as app; app.import_module = lambda name: __import__('cfetch_verb')"
+    words = [
+        sys.executable,
+        "-c",
+        f"import sys\n{start}\n{verb if name != 'typer.py' else ''}\nmain()",
+        "download",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.003, 0.02])

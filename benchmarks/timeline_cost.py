@@ -130,7 +130,7 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
                 plan.plan,
                 plan._volumes,
                 settings,
-                network=plan._outside.network,
+                network=plan._context.network,
                 refresher=lambda _: None,
             )
             frame = Frame(engine, plan.plan, [to], settings, SystemClock())

@@ -83,9 +83,10 @@ class Fetching:
                 attempt.reply.carried_bytes = response.carried_bytes
                 if sources is not None and not asked.has_hash:
                     _keep_to_origin(attempt, part, response, asked, sources)
-                read, limiter = response.read, self._limiter
-                if limiter is not None:
-                    read = limiter.reader(read, url.host(), attempt)
+                limiter = self._limiter
+                read = (
+                    response.read if limiter is None else limiter.reader(response.read, url.host(), attempt)
+                )
                 has_more = await self._take_reply(attempt, part, response, asked, read)
                 fresh = False
                 if not attempt.resumable:

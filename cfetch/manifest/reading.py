@@ -39,7 +39,7 @@ class Reading:
         first: int = 0,
         faults: Faults | None = None,
     ) -> None:
-        """Of several manifests, ``first`` is the number of this one's first row; all share ``faults``.
+        """Several manifests share ``faults``; ``first`` is then the number of this one's first row.
 
         Raises:
             UsageError: there is no such format, or ``base_url`` is invalid.

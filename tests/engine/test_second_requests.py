@@ -34,7 +34,7 @@ def test_the_second_request_wins(tmp_path):
     first, second = outcome.transport.of("last")
     assert (first.fresh, second.fresh, second.range) == (False, True, None)
     assert outcome.flagged == []
-    assert outcome.pool._counts.ended.hedged == 1
+    assert outcome.pool._outside.counts.ended.hedged == 1
     assert outcome.elapsed_s < 9.0  # left alone it takes until the 34th second
     assert (outcome.parts, outcome.transport.left_open()) == ([], [])
 

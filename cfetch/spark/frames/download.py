@@ -93,7 +93,7 @@ def download(
 
 def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
     columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
-    refuse_unfit_columns(columns, {field.name: field.dataType.simpleString() for field in df.schema})
+    refuse_unfit_columns(columns, [(field.name, field.dataType.simpleString()) for field in df.schema])
     return columns
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -291,12 +292,19 @@ def list_results(*, content: bool) -> dict[str, str]:
     return RESULTS | ({"content": "binary"} if content else {})
 
 
-def refuse_unfit_columns(columns: Mapping[str, str], types: Mapping[str, str]) -> None:
+def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str, str]]) -> None:
     """Raise UsageError if the frame lacks the column of a key, or each row of it would fail by its type.
 
-    ``types``: of the frame's columns, as Spark names them. A row's own faults are that row's result.
+    ``fields``: the frame's columns with their types, as Spark names them; a join may leave two of one name.
+    A row's own faults are that row's result.
     """
+    names, types = Counter(name for name, _ in fields), dict(fields)
     for key, name in columns.items():
+        if names[name] > 1:
+            raise UsageError(
+                f"the frame has {names[name]} columns {printable(name)!r}, and one is wanted for {key}; "
+                "drop or rename the others before"
+            )
         if name not in types:
             raise UsageError(
                 f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(types)}"
@@ -311,13 +319,13 @@ def refuse_unfit_columns(columns: Mapping[str, str], types: Mapping[str, str]) -
 
 def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
     """Raise UsageError if a column of the user's has the name of a result."""
-    taken = {name.lower() for name in names} & set(results)
-    if taken:
-        name = min(taken)
-        raise UsageError(
-            f"the frame has a column {name!r} already, which is the name of a result; rename it before: "
-            f'df.withColumnRenamed("{name}", "my_{name}")'
-        )
+    words = set(results)
+    for name in names:
+        if name.lower() in words:
+            raise UsageError(
+                f"the frame has a column {name!r} already, which is the name of a result; rename it before: "
+                f'df.withColumnRenamed("{name}", "my_{name}")'
+            )
 
 
 def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) -> pa.RecordBatch:

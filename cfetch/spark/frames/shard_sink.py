@@ -98,7 +98,7 @@ def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
         algorithm, _, column = settings.hash_column.partition("=")
         columns[algorithm] = column
     chosen = {key: name for key, name in columns.items() if name is not None}
-    refuse_unfit_columns(chosen, {field.name: field.dataType.simpleString() for field in schema})
+    refuse_unfit_columns(chosen, [(field.name, field.dataType.simpleString()) for field in schema])
     return chosen
 
 

@@ -393,7 +393,7 @@ def test_wrong_columns(spark, tmp_path):
         download(frame.selectExpr("url", "interval '1' day d"), to=tmp_path, size="d")
     with pytest.raises(UsageError, match=r"column 'd' for headers is array<string>, .* make it map"):
         download(frame.selectExpr("url", "array('a') d"), to=tmp_path, headers="d")
-    with pytest.raises(UsageError, match=r'rename it before: df.withColumnRenamed\("status", "my_status"\)'):
+    with pytest.raises(UsageError, match=r'rename it before: df.withColumnRenamed\("Status", "my_Status"\)'):
         download(frame, to=tmp_path)
 
 

@@ -288,7 +288,8 @@ def test_a_directory_that_executors_do_not_see(origin, tmp_path):
         (NAMES, {"url_column": "link"}, "no column 'link' for url; the frame has url, path, digest, label"),
         (NAMES, {"content_limit": "1MiB"}, "content_limit is of cfetch.parquet"),
         (NAMES, {"max_atempts": "1"}, "did you mean 'max_attempts'"),
-        ([*NAMES, "Status"], {}, "the frame has a column 'status' already"),
+        ([*NAMES, "Status"], {}, "the frame has a column 'Status' already"),
+        ([*NAMES, "url"], {}, "the frame has 2 columns 'url', and one is wanted for url; drop or rename"),
     ],
 )
 def test_wrong_options(tmp_path, names, given, told):

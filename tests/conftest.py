@@ -56,6 +56,14 @@ class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
         groups = (group for start, group in known.items() if nodeid.startswith(start))
         return next(groups, nodeid.partition("[")[0])
 
+    def mark_test_complete(self, node, item_index, duration=0):
+        """Forget a unit that is done: xdist would count all of them, thousands, after each test."""
+        units = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        super().mark_test_complete(node, item_index, duration)
+        if all(units[scope].values()):
+            del units[scope]
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):

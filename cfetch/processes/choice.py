@@ -7,10 +7,11 @@ cores that also do the server's work, two processes take three quarters of one's
 than two were not measured; with thirteen, their parent would be busy all the time (355 / 26).
 
 Larger files keep a processor busy by their bytes: one process takes 1.2 to 2.4 s of it for a GiB, more where
-memory is slow, so one core carries 3 to 7 Gbit/s. Measured with 2,000 files of 1 MiB on two cores that also do
-the server's work, two processes take 0.4 to 0.7 of one's time. A file is brought by one process, with its part
-of the connections, so several processes do not pay where one file is much of the work. A distant or slow server
-gains nothing and loses the children's start.
+memory is slow, so one core carries 3 to 7 Gbit/s. With 2,000 files of 1 MiB on two cores that also do the
+server's work, two processes take 0.4 to 0.7 of one's time. But a file is brought by one process, with its part
+of the connections, so several processes do not pay where one file is much of the work: 5 files of 200 MiB from
+a server that sends 10 MiB/s over each connection took one process 5.5 to 7.0 s, and two 9.9 s. A distant or
+slow server gains nothing and loses the children's start.
 """
 
 from typing import NamedTuple
@@ -22,9 +23,7 @@ MOST_FILES = 1_000_000  # a cut into shares needs time and memory for each entry
 LEAST_AT_ONCE = 4  # downloads for each process: attempts are judged by others, and idle workers help
 SMALL_BYTES = 1 << 20  # on average; with larger files the bytes are the work
 LEAST_BYTES = 768 << 20  # for each process: one to two seconds of a core, twice to four times its start
-FEWEST_LARGEST = (
-    32  # files as large as the largest, of which each process has the bytes: none waits for one file
-)
+FEWEST_LARGEST = 32  # each process has the bytes of so many of the largest file: shares differ by 3 % at most
 CORES_PER_PROCESS = 2  # the other core is for the kernel's network, hashes, flushes, and other programs
 PAYING_ANYWAY = 2  # processes: they pay even if each has only one core, and the server runs there too
 

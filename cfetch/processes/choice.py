@@ -8,10 +8,10 @@ than two were not measured; with thirteen, their parent would be busy all the ti
 
 Larger files keep a processor busy by their bytes: one process takes 1.2 to 2.4 s of it for a GiB, more where
 memory is slow, so one core carries 3 to 7 Gbit/s. With 2,000 files of 1 MiB on two cores that also do the
-server's work, two processes take 0.4 to 0.7 of one's time. But a file is brought by one process, with its part
-of the connections, so several processes do not pay where one file is much of the work: 5 files of 200 MiB from
-a server that sends 10 MiB/s over each connection took one process 5.5 to 7.0 s, and two 9.9 s. A distant or
-slow server gains nothing and loses the children's start.
+server's work, two processes take 0.4 to 0.7 of one's time. But a file is brought by one process, with its
+part of the connections, so several processes do not pay where one file is much of the work: 5 files of 200
+MiB from a server that sends 10 MiB/s over each connection took one process 5.5 to 7.0 s, and two 9.9 s. A
+distant or slow server gains nothing and loses the children's start.
 """
 
 from typing import NamedTuple

@@ -121,9 +121,8 @@ def main() -> None:
         print(f"cfetch: {refusal}", file=sys.stderr)
         sys.exit(UsageError.exit_code)
     guard()
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy would reserve 40 MiB of addresses for each core
+    # else numpy would reserve 40 MiB of addresses for each core
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.unraisablehook = _tell_unraisable
     word = _find_verb(sys.argv[1:], os.environ)
     if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted

@@ -19,9 +19,8 @@ class Account:
         self._held: dict[int, dict[int, FileRecord]] = {}  # by share and entry
         self._known: dict[int, int] = {}  # reports by task, without a gap
         self._early: set[tuple[int, int]] = set()  # reports by task and number, behind a gap
-        self._reported: dict[
-            int, tuple[int, int]
-        ] = {}  # files in place by task, and bytes that came for them
+        # by task: files in place, and bytes that came for them
+        self._reported: dict[int, tuple[int, int]] = {}
 
     def __contains__(self, number: int) -> bool:
         return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)

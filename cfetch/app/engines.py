@@ -8,7 +8,7 @@ from cfetch.clock import Clock
 from cfetch.config.settings import Settings
 from cfetch.errors import ConfigError, UsageError
 from cfetch.manifest.plan import Plan
-from cfetch.processes.choice import MOST_FILES, Work, choose_processes
+from cfetch.processes.choice import Work, choose_processes
 from cfetch.processes.cores import count_cores
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import Renewal
@@ -73,9 +73,7 @@ def _count_processes(plan: Plan, context: RunContext) -> tuple[int, str | None]:
         asked = settings.processes or 1
         note = f"one process and not {asked}: several share the work only where {why}"
         return 1, note if asked > 1 else None
-    # the sizes of a very long plan are not looked through: it gets one process anyway
-    largest_bytes = max(plan.sizes, default=0) if len(plan) <= MOST_FILES else 0
-    work, cores = Work(len(plan), plan.total_bytes, largest_bytes), count_cores()
+    work, cores = Work(len(plan), plan.total_bytes, plan.sizes), count_cores()
     if settings.processes is None and choose_processes(work, settings, cores=cores) > 1:
         work = _estimate_left(work, plan, volumes)
     return choose_processes(work, settings, cores=cores), None
@@ -85,8 +83,8 @@ def _estimate_left(work: Work, plan: Plan, volumes: Volumes) -> Work:
     """Estimate by a sample of the files what is left of the work: in a second run most may be in place."""
     sample = range(0, len(plan), -(-len(plan) // SAMPLE))
     left = len(sample) - volumes.count_in_place(plan.entry(index) for index in sample)
-    share = left / len(sample)
-    return work._replace(files=int(work.files * share), known_bytes=int(work.known_bytes * share))
+    files, known_bytes = (total * left // len(sample) for total in (work.files, work.known_bytes))
+    return work._replace(files=files, known_bytes=known_bytes)
 
 
 def _processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:

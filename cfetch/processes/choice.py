@@ -14,6 +14,7 @@ MiB from a server that sends 10 MiB/s over each connection took one process 5.5 
 distant or slow server gains nothing and loses the children's start.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cfetch.config.settings import Settings
@@ -31,12 +32,13 @@ PAYING_ANYWAY = 2  # processes: they pay even if each has only one core, and the
 class Work(NamedTuple):
     """The known facts of a plan before the run.
 
-    ``known_bytes``: of the files whose size is known. ``largest_bytes``: of the largest of them.
+    ``known_bytes``: of the files whose size is known. ``sizes``: of all files, -1 for an unknown one; they are
+    looked through only where the largest counts.
     """
 
     files: int
     known_bytes: int
-    largest_bytes: int
+    sizes: Sequence[int]
 
 
 def choose_processes(work: Work, settings: Settings, *, cores: int) -> int:
@@ -51,6 +53,8 @@ def _count_paying(work: Work, settings: Settings, cores: int) -> int:
         return 1
     is_small = work.known_bytes <= SMALL_BYTES * work.files
     by_files = work.files // LEAST_FILES if is_small else 0
-    by_bytes = work.known_bytes // max(LEAST_BYTES, FEWEST_LARGEST * work.largest_bytes)
+    by_bytes = work.known_bytes // LEAST_BYTES
+    if by_bytes > 1:
+        by_bytes = min(by_bytes, work.known_bytes // (FEWEST_LARGEST * max(work.sizes)))
     cores_bear = max(cores // CORES_PER_PROCESS, min(cores, PAYING_ANYWAY))
     return min(cores_bear, max(by_files, by_bytes), settings.concurrency // LEAST_AT_ONCE)

@@ -300,9 +300,8 @@ class Driver:
         pause_s = 0.0
         while not job.wait(pause_s):
             began_s = self._now()
-            seen = (
-                hub.view() if hub is not None else EMPTY_VIEW
-            )  # older than the receipts: no file counts twice
+            # older than the receipts, so that no file counts twice
+            seen = hub.view() if hub is not None else EMPTY_VIEW
             self._read()
             if self._runner.sweeps:
                 self._orphans.look()

@@ -32,8 +32,8 @@ PAYING_ANYWAY = 2  # processes: they pay even if each has only one core, and the
 class Work(NamedTuple):
     """The known facts of a plan before the run.
 
-    ``known_bytes``: of the files whose size is known. ``sizes``: of all files, -1 for an unknown one; they are
-    looked through only where the largest counts.
+    ``known_bytes``: of the files whose size is known. ``sizes``: of all files, -1 for an unknown one; they
+    are looked through only where the largest counts.
     """
 
     files: int

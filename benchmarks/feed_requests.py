@@ -36,12 +36,11 @@ from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
 from cfetch.feed.reader import Reader
 from cfetch.feed.route import Token
 from cfetch.feed.server.handler import feed_app
-from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.tree_publisher import TreePublisher
 from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
-from tests.feed.http_world import source_of
+from tests.feed.http_world import serve_here, source_of
 from tests.feed.simulator import SimulatedFeed, SimulatedSource
 
 ROUNDS = 6
@@ -155,8 +154,7 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
         return await handler(request)
 
     app.middlewares.append(far_away)
-    urls: list[str] = []
-    runner = await start_listening(app, "127.0.0.1", 0, urls.append)
+    runner = await serve_here(app)
     for number in range(ROUNDS + 1):
         for file in range(200):
             (directory / f"{number}.{file}").write_text(f"{number} {file}")
@@ -165,7 +163,7 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
             for live in store.list_ranges()[1]:
                 store.split(live.id)
     cache = RouteCache(clock, enabled=enabled)
-    source = source_of(urls[0])  # type: ignore[no-untyped-call]
+    source = source_of(runner.url)  # type: ignore[no-untyped-call]
     told: list[str] = []
     leaves = sorted(store.list_ranges()[1], key=lambda one: one.keys)
 

@@ -168,8 +168,14 @@ def _freeze_by_spark(
 
 def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
     """Settings with no more downloads at a time than the system permits. Raises ConfigError."""
+    page = 0
+    if settings.serve is not None:
+        from cfetch.dashboard.page_server import PAGE_DESCRIPTORS
+
+        page = PAGE_DESCRIPTORS
+
     needed = settings.concurrency if settings.max_concurrency is None else settings.most_at_once
-    most = reserve_descriptors(needed, most=settings.most_at_once, volumes=volumes)
+    most = reserve_descriptors(needed, most=settings.most_at_once, volumes=volumes, others=page)
     return settings if most == settings.most_at_once else replace(settings, max_concurrency=most)
 
 

@@ -188,8 +188,11 @@ def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json
     from cfetch.report.page.bench_page import make_bench_page
     from cfetch.report.page.html import write_html
     from cfetch.report.page.run_part import RunPart, read_run
+    from cfetch.storage.files import find_output
 
     parts: list[RunPart] = []
+    if html is not None:
+        find_output(html)
 
     def keep_run(recorded: Run) -> None:
         if html is not None:
@@ -218,8 +221,11 @@ def _simulate(
 ) -> None:
     from cfetch.bench.simulation.compare import POLICIES, SEEDS, SimulationOptions, run
     from cfetch.report.simulation_view import view
+    from cfetch.storage.files import find_output
 
     policies = POLICIES if policy is None else tuple(dict.fromkeys((*POLICIES, policy)))
+    if html is not None:
+        find_output(html)
     options = SimulationOptions(scenarios=tuple(scenarios), seeds=seeds or SEEDS, policies=policies)
     simulation = run(options, print_progress)
     if html is not None:

@@ -41,6 +41,15 @@ Host = Annotated[
 Port = Annotated[
     int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.", metavar="PORT")
 ]
+ServerName = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Also answer requests for this host name, as behind a proxy; repeatable. Else a request must "
+        "name an address or this machine, so that no web site reads the files through a name of its own.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
 Rescan = Annotated[str, typer.Option(help="Look for changes this often.", metavar="DURATION")]
 Watch = Annotated[
     bool,
@@ -88,6 +97,7 @@ def serve(
     source: Source,
     host: Host = "127.0.0.1",
     port: Port = 0,
+    server_name: ServerName = None,
     rescan: Rescan = "2s",
     watch: Watch = False,
     split_entries: SplitEntries = None,
@@ -130,6 +140,7 @@ def serve(
         split_entries=split_entries,
         keep_s=None if keep is None else parse_option("keep", keep, KEEP),
         max_delete=parse_option("max-delete", max_delete, MAX_DELETE),
+        names=tuple(server_name or ()),
     )
     run(source, options, clock=SystemClock(), ready=ready, emit_line=print_message)
 

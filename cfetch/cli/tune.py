@@ -88,9 +88,13 @@ def tune(
     from cfetch.app.tune import tune as run_tune
     from cfetch.clock import SystemClock
     from cfetch.errors import UsageError
+    from cfetch.storage.files import find_output
 
     if spark_master is not None and engine is Engine.local:
         raise UsageError("--spark-master is for --engine spark")
+    for path in (out, html):
+        if path is not None:
+            find_output(path)  # before the work, which may take minutes
     options = TuneOptions(
         metrics=tuple(metrics),
         grid=grid,

@@ -10,15 +10,14 @@
                                                            /healthz   200 as long as the process serves
 
 Everything is read only. Beyond loopback a client needs the token. On loopback the Host header must name
-loopback, else a page of another site whose name points here could read the run (DNS rebinding).
+loopback, else a page of another site whose name points here could read the run (DNS rebinding). How it is
+served is ``cfetch/wire/serving.py``; a run reserves ``PAGE_DESCRIPTORS`` for it before it begins.
 """
 
 import asyncio
-import hmac
-import ipaddress
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -31,12 +30,16 @@ from cfetch.errors import UsageError
 from cfetch.events import Event
 from cfetch.report.openmetrics import RunMetrics
 from cfetch.report.page.html import render_live_html
-from cfetch.secret import printable
+from cfetch.secret import SecretText, printable
+from cfetch.wire.serving import Access, FaultLines, Limits, descriptors_for, is_loopback, serve_app
 
 LIVE_EVERY_S = 1.0
 PAGE_EVERY_S = 2.0
 PAGE_SHARE = 0.05  # of a processor, at most, to make documents while somebody looks
 MOST_READERS = 16  # of events; more are refused
+# Readers, and as many short requests, beside the connections that come in one turn.
+LIMITS = Limits(connections=64)
+PAGE_DESCRIPTORS = descriptors_for(LIMITS.connections)
 LAST_WORDS_S = 2.0  # for the last document, once the run has ended
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -55,7 +58,7 @@ class Address(NamedTuple):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return _is_loopback(self.host)
+        return is_loopback(self.host)
 
 
 def read_address(text: str) -> Address:
@@ -75,22 +78,29 @@ def read_address(text: str) -> Address:
 
 
 class PageServer:
-    """A listener that serves the run until it is closed. ``url`` is the page's address, with the token.
+    """A listener that serves the run until it is closed. ``url`` is the page's address, without the token.
 
-    ``names``: as for ``PageState``.
+    ``emit_line`` gets faults, which never end the run. ``names``: as for ``PageState``.
 
     Raises:
         UsageError: nothing can listen at the address, or prometheus_client is not installed.
     """
 
-    def __init__(self, address: Address, token: str | None, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        address: Address,
+        token: SecretText | None,
+        names: Sequence[str] = (),
+        emit_line: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._address, self._token = address, token
+        self._faults = FaultLines(lambda line: emit_line(f"the live page: {line}"))
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._state, self._metrics = PageState(names), RunMetrics()
-        self._page = _EncodedPage(self._state)
+        self._page = _EncodedPage(self._state, self._faults)
         self._readers = 0
         self._started = threading.Event()
-        self._fault: OSError | None = None
+        self._fault: UsageError | None = None
         self._loop = asyncio.new_event_loop()
         self._over, self._no_reader = asyncio.Event(), asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="cfetch-page", daemon=True)
@@ -101,8 +111,7 @@ class PageServer:
         self._started.wait()
         if self._fault is not None:
             self._thread.join()
-            where = f"{printable(self._address.host)}, port {self._address.port}"
-            raise UsageError(f"cannot serve on {where}: {self._fault.strerror}; port 0 takes a free one")
+            raise self._fault
         return self
 
     def __exit__(
@@ -123,7 +132,7 @@ class PageServer:
             self._started.set()
 
     async def _serve(self) -> None:
-        app = web.Application(middlewares=[self._guard])
+        app = web.Application()
         app.add_routes(
             [
                 web.get("/", self._answer_page),
@@ -133,19 +142,14 @@ class PageServer:
                 web.get("/healthz", self._answer_health),
             ]
         )
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=LAST_WORDS_S)
-        await runner.setup()
+        remedy = "only this machine may ask, as localhost; with --serve-token-env others may"
+        access = Access(self._token, remedy=remedy)
         try:
-            site = web.TCPSite(runner, *self._address)
-            await site.start()
-        except OSError as fault:
+            served = await serve_app(app, *self._address, access, LIMITS, self._faults)
+        except UsageError as fault:
             self._fault = fault
-            self._started.set()
-            await runner.cleanup()
             return
-        host, port = runner.addresses[0][:2]
-        query = "" if self._token is None else f"?token={self._token}"
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}/{query}"
+        self.url = served.url
         self._started.set()
         while not self._over.is_set():
             self._take_events()
@@ -153,7 +157,7 @@ class PageServer:
         self._take_events()
         if self._readers:
             await _wait_for(self._no_reader, LAST_WORDS_S)
-        await runner.cleanup()
+        await served.cleanup()
 
     def _take_events(self) -> None:
         while True:
@@ -161,22 +165,11 @@ class PageServer:
                 event = self._events.get_nowait()
             except Empty:
                 return
-            self._state.apply(event)
-            self._metrics(event)
-
-    @web.middleware
-    async def _guard(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        """Refuse clients without the token; without a token, requests whose host is not loopback."""
-        if self._token is not None:
-            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            given = given or request.query.get("token", "")
-            if not hmac.compare_digest(given.encode(), self._token.encode()):
-                raise web.HTTPUnauthorized(text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
-        elif not _is_loopback(request.host.rpartition(":")[0].strip("[]") or request.host):
-            raise web.HTTPForbidden(text="only for this machine\n")
-        return await handler(request)
+            for take in (self._state.apply, self._metrics):
+                try:
+                    take(event)
+                except Exception as error:  # noqa: BLE001 - the page shows less then, and is not lost
+                    self._faults.add_error("an event cannot be shown", error)
 
     async def _answer_page(self, _: web.Request) -> web.Response:
         return web.Response(text=render_live_html(), content_type="text/html", headers=_HEADERS)
@@ -209,7 +202,7 @@ class PageServer:
                 live = msgspec.json.encode(self._state.make_live())
                 await response.write(b"event: live\ndata: " + live + b"\n\n")
                 page = self._page.make(at_once=is_last or not sent)
-                if page is not sent:
+                if page is not sent and page:
                     await response.write(b"event: page\ndata: " + page + b"\n\n")
                     sent = page
                 if not is_last:
@@ -226,8 +219,8 @@ class PageServer:
 class _EncodedPage:
     """The document of the page in JSON, made once for all readers."""
 
-    def __init__(self, state: PageState) -> None:
-        self._state = state
+    def __init__(self, state: PageState, faults: FaultLines) -> None:
+        self._state, self._faults = state, faults
         self._encoded, self._changes, self._due_s = b"", -1, 0.0
 
     def make(self, *, at_once: bool) -> bytes:
@@ -236,7 +229,10 @@ class _EncodedPage:
         if self._state.changes != self._changes and (at_once or now_s >= self._due_s):
             self._changes = self._state.changes
             before_s = time.thread_time()  # on a busy machine the wall clock would count the work of others
-            self._encoded = msgspec.json.encode(self._state.make_page())
+            try:
+                self._encoded = msgspec.json.encode(self._state.make_page())
+            except Exception as error:  # noqa: BLE001 - the reader keeps the document before, and the live numbers
+                self._faults.add_error("the document cannot be made", error)
             took_s = time.thread_time() - before_s
             self._due_s = now_s + max(PAGE_EVERY_S, took_s / PAGE_SHARE)
         return self._encoded
@@ -248,10 +244,3 @@ async def _wait_for(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         pass
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

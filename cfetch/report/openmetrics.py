@@ -10,7 +10,7 @@ from pathlib import Path
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import Event, RunFinished
 from cfetch.report.run_numbers import COUNTERS, GAUGES, HISTOGRAMS, SECONDS, RunNumbers
-from cfetch.secret import printable
+from cfetch.storage.files import find_output, open_output
 
 
 class RunMetrics:
@@ -67,11 +67,12 @@ class MetricsTextfile:
     A run that ends without a summary leaves the file of the run before: its age tells.
 
     Raises:
-        UsageError: prometheus_client is not installed.
+        UsageError: prometheus_client is not installed, or ``path`` is a device, a pipe or a directory.
         LocalFault: the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
+        find_output(path)  # before anything is downloaded
         self._path = path
         self._metrics = RunMetrics()
 
@@ -80,10 +81,10 @@ class MetricsTextfile:
         self._metrics(event)
         if not isinstance(event, RunFinished):
             return
-        from prometheus_client import write_to_textfile
+        from prometheus_client import generate_latest
 
         try:
-            write_to_textfile(str(self._path), self._metrics.registry)
-        except OSError as error:
-            name = printable(str(self._path))
-            raise LocalFault(f"cannot write the metrics {name}: {error.strerror}") from None
+            with open_output(self._path, private=False) as file:
+                file.write(generate_latest(self._metrics.registry).decode())
+        except LocalFault as fault:
+            raise LocalFault(f"{fault}; the metrics of this run are not there") from None

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import cfetch
 from cfetch.errors import UsageError
 from cfetch.manifest.digests import missing_library
-from cfetch.storage.files import local_fault, open_replacement
+from cfetch.storage.files import USERS, find_output, local_fault, open_replacement
 
 DIRECTORY = "cfetch_pack"  # not "cfetch": a directory of that name would be imported as the package itself
 TASKS = ("aiohttp", "httptools", "idna", "msgspec", "multidict", "numpy", "yarl", "uvloop")
@@ -47,14 +47,16 @@ def write_pack(path: Path, *, slim: bool = False) -> Packed:
 
     Raises:
         LocalFault: the file cannot be written.
-        UsageError: a package that the tasks need is not installed.
+        UsageError: a package that the tasks need is not installed, or ``path`` is a device, a pipe or a
+            directory.
     """
     roots = TASKS if slim else (*TASKS, *ARROW)
     packages = _find_packages(roots, without={"numpy"} if slim else set())
     files = 0
+    target = find_output(path)
     try:
         with (
-            open_replacement(path, mode=0o666) as file,
+            open_replacement(target, mode=USERS) as file,
             gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0, compresslevel=6) as zipped,
             tarfile.open(fileobj=zipped, mode="w") as archive,
         ):

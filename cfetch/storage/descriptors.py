@@ -31,26 +31,28 @@ def directories_for(limit: int) -> int:
     return max(1, min(MAX_DIRECTORIES, limit // 8))
 
 
-def most_downloads(limit: int, volumes: int = 1) -> int:
+def most_downloads(limit: int, volumes: int = 1, others: int = 0) -> int:
     """The number of downloads at a time for which ``limit`` descriptors are enough; may be 0."""
+    limit -= others
     return max(0, (limit - OTHERS - PER_VOLUME * (volumes - 1) - directories_for(limit)) // PER_DOWNLOAD)
 
 
-def reserve_descriptors(concurrency: int, *, most: int, volumes: int = 1) -> int:
+def reserve_descriptors(concurrency: int, *, most: int, volumes: int = 1, others: int = 0) -> int:
     """Raise this process's limit as far as ``most`` downloads need and the system permits.
 
-    Returns how many downloads at a time are permitted: from ``concurrency`` to ``most``.
+    Returns how many downloads at a time are permitted: from ``concurrency`` to ``most``. ``others``:
+    what something else in this process may take at any time, as a server for its connections.
 
     Raises:
         ConfigError: fewer than ``concurrency`` are permitted. Here this costs nothing; in the middle of a
             run, files would fail.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or most_downloads(soft, volumes) >= most:
+    if soft == resource.RLIM_INFINITY or most_downloads(soft, volumes, others) >= most:
         return most
-    wanted = OTHERS + PER_VOLUME * (volumes - 1) + MAX_DIRECTORIES + PER_DOWNLOAD * most
+    wanted = others + OTHERS + PER_VOLUME * (volumes - 1) + MAX_DIRECTORIES + PER_DOWNLOAD * most
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    permitted = most_downloads(allowed, volumes)
+    permitted = most_downloads(allowed, volumes, others)
     if permitted < concurrency:
         raise ConfigError(
             f"concurrency is {concurrency}, and the system lets a process open {hard} files (ulimit -n), "

@@ -271,6 +271,9 @@ def open_output(path: Path | None, *, private: bool) -> Iterator[TextIO]:
             yield out
         return
     target = find_output(path)
+    if not target.parent.is_dir():
+        missing = printable(str(target.parent), 1000)
+        raise LocalFault(f"cannot write {printable(str(path), 1000)}: there is no directory {missing}")
     with _writing(path), open_replacement(target, mode=PRIVATE if private else USERS) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         try:

@@ -25,6 +25,7 @@ from cfetch.report.tuning_document import (
     format_values,
 )
 from cfetch.secret import printable
+from cfetch.storage.files import open_output
 from cfetch.tuning.choice import (
     RULE,
     SAME,
@@ -311,10 +312,9 @@ def _format_interval(estimate: Estimated) -> str:
 
 
 def write_config(path: Path, text: str) -> None:
-    """Write the file. Raises LocalFault if it cannot be written."""
+    """Write the file, in one step. Raises as ``open_output``."""
     try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LocalFault(
-            f"cannot write {printable(str(path))}: {error.strerror}; name another with --out"
-        ) from None
+        with open_output(path, private=False) as file:
+            file.write(text)
+    except LocalFault as fault:
+        raise LocalFault(f"{fault}; name another with --out") from None

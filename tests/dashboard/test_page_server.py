@@ -23,6 +23,7 @@ from cfetch.report.openmetrics import MetricsTextfile, RunMetrics
 from cfetch.report.page.document import Cell, Table
 from cfetch.report.run_numbers import HOSTS
 from cfetch.report.summary import Tally
+from cfetch.secret import SecretText
 from tests.report.records import active, attempt, finished, progress, record, started, volume
 
 LOCAL = read_address("0")
@@ -104,19 +105,33 @@ def test_another_site_cannot_read_a_run_through_its_own_name():
 
 
 def test_a_token_is_asked_for_everywhere():
-    """It comes with the address or as a bearer token; the page's address holds it."""
-    with PageServer(LOCAL, "s3cret") as server:
-        bare = server.url.partition("?")[0]
-        assert {ask(bare, path)[0] for path in ("", "events", "summary", "metrics", "healthz")} == {401}
-        assert ask(bare, "summary?token=wrong")[0] == 401
-        assert ask(bare, "metrics", Authorization="Bearer s3cret")[0] == 200
-        assert ask(server.url)[0] == 200
+    """It comes with the address or as a bearer token; the page's address does not hold it."""
+    with PageServer(LOCAL, SecretText("s3cret")) as server:
+        url = server.url
+        assert {ask(url, path)[0] for path in ("", "events", "summary", "metrics", "healthz")} == {401}
+        assert ask(url, "summary?token=wrong")[0] == 401
+        assert ask(url, "metrics", Authorization="Bearer s3cret")[0] == 200
+        assert ask(f"{url}?token=s3cret")[0] == 200
 
 
-def test_beyond_loopback_there_is_a_token_without_asking(capsys):
-    """A random one, printed with the address; a variable that is not set is an error."""
+def test_beyond_loopback_there_is_a_token_without_asking(capsys, tmp_path, monkeypatch):
+    """A random one, in a file that only its owner reads, and never printed; no variable is an error."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with open_serving("0.0.0.0:0", None, environ={}):
-        assert len(capsys.readouterr().err.partition("token=")[2]) > 30
+        (path,) = tmp_path.iterdir()
+        link, told = path.read_text().strip(), capsys.readouterr().err
+        assert str(path) in told
+        assert link.partition("?")[0] in told
+        token = link.partition("token=")[2]
+        assert len(token) > 30
+        assert token not in told
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert ask(link.replace("0.0.0.0", "127.0.0.1"))[0] == 200
+    assert list(tmp_path.iterdir()) == []
+    with open_serving("0.0.0.0:0", None, token_env="PAGE", environ={"PAGE": "own-s3cret"}):
+        told = capsys.readouterr().err
+        assert "PAGE" in told
+        assert "s3cret" not in told
     with open_serving("0", None, environ={}):
         assert "token" not in capsys.readouterr().err
     with (
@@ -124,6 +139,25 @@ def test_beyond_loopback_there_is_a_token_without_asking(capsys):
         open_serving("0", None, token_env="TOKEN", environ={"A": "b"}),
     ):
         pass
+
+
+@pytest.mark.parametrize("part", ["apply", "make_page"])
+def test_what_cannot_be_shown_is_one_line(monkeypatch, part):
+    """The page's own faults end neither the run nor the server, and the live numbers go on."""
+
+    def fail(*_):
+        raise IndexError("secret")
+
+    monkeypatch.setattr(PageState, part, fail)
+    lines: list[str] = []
+    with PageServer(LOCAL, None, emit_line=lines.append) as server:
+        stream = urllib.request.urlopen(f"{server.url}events", timeout=30)
+        for event in events_of_a_run(record(0, 100, attempt())):
+            server(event)
+        assert stream.readline() == b"event: live\n"
+    assert b"event: live\n" in stream.read()
+    assert len(lines) == 1
+    assert "IndexError in test_page_server.py" in lines[0]
 
 
 @pytest.mark.parametrize(

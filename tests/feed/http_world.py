@@ -7,19 +7,24 @@ from cfetch.clock import SystemClock
 from cfetch.feed.backends.http import HttpSource
 from cfetch.feed.backends.web import Web
 from cfetch.feed.server.handler import feed_app
-from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.tree_publisher import TreePublisher
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
+from cfetch.wire.serving import Access, FaultLines, Limits, serve_app
 
-__all__ = ["HttpWorld", "source_of"]
+__all__ = ["HttpWorld", "serve_here", "source_of"]
 
 
 def source_of(url):
     """An HTTP source with a transport of its own, which asks again without waiting."""
     return HttpSource(SecretUrl(url), Web(HttpTransport(connect_timeout_s=10), SystemClock(), lambda: 0.0))
+
+
+async def serve_here(app, port=0):
+    """The application on loopback; it has its ``url``."""
+    return await serve_app(app, "127.0.0.1", port, Access(), Limits(100), FaultLines(print))
 
 
 class HttpWorld:
@@ -42,14 +47,9 @@ class HttpWorld:
         self.publisher = TreePublisher(
             self.root, self.store, clock=SystemClock(), emit_line=self.told.append, settle_s=0, **self.how
         )
-        urls: list[str] = []
-        self.runner = await start_listening(
-            feed_app(self.store, self.root, lambda: self.publisher.left_out),
-            "127.0.0.1",
-            self.port,
-            urls.append,
-        )
-        (self.url,) = urls
+        app = feed_app(self.store, self.root, lambda: self.publisher.left_out)
+        self.runner = await serve_here(app, self.port)
+        self.url = self.runner.url
         self.port = int(self.url.rstrip("/").rpartition(":")[2])
 
     async def _stop(self):

@@ -7,10 +7,10 @@ from aiohttp import web
 from cfetch.clock import SystemClock
 from cfetch.feed.backends.serial import SerialSource
 from cfetch.feed.backends.web import Web
-from cfetch.feed.server.listener import start_listening
 from cfetch.manifest.urls import make_relative_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
+from tests.feed.http_world import serve_here
 
 __all__ = ["SerialWorld"]
 
@@ -26,9 +26,8 @@ class SerialWorld:
         self.asked = []
         app = web.Application()
         app.router.add_get("/changes", self.changes)
-        urls: list[str] = []
-        self.runner = await start_listening(app, "127.0.0.1", 0, urls.append)
-        self.url = f"{urls[0]}changes?of=all"
+        self.runner = await serve_here(app)
+        self.url = f"{self.runner.url}changes?of=all"
         self.source = self.reopened()
         return self
 

@@ -10,12 +10,12 @@ from cfetch.clock import SystemClock
 from cfetch.feed.backends.web import Web
 from cfetch.feed.conformance import Conformance, Finding
 from cfetch.feed.server.handler import feed_app
-from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore, NewChange
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from tests.app.command import cfetch
+from tests.feed.http_world import serve_here
 
 
 @pytest.fixture
@@ -55,11 +55,10 @@ async def check(store, fault=None):
             return web.json_response(body | more, status=status, headers=headers)
 
         app.middlewares.insert(0, break_rule)
-    urls: list[str] = []
-    runner = await start_listening(app, "127.0.0.1", 0, urls.append)
+    runner = await serve_here(app)
     asker = Web(HttpTransport(connect_timeout_s=10), SystemClock(), lambda: 0.0)
     findings: list[Finding] = []
-    kit = Conformance(SecretUrl(urls[0]), asker)
+    kit = Conformance(SecretUrl(runner.url), asker)
     wrong = await kit.run(findings.append)
     await asker.close()
     await runner.cleanup()
@@ -167,10 +166,9 @@ async def test_a_planted_fault_is_named(store, fault):
 
 async def test_the_command_names_faults(store):
     """Exit code 0, or 1 with the broken rules; what a feed lacks is named too."""
-    urls: list[str] = []
-    runner = await start_listening(feed_app(store, None), "127.0.0.1", 0, urls.append)
-    done = await asyncio.to_thread(cfetch, "feed", "check", urls[0])
-    as_json = await asyncio.to_thread(cfetch, "feed", "check", urls[0], "--json")
+    runner = await serve_here(feed_app(store, None))
+    done = await asyncio.to_thread(cfetch, "feed", "check", runner.url)
+    as_json = await asyncio.to_thread(cfetch, "feed", "check", runner.url, "--json")
     await runner.cleanup()
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "14 rules kept")
     assert {row["result"] for row in json.loads(as_json.stdout)["findings"]} == {"right"}

@@ -53,6 +53,15 @@ def test_c99_too_few_are_refused_with_the_figures(limits):
     assert limits["now"] == (64, 128)
 
 
+def test_what_a_server_may_take_is_reserved_beside_the_downloads(limits):
+    """The limit is raised by it, or fewer downloads are permitted."""
+    limits["now"] = (64, 4096)
+    reserve_descriptors(1024, most=1024, others=104)
+    assert limits["now"] == (2240, 4096)
+    limits["now"] = (64, 128)
+    assert reserve_descriptors(4, most=64, others=20) == 35
+
+
 def test_c99_growth_ends_where_the_limit_does(limits):
     """As many as are asked for fit; of those that a run would grow to, so many as fit beside them."""
     limits["now"] = (64, 128)

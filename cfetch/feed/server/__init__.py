@@ -4,8 +4,8 @@ It exists so that the protocol can be tried and tested against a server that rea
 
     process.py             the process: listens, looks for changes again and again, ends in good order
     doorbell.py            when to look again: after some time, or when the system tells of a change
-    listener.py            the socket: how many connections, for how long, and their faults in few lines
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
+                           (how it is served: cfetch/wire/serving.py)
     store.py               ranges, changes, files as last seen: one transaction a call; drops old changes
     database.py            the SQLite file: one writer, and reads that wait for no change
     range_table.py         the feed's ranges: split, merged, closed, and their descent

@@ -12,12 +12,12 @@ from cfetch.clock import Clock
 from cfetch.errors import LocalFault, UsageError
 from cfetch.feed.server.doorbell import Doorbell
 from cfetch.feed.server.handler import feed_app
-from cfetch.feed.server.listener import FaultLines, Listener, start_listening
 from cfetch.feed.server.source_root import STATE_DIRECTORY
 from cfetch.feed.server.store import FeedStore
 from cfetch.feed.server.stream_publisher import StreamPublisher
 from cfetch.feed.server.tree_publisher import TreePublisher
 from cfetch.secret import printable
+from cfetch.wire.serving import Access, FaultLines, Limits, Served, count_connections, own_names, serve_app
 
 EmitLine = Callable[[str], None]
 
@@ -44,6 +44,7 @@ class ServeOptions(NamedTuple):
     split_entries: int | None
     keep_s: float | None
     max_delete: float
+    names: tuple[str, ...] = ()  # by which clients ask, besides addresses and this machine's own name
 
 
 def serve(source: Path, options: ServeOptions, *, clock: Clock, ready: EmitLine, emit_line: EmitLine) -> None:
@@ -79,11 +80,17 @@ def serve(source: Path, options: ServeOptions, *, clock: Clock, ready: EmitLine,
                 source, store, clock=clock, split_entries=options.split_entries, keep_s=options.keep_s
             )
             app = feed_app(store, None)
-        faults = FaultLines(emit_line, clock)
+        faults = FaultLines(emit_line, clock.monotonic)
+        names = own_names(options.host) | {name.lower() for name in options.names}
+        access = Access(
+            names=names, remedy="ask for it by its address, or restart it with --server-name NAME"
+        )
 
-        async def listen() -> Listener:
-            asyncio.get_running_loop().set_exception_handler(faults.add_from_loop)
-            return await start_listening(app, options.host, options.port, ready, faults=faults)
+        async def listen() -> Served:
+            limits = Limits(count_connections())
+            served = await serve_app(app, options.host, options.port, access, limits, faults)
+            ready(served.url)
+            return served
 
         watched = source if options.watches else None
         run = _run(listen, publisher, clock, rescan_s=options.rescan_s, watched=watched, emit_line=emit_line)
@@ -91,7 +98,7 @@ def serve(source: Path, options: ServeOptions, *, clock: Clock, ready: EmitLine,
 
 
 async def _run(
-    listen: Callable[[], Awaitable[Listener]],
+    listen: Callable[[], Awaitable[Served]],
     publisher: Publisher,
     clock: Clock,
     *,
@@ -106,8 +113,8 @@ async def _run(
     async with AsyncExitStack() as stack:
         if watched is not None:
             await stack.enter_async_context(bell.watch(watched, emit_line))
-        listener = await listen()
-        stack.push_async_callback(listener.cleanup)
+        served = await listen()
+        stack.push_async_callback(served.cleanup)
         await _publish_until_stopped(publisher, bell, stop, emit_line)
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import LocalFault
 from cfetch.report.page.document import Page
-from cfetch.secret import printable
+from cfetch.storage.files import open_output
 
 _SCRIPTS = (
     "vendor/uPlot.iife.min.js",
@@ -35,11 +34,9 @@ def render_html(page: Page) -> str:
 
 
 def write_html(page: Page, path: Path) -> None:
-    """Write the file. Raises LocalFault."""
-    try:
-        path.write_text(render_html(page), encoding="utf-8")
-    except OSError as error:
-        raise LocalFault(f"cannot write {printable(str(path))}: {error.strerror}") from None
+    """Write the file, in one step. Raises as ``open_output``."""
+    with open_output(path, private=False) as file:
+        file.write(render_html(page))
 
 
 def render_live_html() -> str:

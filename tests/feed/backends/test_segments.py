@@ -18,12 +18,12 @@ from cfetch.feed.backends.segment_index import parse_index
 from cfetch.feed.backends.segments import SegmentSource
 from cfetch.feed.backends.web import Web
 from cfetch.feed.ranges import ALL_KEYS, Position, Span
-from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.segment_writer import SegmentWriter
 from cfetch.feed.source import Gone, NotModified, Page
 from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from tests.feed.contract import MergeContract, RecreateContract, RetentionContract, drained, listed, told
+from tests.feed.http_world import serve_here
 from tests.feed.reading import follow_through_splits_and_merges
 from tests.feed.segment_world import SegmentWorld
 
@@ -43,10 +43,9 @@ async def served(root, ranges=True):
 
     app = web.Application()
     app.router.add_get("/feed/{path:.*}", answer)
-    urls: list[str] = []
-    runner = await start_listening(app, "127.0.0.1", 0, urls.append)
+    runner = await serve_here(app)
     try:
-        yield f"{urls[0]}feed", asked
+        yield f"{runner.url}feed", asked
     finally:
         await runner.cleanup()
 
@@ -226,7 +225,6 @@ async def test_a_segment_that_is_dropped_under_a_readers_hands(tmp_path):
 
 WRITER = """
 import sys, pathlib
-from cfetch.feed.server.listener import start_listening
 from cfetch.feed.server.segment_writer import SegmentWriter
 writer = SegmentWriter(pathlib.Path(sys.argv[1]), base_url="https://x.example/", roll_bytes=700)
 for number in range(400):

@@ -173,7 +173,7 @@ async def test_nothing_but_what_was_published_is_served(world, path):
     (world.root / "dir").symlink_to("..")
     await world.scan()
     reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
-    writer.write(f"GET /files/{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"GET /files/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
     answer = await reader.read()
     writer.close()
     assert answer.split(b" ")[1] == b"404"

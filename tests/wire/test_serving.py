@@ -1,4 +1,4 @@
-"""The feed server under connections that ask nothing, too much or rubbish: others are answered."""
+"""A server under connections that ask nothing, too much or rubbish: others are answered."""
 
 import asyncio
 import resource
@@ -11,15 +11,17 @@ from aiohttp import web
 
 from cfetch.errors import UsageError
 from cfetch.feed.ranges import ALL_KEYS, Position
-from cfetch.feed.server import listener
-from cfetch.feed.server.listener import FaultLines, count_connections, start_listening
 from cfetch.feed.source import Page
+from cfetch.secret import SecretText
+from cfetch.wire import serving
+from cfetch.wire.serving import Access, FaultLines, Limits, count_connections, serve_app
 from tests.feed.contract import listed
 from tests.feed.server.test_process import Server, write
 
-WHOLE = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
-LAST = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-Half: "
+ANYONE = Access()
+WHOLE = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+LAST = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 
 
 def lower_limit():
@@ -36,7 +38,7 @@ async def connect(url, data):
 
 
 @pytest.mark.parametrize(
-    "data", [HALF, b"", b"POST /split HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"]
+    "data", [HALF, b"", b"POST /split HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"]
 )
 async def test_a_follower_is_answered_beside_300_unfinished_requests(tmp_path, data):
     """More connections than descriptors say half of a request: a follower reads its page still."""
@@ -77,11 +79,9 @@ async def test_rubbish_is_one_line(tmp_path):
 
 
 @asynccontextmanager
-async def serve(monkeypatch, *, header_s=600.0):
+async def serve(monkeypatch, *, header_s=600.0, access=ANYONE, host="127.0.0.1"):
     """A server for four connections: its URL, who has come to ``/wait``, and what they wait for."""
-    monkeypatch.setattr(listener, "HEADER_S", header_s)
-    monkeypatch.setattr(listener, "BACKLOG", 2)
-    monkeypatch.setattr(listener, "count_connections", lambda: 4)
+    monkeypatch.setattr(serving, "BACKLOG", 2)
     come, go = asyncio.Semaphore(0), asyncio.Event()
 
     async def wait(request):
@@ -92,13 +92,16 @@ async def serve(monkeypatch, *, header_s=600.0):
     async def answer(request):
         return web.Response(text="now")
 
+    async def answer_large(request):
+        return web.Response(body=b"x" * (64 << 20))
+
     app = web.Application()
     app.router.add_get("/wait", wait)
     app.router.add_get("/", answer)
-    urls: list[str] = []
-    running = await start_listening(app, "127.0.0.1", 0, urls.append)
+    app.router.add_get("/large", answer_large)
+    running = await serve_app(app, host, 0, access, Limits(4, header_s), FaultLines(print))
     try:
-        yield urls[0], come, go
+        yield running.url.replace("0.0.0.0", "127.0.0.1"), come, go
     finally:
         await running.cleanup()
 
@@ -156,13 +159,12 @@ async def test_the_kernel_ends_connections_that_take_nothing(monkeypatch):
 
     app = web.Application()
     app.router.add_get("/", answer)
-    urls: list[str] = []
-    running = await start_listening(app, "127.0.0.1", 0, urls.append)
-    reader, writer = await connect(urls[0], LAST % b"/")
+    running = await serve_app(app, "127.0.0.1", 0, Access(), Limits(4), FaultLines(print))
+    reader, writer = await connect(running.url, LAST % b"/")
     await reader.read()
     writer.close()
     await running.cleanup()
-    assert accepted == [listener.UNREAD_S * 1000]
+    assert accepted == [serving.UNREAD_S * 1000]
 
 
 @pytest.mark.parametrize(("descriptors", "connections"), [(1 << 20, 1000), (1024, 464), (256, 80), (64, 16)])
@@ -176,21 +178,92 @@ def test_faults_are_told_once_a_minute():
     """A kind of fault is one line, with how often it came when it is told again."""
     lines: list[str] = []
     clock = Mock(monotonic=Mock(return_value=5.0))
-    faults = FaultLines(lines.append, clock)
+    faults = FaultLines(lines.append, clock.monotonic)
     for _ in range(1000):
         faults.add("rubbish\x1b")
         faults.add("other")
     clock.monotonic.return_value = 66.0
     faults.add("rubbish\x1b")
     assert lines == [
-        r"a connection failed: rubbish\x1b",
-        "a connection failed: other",
-        r"a connection failed: rubbish\x1b (1000 times in 61 s)",
+        r"rubbish\x1b",
+        "other",
+        r"rubbish\x1b (1000 times in 61 s)",
     ]
 
 
 async def test_taken_port():
     """A port that is taken is a mistake of the caller."""
-    urls: list[str] = []
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="cannot listen"):
-        await start_listening(web.Application(), "127.0.0.1", taken.getsockname()[1], urls.append)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match="cannot listen"):
+            await serve_app(web.Application(), "127.0.0.1", port, ANYONE, Limits(4), FaultLines(print))
+
+
+async def status_of(url, path, *headers):
+    lines = "".join(f"{header}\r\n" for header in headers)
+    reader, writer = await connect(
+        url, f"GET {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode("latin1")
+    )
+    reply = await reader.read()
+    writer.close()
+    return int(reply.split(b" ")[1])
+
+
+OWN = ["Host: 127.0.0.1:8", "Host: LOCALHOST.:80", "Host: [::1]:8", "Host: Mine.example"]
+FOREIGN = [
+    "Host: evil.example:80",
+    "Host: 127.0.0.1.evil.example",
+    "Host: localhost@evil.example",
+    "Host: ",
+    "Host: [::1",
+]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+async def test_a_web_site_reads_nothing_by_a_name_of_its_own(monkeypatch, host):
+    """Without a token, Host must be a name of this server or an address, on loopback one of loopback."""
+    async with serve(monkeypatch, access=Access(names=frozenset({"mine.example"})), host=host) as (url, _, _):
+        assert {await status_of(url, "/", line) for line in OWN} == {200}
+        assert {await status_of(url, "/", line) for line in FOREIGN} == {403}
+        assert await status_of(url, "/", OWN[0], FOREIGN[0]) in {400, 403}
+        assert await status_of(url, "/", "Host: 192.0.2.7:80") == (403 if host == "127.0.0.1" else 200)
+        assert (
+            await status_of(url, "/", OWN[0], "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors") == 403
+        )
+        assert (
+            await status_of(url, "/", OWN[0], "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate") == 200
+        )
+
+
+async def test_a_token_opens_by_any_name_and_nothing_else_does(monkeypatch):
+    """Also bytes that are no text are only a wrong token."""
+    async with serve(monkeypatch, access=Access(SecretText("s3cret"))) as (url, _, _):
+        assert await status_of(url, "/", FOREIGN[0], "Authorization: Bearer s3cret") == 200
+        for wrong in ("Bearer \xff", "Bearer s3cre", "Bearer ", "Basic s3cret"):
+            assert await status_of(url, "/", OWN[0], f"Authorization: {wrong}") == 401
+        assert await status_of(url, "/nothing", OWN[0]) == 401
+        assert await status_of(url, "/?token=%FF%ED%A0%80", OWN[0]) == 401
+
+
+async def test_a_reply_that_nobody_reads_makes_room(monkeypatch):
+    """A connection that is closed for a new one goes at once, whatever was not sent on it."""
+    async with serve(monkeypatch) as (url, _, _):
+        held = [await connect(url, WHOLE % b"/large") for _ in range(3)]
+        for reader, _ in held:
+            await reader.read(1)
+        for _ in range(4):
+            reader, writer = await connect(url, LAST % b"/")
+            assert (await reader.read()).endswith(b"now")
+            writer.close()
+        for _, writer in held:
+            writer.transport.abort()
+
+
+def test_a_fault_names_its_place_and_not_its_text():
+    """An error's text may hold what was asked for."""
+    lines: list[str] = []
+    try:
+        raise ValueError("secret")
+    except ValueError as error:
+        FaultLines(lines.append).add_error("the page", error)
+    assert lines[0].startswith("the page: ValueError in test_serving.py, line ")

@@ -1,0 +1,273 @@
+"""Serves an application of aiohttp to whoever can reach its port: the live page, the feed server.
+
+``serve_app`` is the one way to do so. Any client may open connections and send nothing, or ask and not read
+the answer, or send rubbish, and none of it may cost the process more than what is stated here:
+
+- Connections are limited. If there are too many, the oldest that are not being answered are closed, so that a
+  new one is heard. A process that also downloads reserves ``descriptors_for`` them before it begins.
+- A connection without a whole request ends after ``HEADER_S``; one whose client reads nothing ends after
+  ``UNREAD_S``.
+- A request needs the token, if there is one. Without it, its Host must be an address or a name of this
+  server: else a page of another site whose name points here (DNS rebinding) could read all that is served.
+- A fault is one line, and each kind of fault is told once a minute.
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import re
+import resource
+import socket
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from aiohttp import web
+
+from cfetch.errors import UsageError
+from cfetch.secret import SecretText, printable
+from cfetch.wire.listener import close_listener
+
+HEADER_S = 30.0  # to send a request, and to send the next one
+LINGER_S = 5.0  # for the rest of an unwanted body
+UNREAD_S = 60.0  # by the kernel's clock: Linux ends a connection whose peer reads nothing for so long
+SHUTDOWN_S = 2.0  # for replies under way; who gets none asks again
+MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and its parameters
+BACKLOG = 32  # connections that are accepted in one turn
+MOST_CONNECTIONS = 1000
+OWN_DESCRIPTORS = 64  # of a process that only serves: SQLite, the walk over the tree, Python
+LOOP_DESCRIPTORS = 8  # of an event loop of its own: its selector, its wake-up pair, listening sockets
+SAY_AGAIN_S = 60.0
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/?#\s]+))(?::[0-9]*)?")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+EmitLine = Callable[[str], None]
+
+
+def count_connections() -> int:
+    """How many connections a process that only serves may have, as each may have a file open too."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(MOST_CONNECTIONS, (descriptors - OWN_DESCRIPTORS - BACKLOG) // 2))
+
+
+def descriptors_for(connections: int) -> int:
+    """How many descriptors a server in a thread of its own takes, whatever its clients do."""
+    return connections + BACKLOG + LOOP_DESCRIPTORS
+
+
+class FaultLines:
+    """Reports faults in single lines: each kind once a minute, with their number."""
+
+    def __init__(self, emit_line: EmitLine, now: Callable[[], float] = time.monotonic) -> None:
+        """``now`` is in seconds, of a clock that never goes back."""
+        self._emit_line, self._now = emit_line, now
+        self._told: dict[str, tuple[float, int]] = {}
+
+    def add(self, what: str) -> None:
+        """Note one fault; ``what`` is one of a few kinds."""
+        now_s = self._now()
+        told_s, unsaid = self._told.get(what, (float("-inf"), 0))
+        if now_s - told_s < SAY_AGAIN_S:
+            self._told[what] = told_s, unsaid + 1
+            return
+        self._told[what] = now_s, 0
+        more = f" ({unsaid + 1} times in {now_s - told_s:.0f} s)" if unsaid else ""
+        self._emit_line(f"{printable(what)}{more}")
+
+    def add_error(self, what: str, error: BaseException) -> None:
+        """Note an error with its type and place; its text is dropped, since it may hold what was asked."""
+        places = traceback.extract_tb(error.__traceback__)
+        place = f" in {Path(places[-1].filename).name}, line {places[-1].lineno}" if places else ""
+        self.add(f"{what}: {type(error).__name__}{place}")
+
+    def add_from_loop(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """Note a fault; for an event loop's exception handler."""
+        error = context.get("exception")
+        kind = f" ({type(error).__name__})" if error is not None else ""
+        self.add(f"a connection failed: {context.get('message', 'unknown')}{kind}"[:200])
+
+    def make_logger(self) -> logging.Logger:
+        """Make a logger that notes a fault where aiohttp would write a traceback."""
+        logger = logging.Logger("cfetch.serving", logging.WARNING)
+        logger.addHandler(_Notes(self))
+        return logger
+
+
+class _Notes(logging.Handler):
+    def __init__(self, faults: FaultLines) -> None:
+        super().__init__()
+        self._faults = faults
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None or type(error).__module__.startswith("aiohttp."):
+            self._faults.add("a connection failed: a request that is not HTTP")
+        else:
+            self._faults.add_error("a connection failed", error)
+
+
+class Access(NamedTuple):
+    """Who is answered.
+
+    With a ``token``, who sends it: as ``Authorization: Bearer`` or as the parameter ``token``. Else who asks
+    for an address (on loopback: of loopback), for localhost, or for one of ``names``. ``remedy`` tells the
+    others what to do.
+    """
+
+    token: SecretText | None = None
+    names: frozenset[str] = frozenset()
+    remedy: str = "ask for it by its address"
+
+
+class Limits(NamedTuple):
+    """``connections``: open at a time. ``header_s``: for a whole request to come."""
+
+    connections: int
+    header_s: float = HEADER_S
+
+
+class Served:
+    """An application at work on a socket, at ``url``. ``cleanup`` ends it."""
+
+    def __init__(self, app: web.Application, access: Access, limits: Limits, faults: FaultLines) -> None:
+        self.url = ""
+        self._access, self._most = access, limits.connections
+        self._busy: set[web.RequestHandler] = set()
+        self._server: asyncio.Server | None = None
+        self._is_loopback = True
+        app.middlewares.insert(0, self._note_busy)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=SHUTDOWN_S,
+            max_line_size=MAX_LINE_BYTES,
+            keepalive_timeout=limits.header_s,
+            lingering_time=LINGER_S,
+            logger=faults.make_logger(),
+        )
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen. Raises OSError."""
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, host, port, backlog=BACKLOG)
+        for listening in self._server.sockets:
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
+                wait_ms = int(UNREAD_S * 1000)
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, wait_ms)
+        bound = [listening.getsockname()[:2] for listening in self._server.sockets]
+        self._is_loopback = all(is_loopback(address) for address, _ in bound)
+        shown_host, shown_port = bound[0]
+        self.url = f"http://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{shown_port}/"
+
+    def _accept(self) -> asyncio.Protocol:
+        """Make the protocol of a new connection. Old ones are closed first, for all that come in one turn."""
+        server = self._runner.server
+        assert server is not None
+        surplus = len(server.connections) + BACKLOG - self._most
+        if surplus > 0:
+            waiting = [handler for handler in server.connections if handler not in self._busy]
+            for handler in waiting[:surplus]:  # in the order in which they came
+                transport = handler.transport
+                handler.force_close()
+                if isinstance(transport, asyncio.Transport):
+                    transport.abort()  # else it would stay until its client has read what is left
+            if not waiting and surplus >= BACKLOG:
+                return _Refused()
+        return server()
+
+    @web.middleware
+    async def _note_busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._check(request)
+        self._busy.add(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self._busy.discard(request.protocol)
+
+    def _check(self, request: web.Request) -> None:
+        """Refuse a client without the token; without a token, a request that may come from a web site."""
+        access = self._access
+        if access.token is not None:
+            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            given = given or request.query.get("token", "")
+            # A header may hold bytes that are no UTF-8, which Python reads as lone surrogates.
+            if not hmac.compare_digest(_to_bytes(given), _to_bytes(access.token.reveal())):
+                raise web.HTTPUnauthorized(text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
+            return
+        hosts = request.headers.getall("Host", [])  # programs may leave it out, browsers never do
+        if len(hosts) > 1 or any(not self._is_own_name(_read_host(host)) for host in hosts):
+            raise web.HTTPForbidden(text=f"this server does not have that name; {access.remedy}\n")
+        is_of_site = request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
+        if is_of_site and request.headers.get("Sec-Fetch-Mode") != "navigate":  # a link may lead here
+            raise web.HTTPForbidden(text="pages of other sites are not answered\n")
+
+    def _is_own_name(self, name: str) -> bool:
+        if name == "localhost" or name in self._access.names:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return address.is_loopback or not self._is_loopback  # no name had to be resolved, so none was rebound
+
+    async def cleanup(self) -> None:
+        """Answer no new requests, and end those under way soon."""
+        if self._server is not None:
+            await close_listener(self._server)
+        await self._runner.cleanup()
+
+
+class _Refused(asyncio.Protocol):
+    """A connection for which there is no room: all others are being answered."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.abort()  # type: ignore[attr-defined]  # a stream's
+
+
+async def serve_app(
+    app: web.Application, host: str, port: int, access: Access, limits: Limits, faults: FaultLines
+) -> Served:
+    """Serve the application until ``cleanup``, in the running event loop, whose faults ``faults`` gets too.
+
+    Raises:
+        UsageError: nothing can listen there.
+    """
+    asyncio.get_running_loop().set_exception_handler(faults.add_from_loop)
+    served = Served(app, access, limits, faults)
+    try:
+        await served.start(host, port)
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no DNS could have
+        await served.cleanup()
+        why = getattr(error, "strerror", None) or "it is no name of a host"
+        raise UsageError(
+            f"cannot listen on {printable(host)}, port {port}: {why}; port 0 takes a free one"
+        ) from None
+    return served
+
+
+def own_names(host: str) -> frozenset[str]:
+    """The names by which this machine is asked if it listens on ``host``, which may be a name too."""
+    name = socket.gethostname().lower()
+    return frozenset({host.lower(), name, f"{name}.local"}) - {""}
+
+
+def _read_host(text: str) -> str:
+    """The name or address in a Host header, in lower case and without its port; "" if it is malformed."""
+    match = _HOST.fullmatch(text)
+    return "" if match is None else (match[1] or match[2].removesuffix(".")).lower()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to ``host``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

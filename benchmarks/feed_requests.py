@@ -154,7 +154,7 @@ async def over_http(rtt_s: float, directory: Path, *, enabled: bool) -> dict[str
         return await handler(request)
 
     app.middlewares.append(far_away)
-    runner = await serve_here(app)
+    runner = await serve_here(app)  # type: ignore[no-untyped-call]
     for number in range(ROUNDS + 1):
         for file in range(200):
             (directory / f"{number}.{file}").write_text(f"{number} {file}")

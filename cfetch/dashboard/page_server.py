@@ -37,8 +37,9 @@ LIVE_EVERY_S = 1.0
 PAGE_EVERY_S = 2.0
 PAGE_SHARE = 0.05  # of a processor, at most, to make documents while somebody looks
 MOST_READERS = 16  # of events; more are refused
-# Readers, and as many short requests, beside the connections that come in one turn.
-LIMITS = Limits(connections=64)
+# Readers, and as many short requests, beside the connections that come in one turn. No request has a body; to
+# read one, however long, would take time of the run.
+LIMITS = Limits(connections=64, linger_s=0)
 PAGE_DESCRIPTORS = descriptors_for(LIMITS.connections)
 LAST_WORDS_S = 2.0  # for the last document, once the run has ended
 _HEADERS = {

@@ -25,7 +25,7 @@ Read in this order::
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
     refresh.py          fresh links; one request serves all entries that expire at once
-    serving.py          serves the live page and feeds (``serve_app``); listener.py closes a server without loss
+    serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)
     document.py  stated_name.py    small requests with retries: for documents, sizes, names

@@ -22,8 +22,9 @@ import socket
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -122,10 +123,14 @@ class Access(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """``connections``: open at a time. ``header_s``: for a whole request to come."""
+    """``connections``: open at a time. ``header_s``: for a whole request to come.
+
+    ``linger_s``: so long the rest of an unwanted body is read, so that its sender gets the reply.
+    """
 
     connections: int
     header_s: float = HEADER_S
+    linger_s: float = LINGER_S
 
 
 class Served:
@@ -138,16 +143,14 @@ class Served:
         self._server: asyncio.Server | None = None
         self._is_loopback = True
         app.middlewares.insert(0, self._note_busy)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=SHUTDOWN_S,
-            max_line_size=MAX_LINE_BYTES,
-            keepalive_timeout=limits.header_s,
-            lingering_time=LINGER_S,
-            logger=faults.make_logger(),
-        )
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        self._options: dict[str, Any] = {
+            "access_log": None,
+            "max_line_size": MAX_LINE_BYTES,
+            "keepalive_timeout": limits.header_s,
+            "lingering_time": limits.linger_s,
+            "logger": faults.make_logger(),
+        }
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises OSError."""
@@ -177,10 +180,12 @@ class Served:
                     transport.abort()  # else it would stay until its client has read what is left
             if not waiting and surplus >= BACKLOG:
                 return _Refused()
-        return server()
+        return _Connection(server, loop=asyncio.get_running_loop(), **self._options)
 
     @web.middleware
     async def _note_busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.body_exists and self._options["lingering_time"] == 0:
+            _drop_body(request)
         self._check(request)
         self._busy.add(request.protocol)
         try:
@@ -221,6 +226,22 @@ class Served:
         await self._runner.cleanup()
 
 
+class _Connection(web.RequestHandler):
+    """A connection whose errors keep nothing of what was received."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the client.
+
+        The frames of an error that aiohttp keeps hold the error itself and up to 256 KiB of the request. Such
+        a circle waits for the collector of garbage, which a run calls seldom.
+        """
+        super().data_received(data)
+        error = getattr(self._messages[-1][0], "exc", None) if self._messages else None
+        while error is not None:
+            error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+
+
 class _Refused(asyncio.Protocol):
     """A connection for which there is no room: all others are being answered."""
 
@@ -247,6 +268,15 @@ async def serve_app(
             f"cannot listen on {printable(host)}, port {port}: {why}; port 0 takes a free one"
         ) from None
     return served
+
+
+def _drop_body(request: web.Request) -> None:
+    """Read no more of the body, and free what has come of it: see ``_Connection``."""
+    if request.transport is not None:
+        request.transport.pause_reading()
+    with suppress(Exception):  # a body that is malformed
+        request.content.read_nowait()
+    request.protocol.keep_alive(False)
 
 
 def own_names(host: str) -> frozenset[str]:

@@ -1,13 +1,16 @@
 """A server under connections that ask nothing, too much or rubbish: others are answered."""
 
 import asyncio
+import gc
 import resource
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from unittest.mock import Mock
 
 import pytest
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import StreamReader
 
 from cfetch.errors import UsageError
 from cfetch.feed.ranges import ALL_KEYS, Position
@@ -79,7 +82,7 @@ async def test_rubbish_is_one_line(tmp_path):
 
 
 @asynccontextmanager
-async def serve(monkeypatch, *, header_s=600.0, access=ANYONE, host="127.0.0.1"):
+async def serve(monkeypatch, *, header_s=600.0, linger_s=5.0, access=ANYONE, host="127.0.0.1"):
     """A server for four connections: its URL, who has come to ``/wait``, and what they wait for."""
     monkeypatch.setattr(serving, "BACKLOG", 2)
     come, go = asyncio.Semaphore(0), asyncio.Event()
@@ -99,7 +102,7 @@ async def serve(monkeypatch, *, header_s=600.0, access=ANYONE, host="127.0.0.1")
     app.router.add_get("/wait", wait)
     app.router.add_get("/", answer)
     app.router.add_get("/large", answer_large)
-    running = await serve_app(app, host, 0, access, Limits(4, header_s), FaultLines(print))
+    running = await serve_app(app, host, 0, access, Limits(4, header_s, linger_s), FaultLines(print))
     try:
         yield running.url.replace("0.0.0.0", "127.0.0.1"), come, go
     finally:
@@ -267,3 +270,36 @@ def test_a_fault_names_its_place_and_not_its_text():
     except ValueError as error:
         FaultLines(lines.append).add_error("the page", error)
     assert lines[0].startswith("the page: ValueError in test_serving.py, line ")
+
+
+async def test_a_broken_request_leaves_no_garbage(monkeypatch):
+    """A run collects garbage seldom, and each of these would hold 256 KiB of what was received."""
+    async with serve(monkeypatch) as (url, _, _):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(8):
+                reader, writer = await connect(url, b"GET / HTTP/1.1\r\n" + b"a" * 200_000 + b"\r\n" * 3)
+                with suppress(ConnectionError):
+                    await reader.read()
+                writer.close()
+            assert not [
+                one for one in gc.get_objects() if isinstance(one, HttpProcessingError) and one.__traceback__
+            ]
+        finally:
+            gc.enable()
+
+
+async def test_a_body_that_nobody_wants_is_not_kept(monkeypatch):
+    """Where none is read to its end, what came of it is free at once, without the collector of garbage."""
+    async with serve(monkeypatch, linger_s=0) as (url, _, _):
+        gc.collect()
+        gc.disable()
+        try:
+            head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9000000\r\n\r\n"
+            reader, writer = await connect(url, head + b"a" * 100_000)
+            assert b" 405 " in await reader.readline()
+            writer.close()
+            assert not [one for one in gc.get_objects() if isinstance(one, StreamReader) and one._size]
+        finally:
+            gc.enable()

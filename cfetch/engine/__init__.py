@@ -11,6 +11,7 @@ emits events.
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
     committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
     publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
+    side_tasks.py       what an unforeseen error in one of the pool's tasks does to the run
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
     hosts.py            what each host bears: windows, pauses, breakers; ``connection_limit.py`` (pure)
     widths.py           how many places hosts have
@@ -34,7 +35,8 @@ emits events.
 
 When it fails: the stated reason of a cancellation and the task's own count say what it means, never the
 exception's type, so a straggler's end is not taken for the run's. Bytes that had arrived are kept. An entry
-fails alone, a local fault ends the run. When ``run`` returns, no task of the run is left.
+fails alone; a local fault ends the run, and so does an unforeseen error in any task. When ``run`` returns, no
+task of the run is left.
 
 Where to change: what a 429 does to a host is in ``hosts.py``; which entry is next, in ``schedule.py``; which
 entry gets help, in ``segment_split.py``.

@@ -10,11 +10,10 @@ emits events.
     courier.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
     committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
-    publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
-    side_tasks.py       what an unforeseen error in one of the pool's tasks does to the run
+    publishing.py       the volumes' own tasks; ``ledger.py``: records
+    stop_switch.py      early ends; ``side_tasks.py``: by an unforeseen error in a task
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
-    hosts.py            what each host bears: windows, pauses, breakers; ``connection_limit.py`` (pure)
-    widths.py           how many places hosts have
+    hosts.py  widths.py    what each host bears: windows, pauses, breakers; ``connection_limit.py``
     transfer.py         the state of the entry in a worker's hands: part, sources, tries
     fetcher.py          the tries of the entry, one after the other
     links.py            a fresh link before a try, if the old one has expired
@@ -22,8 +21,7 @@ emits events.
     flights.py          the attempts under way: which started, which ended, what they have brought
     segments.py         idle workers help entries under way; ``entry_helpers.py``: the helpers of one entry
     segment_split.py    which entries idle workers help, and from which byte on (pure)
-    monitor.py          stragglers, stalls, progress
-    rate_floor.py       what --min-rate asks for
+    monitor.py          stragglers, stalls, progress; ``rate_floor.py``: what --min-rate asks for
     batches/            entries that are committed together, on several volumes
 
 ::

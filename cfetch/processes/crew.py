@@ -122,17 +122,16 @@ class Crew:
         self._turns = 0
         self._is_stopping = False
         self._workers: dict[int, Worker] = {}  # by the thread that holds it
-        self._threads = [
+        self._at_work = {
             threading.Thread(target=self._work, name=f"process {n}", daemon=True) for n in range(processes)
-        ]
-        self._working = processes
+        }
         self._notes: list[str] = []
         self.learned = NOTHING
         self.failure: BaseException | None = None
 
     def start(self) -> None:
         """Begin; called once."""
-        for thread in self._threads:
+        for thread in tuple(self._at_work):
             thread.start()
 
     def wait(self, timeout_s: float) -> bool:
@@ -140,8 +139,8 @@ class Crew:
         with self._changed:
             self._turns += 1
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._working, timeout_s)
-            return not self._working
+            self._changed.wait_for(lambda: not self._at_work, timeout_s)
+            return not self._at_work
 
     def take_notes(self) -> list[str]:
         """Implements ``Job.take_notes``: processes that were given up."""
@@ -161,7 +160,8 @@ class Crew:
         with self._changed:
             for worker in self._workers.values():
                 worker.kill()
-        for thread in self._threads:
+            left = tuple(self._at_work)
+        for thread in left:
             thread.join()
 
     def _work(self) -> None:
@@ -178,7 +178,7 @@ class Crew:
             self._fail(error)
         finally:
             with self._changed:
-                self._working -= 1
+                self._at_work.discard(threading.current_thread())
                 self._changed.notify_all()
 
     def _take_turn(self) -> Turn | None:

@@ -42,12 +42,6 @@ def pack_message(message: object) -> bytes:
     return len(data).to_bytes(HEAD_BYTES) + data
 
 
-def write_message(pipe: IO[bytes], message: object) -> None:
-    """Send a message. Raises OSError: the other side is gone."""
-    pipe.write(pack_message(message))
-    pipe.flush()
-
-
 def read_message(pipe: IO[bytes], kind: type[T]) -> T | None:
     """Wait for the next message; None: the other side is gone."""
     head = pipe.read(HEAD_BYTES)

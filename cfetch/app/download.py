@@ -18,14 +18,16 @@ from typing import BinaryIO
 from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
 from cfetch.app.engines import RunContext, check_for_spark
 from cfetch.app.frozen_lists import Lists, freeze_lists
-from cfetch.app.prepared import ORIGIN_NAME, Prepared, read_origin
+from cfetch.app.prepared import ORIGIN_NAME, Prepared, join_roots, read_origin
 from cfetch.app.room import fit_to_room
 from cfetch.clock import Clock, SystemClock
 from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, LocalFault, UsageError
+from cfetch.errors import ConfigError, LocalFault, ManifestError, Problem, UsageError
 from cfetch.manifest.entry import Entry as ManifestEntry
+from cfetch.manifest.folding import KEEPS_NAMES, find_one_file
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
+from cfetch.manifest.plan import Plan
 from cfetch.run.directories import (
     Places,
     find_places,
@@ -136,7 +138,9 @@ def _make_prepared(
     *,
     is_scheduled: bool = False,
 ) -> Prepared:
-    """Do the last steps, which all ways of preparing share. Raises ConfigError, LocalFault."""
+    """Do the last steps, which all ways of preparing share. Raises ConfigError, ManifestError, LocalFault."""
+    if plan.here is not None:
+        _refuse_one_file(plan.here, volumes)
     settings = fit_to_room(plan.frozen, volumes, settings)
     if plan.here is not None and not plan.frozen.more_hosts:
         plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
@@ -146,6 +150,22 @@ def _make_prepared(
     renewal = Renewal(origin, _make_api(settings, env, clock), stack)
     context = RunContext(volumes, find_places(settings).state, settings, network, renewal, clock)
     return Prepared(instant, plan, context, is_scheduled=is_scheduled)
+
+
+def _refuse_one_file(plan: Plan, volumes: Volumes) -> None:
+    """Raise ManifestError if two entries would be one file at the destination, as it changes names."""
+    folding = volumes.find_folding()
+    if folding == KEEPS_NAMES:
+        return
+    pair = find_one_file(lambda: (entry.path for entry in plan.entries()), folding)
+    if pair is not None:
+        first, second = map(printable, pair)
+        problem = (
+            f"{first!r} and {second!r} have one place in {join_roots(volumes.roots)}, as the file system "
+            "there drops dots and blanks at the end of a name, or letters that nobody sees; rename one, or "
+            "name another destination"
+        )
+        raise ManifestError(plan.source, (Problem(0, problem),), 1)
 
 
 def _make_api(settings: Settings, env: Mapping[str, str], clock: Clock) -> StatementApi:

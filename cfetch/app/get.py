@@ -26,6 +26,7 @@ from cfetch.errors import ManifestError, SourceError, UsageError
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_hash, check_path
+from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.names import choose_path
 from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.reading import read_entries
@@ -123,7 +124,7 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
     if is_object_store(directory):
         return settings, output
     path = PurePath(directory, output)
-    if STATE_NAME in map(str.casefold, PurePath(output).parts):
+    if any(map(is_state_name, PurePath(output).parts)):
         raise UsageError(
             f"--output is {printable(output)!r}; {STATE_NAME} is the name of cfetch's state directory"
         )

@@ -25,7 +25,8 @@ from cfetch.bench.content import RealFile
 from cfetch.bench.faults import Fault, FaultRule, draw
 from cfetch.bench.process import OriginProcess
 from cfetch.bench.spec import OriginSpec
-from cfetch.manifest.entry import UnsafePathError, collision_key, safe_path
+from cfetch.manifest.entry import UnsafePathError, safe_path
+from cfetch.manifest.folding import collision_key
 
 ROOTS = (Path(sysconfig.get_path("stdlib")), Path("/usr/share"), Path("/usr/lib"))
 MIN_BYTES, MAX_BYTES = 1 << 10, 2 << 20  # smaller files show nothing; a larger file takes too long

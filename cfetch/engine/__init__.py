@@ -10,10 +10,10 @@ emits events.
     courier.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
     committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
-    publishing.py       the volumes' own tasks; ``ledger.py``: records; ``stop_switch.py``: early ends
+    publishing.py       the volumes' own tasks; ``ledger.py``: records
+    stop_switch.py      early ends; ``side_tasks.py``: by an unforeseen error in a task
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
-    hosts.py            what each host bears: windows, pauses, breakers; ``connection_limit.py`` (pure)
-    widths.py           how many places hosts have
+    hosts.py  widths.py    what each host bears: windows, pauses, breakers; ``connection_limit.py``
     transfer.py         the state of the entry in a worker's hands: part, sources, tries
     fetcher.py          the tries of the entry, one after the other
     links.py            a fresh link before a try, if the old one has expired
@@ -21,8 +21,7 @@ emits events.
     flights.py          the attempts under way: which started, which ended, what they have brought
     segments.py         idle workers help entries under way; ``entry_helpers.py``: the helpers of one entry
     segment_split.py    which entries idle workers help, and from which byte on (pure)
-    monitor.py          stragglers, stalls, progress
-    rate_floor.py       what --min-rate asks for
+    monitor.py          stragglers, stalls, progress; ``rate_floor.py``: what --min-rate asks for
     batches/            entries that are committed together, on several volumes
 
 ::
@@ -34,7 +33,8 @@ emits events.
 
 When it fails: the stated reason of a cancellation and the task's own count say what it means, never the
 exception's type, so a straggler's end is not taken for the run's. Bytes that had arrived are kept. An entry
-fails alone, a local fault ends the run. When ``run`` returns, no task of the run is left.
+fails alone; a local fault ends the run, and so does an unforeseen error in any task. When ``run`` returns, no
+task of the run is left.
 
 Where to change: what a 429 does to a host is in ``hosts.py``; which entry is next, in ``schedule.py``; which
 entry gets help, in ``segment_split.py``.

@@ -10,10 +10,10 @@ An entry's life here: ``hand_out``, ``has_nothing_of``, ``look_for``; then ``ski
 the ledger exactly once.
 """
 
-import asyncio
 from typing import Protocol
 
 from cfetch.engine.schedule import Schedule
+from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
 from cfetch.events import VolumeView
@@ -37,8 +37,8 @@ class Commitment(Protocol):
     def is_over(self) -> bool:
         """Whether nothing will be handed out any more."""
 
-    async def open(self, group: asyncio.TaskGroup) -> None:
-        """Begin; the tasks of the volumes live in ``group``."""
+    async def open(self, tasks: SideTasks) -> None:
+        """Begin; the tasks of the volumes live in ``tasks``."""
 
     async def end_standing(self) -> None:
         """End the entries whose files are easily found in place, before any other is begun."""

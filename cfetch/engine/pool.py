@@ -4,7 +4,7 @@ A worker holds one entry at a time: ``dispatch`` hands it out, ``courier`` bring
 publishes it or ends it, the ``ledger`` writes its record; then the worker takes the next. An entry
 whose next try has to wait goes back to the schedule, its file closed. So memory and descriptors are bounded
 by ``--concurrency``. All workers, the monitor and the ticker live in one task group, so none of them is left
-when ``run`` returns.
+when ``run`` returns; ``side_tasks`` ends the run in good order if one of them fails.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from cfetch.engine.links import Links
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.policies import make_policy
 from cfetch.engine.segments import Helper, Segments
+from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.widths import look_at_widths, make_hosts
@@ -134,21 +135,30 @@ class Pool:
         return self._parts.switch.fault
 
     async def run(self) -> None:
-        """Work until every entry has ended, or until ``stop``. A local fault is left in ``fault``."""
-        commitment, monitor = self._parts.commitment, self._parts.monitor
+        """Work until every entry has ended, or until ``stop``. A local fault is left in ``fault``.
+
+        An error that nobody has foreseen stops the pool, whichever task it was in, and is raised at the end.
+        """
+        commitment, monitor, switch = self._parts.commitment, self._parts.monitor, self._parts.switch
         async with asyncio.TaskGroup() as group:
-            await commitment.open(group)
-            watching = [group.create_task(monitor.tick())]
+            tasks = SideTasks(group, switch)
+            await commitment.open(tasks)
+            watching = [tasks.create_task(monitor.tick())]
             await commitment.end_standing()
-            self._workers = [group.create_task(self._work(), name=f"worker {n}") for n in range(self._count)]
-            watching.append(group.create_task(monitor.watch()))
+            self._workers = [tasks.create_task(self._work(), name=f"worker {n}") for n in range(self._count)]
+            watching.append(tasks.create_task(monitor.watch()))
             if self._workers:
                 await asyncio.wait(self._workers)
             await commitment.close()
             for task in watching:
                 task.cancel()
-        commitment.end()
-        monitor.report()
+        for step in (commitment.end, monitor.report):
+            try:
+                step()
+            except Exception as bug:  # noqa: BLE001 - the first one is raised
+                switch.break_down(bug)
+        if switch.bug is not None:
+            raise switch.bug
 
     def stop(self, reason: str, *, again: bool = False) -> None:
         """Start nothing new and close all that is under way; ``run`` returns soon after.

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.errors import LocalFault
 from cfetch.storage.volume import Volume
@@ -16,9 +17,9 @@ class Publishing:
         self._switch = switch
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self, group: asyncio.TaskGroup) -> None:
+    def start(self, tasks: SideTasks) -> None:
         """Begin to publish what the volumes are given."""
-        self._tasks = [group.create_task(self._publish(volume)) for volume in self._volumes]
+        self._tasks = [tasks.create_task(self._publish(volume)) for volume in self._volumes]
 
     async def finish(self) -> None:
         """Wait until all given parts are published, when no more will come."""

@@ -1,6 +1,5 @@
 """Implements the commitment to one volume: each verified part is published by itself."""
 
-import asyncio
 from functools import partial
 from typing import NoReturn
 
@@ -9,6 +8,7 @@ from cfetch.engine.ledger import Ledger
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.search import end_standing
+from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
 from cfetch.errors import CfetchError, LocalFault
@@ -44,13 +44,13 @@ class Single:
         """Whether nothing is left to hand out."""
         return not self.schedule.waiting
 
-    async def open(self, group: asyncio.TaskGroup) -> None:
+    async def open(self, tasks: SideTasks) -> None:
         """Look at the leftovers of dead runs, before anything is begun."""
         try:
             await self._volume.open()
         except LocalFault as fault:
             self._switch.fail(fault)
-        self._publishing.start(group)
+        self._publishing.start(tasks)
 
     async def end_standing(self) -> None:
         """End the entries whose files one look finds in place."""

@@ -1,6 +1,7 @@
-"""Ends a run before its last entry: after a local fault, a signal, or the loss of the plan."""
+"""Ends a run before its last entry: after a local fault, a bug, a signal, or the loss of the plan."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from cfetch.clock import RunClock
 from cfetch.errors import LocalFault
@@ -8,7 +9,10 @@ from cfetch.events import Listener, RunStopping
 
 
 class StopSwitch:
-    """Stops the run once, and keeps the first local fault. ``on_stop`` is called when it is stopped."""
+    """Stops the run once, and keeps the first local fault and the first bug.
+
+    ``on_stop`` is called when it is stopped.
+    """
 
     def __init__(self, clock: RunClock, emit: Listener, on_stop: Callable[[], None]) -> None:
         self._clock = clock
@@ -16,6 +20,7 @@ class StopSwitch:
         self._on_stop = on_stop
         self.is_stopping = False
         self.fault: LocalFault | None = None
+        self.bug: Exception | None = None
 
     def fail(self, fault: LocalFault) -> None:
         """End the run because the machine cannot go on. The run keeps the first fault."""
@@ -26,6 +31,12 @@ class StopSwitch:
         """Note a fault with which the run will end; until then, the run goes on with the other entries."""
         self.fault = self.fault or fault
 
+    def break_down(self, bug: Exception) -> None:
+        """End the run because of an error that nobody has foreseen; its text may hold a secret."""
+        self.bug = self.bug or bug
+        with suppress(Exception):  # whoever reports the reason may be what is broken
+            self.stop(f"a bug in cfetch ended the run: {type(bug).__name__}")
+
     def stop(self, reason: str, *, again: bool = False) -> None:
         """Start nothing new and close all that is under way.
 
@@ -33,7 +44,9 @@ class StopSwitch:
         """
         if self.is_stopping and not again:
             return
-        self._emit(RunStopping(t_s=self._clock.now(), reason=reason))
-        if not self.is_stopping:
-            self.is_stopping = True
-            self._on_stop()
+        try:
+            self._emit(RunStopping(t_s=self._clock.now(), reason=reason))
+        finally:  # a stop that cannot be reported is a stop
+            if not self.is_stopping:
+                self.is_stopping = True
+                self._on_stop()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cfetch.feed.source import Change
-from cfetch.manifest.entry import collision_key
+from cfetch.manifest.folding import collision_key
 
 
 class Round(NamedTuple):

@@ -14,6 +14,7 @@ Read in this order::
     urls.py  object_urls.py      the URLs that a manifest may state; objects of a store
     repository_urls.py  repository_hub.py    hf://: files of repositories; the address of their hub
     digests.py                   the hashes that a manifest may state
+    folding.py                   names that are one file where names are not kept as they are
     entry.py                     ``Entry`` and ``SafePath``, types that only a check can make
     faults.py  reading.py        collects the faults; reads a manifest in one walk
     freezing.py                  ``freeze``: the checks that need all entries

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from cfetch.errors import LocalFault
-from cfetch.manifest.entry import Collision, Entry, collision_key
+from cfetch.manifest.entry import Collision, Entry
+from cfetch.manifest.folding import collision_key
 from cfetch.secret import printable
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need

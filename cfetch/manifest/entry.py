@@ -1,11 +1,11 @@
 """The parts of a manifest: entries, and safe relative paths as a type."""
 
 import re
-import unicodedata
 from typing import NamedTuple, NewType
 
 import msgspec
 
+from cfetch.manifest.folding import is_state_name
 from cfetch.secret import SecretText, SecretUrl, printable
 
 SafePath = NewType("SafePath", str)
@@ -62,17 +62,7 @@ def _find_fault(text: str) -> str | None:
             return f"has a component longer than {MAX_COMPONENT_BYTES} bytes"
         if len(text.encode()) > MAX_PATH_BYTES:
             return f"is longer than {MAX_PATH_BYTES} bytes"
-    return "lies in cfetch's own state directory" if parts[0].casefold() == ".cfetch" else None
-
-
-def collision_key(path: str) -> str:
-    """The key of a path; paths with equal keys are one file on case-folding or normalising file systems.
-
-    This is the canonical caseless match of the Unicode Standard, section 3.13, D145.
-    """
-    if path.isascii():
-        return path.lower()
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
+    return "lies in cfetch's own state directory" if is_state_name(parts[0]) else None
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -13,10 +13,11 @@ Read in this order: ``choice.py`` (pure: how many processes pay), ``cores.py``, 
 on the pipes), ``child.py``, ``worker.py`` (the parent's handle of a child), ``crew.py`` (which process gets
 which share, and what follows a death), ``engine.py``.
 
-When it fails: a child that dies is replaced, and its share continues with the parts that it has left; if
-children die again and again without bringing a file, that is a local fault. A child whose parent is gone sees
-the end of its pipe and exits at once, as if it were killed. Only the parent handles Ctrl-C: it asks the
-children to end in good order. The next run rolls back what a killed run leaves (``cfetch/timeline/``).
+When it fails: a child that dies, or gives no sign of life for a minute, is replaced, and its share continues
+with the parts that it has left; if children die again and again without bringing a file, that is a local
+fault. A child whose parent is gone sees the end of its pipe and exits at once, as if it were killed. Only the
+parent handles Ctrl-C: it asks the children to end in good order. The next run rolls back what a killed run
+leaves (``cfetch/timeline/``).
 
 Secrets go to a child through its pipe, and never by its arguments or its environment.
 """

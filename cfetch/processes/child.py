@@ -1,6 +1,8 @@
 """A child process of a run: it gets shares through its standard input, brings them, and answers each.
 
-It ends when its standard input ends: the run is over, or the parent is gone.
+It ends when its standard input ends: the run is over, or the parent is gone. A thread gives the parent a sign
+of life each second, as long as the work itself moves: a disk that does not answer stops only the thread that
+waits for it.
 """
 
 import os
@@ -9,17 +11,54 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import BinaryIO
 
 import msgspec
 
 from cfetch.errors import CfetchError, LocalFault, describe_bug
-from cfetch.processes.messages import Answer, Order, read_message, write_message
+from cfetch.processes.messages import EVERY_S, SIGN_OF_LIFE, Answer, Order, pack_message, read_message
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.shares.task import bring_share
 from cfetch.shares.work import RunSpec, Share, TaskCopy
 from cfetch.straggler.knowledge import merge_knowledge
+from cfetch.timeline.heartbeat import Heartbeats
+
+STILL_S = 180.0  # work may stand still for so long while a slow disk flushes; heartbeats expire then, too
+
+
+class Signs:
+    """The signs of life of this process. ``note_life``: the work moves.
+
+    There are none while the work has not moved for ``limit_s``.
+    """
+
+    def __init__(self, answers: BinaryIO, limit_s: float) -> None:
+        self._answers = answers
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._moved_s: float | None = None  # None: there is no work
+
+    def note_life(self) -> None:
+        """Note that the work moves."""
+        self._moved_s = time.monotonic()
+
+    def give(self) -> None:
+        """Give a sign, unless the work stands still. Raises OSError: the parent is gone."""
+        moved_s = self._moved_s
+        if moved_s is None or time.monotonic() - moved_s <= self._limit_s:
+            self._write(SIGN_OF_LIFE)
+
+    def answer(self, answer: Answer) -> None:
+        """Send the answer: the work is over. Raises OSError: the parent is gone."""
+        self._moved_s = None
+        self._write(pack_message(answer))
+
+    def _write(self, data: bytes) -> None:
+        with self._lock:
+            self._answers.write(data)
+            self._answers.flush()
 
 
 def main() -> None:
@@ -66,19 +105,30 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
             given.put(order)
         os._exit(0)  # at once, as if killed: no driver reads receipts now, and the next run may have begun
 
+    expiry_s = Heartbeats(
+        interval_s=spec.settings.heartbeat_interval, misses=spec.settings.heartbeat_misses
+    ).expiry_s
+    signs = Signs(answers, max(STILL_S, expiry_s))
+
+    def show_life() -> None:
+        with suppress(OSError):  # the parent is gone, and so is this process soon
+            while True:
+                signs.give()
+                time.sleep(EVERY_S)
+
     threading.Thread(target=listen, name="orders", daemon=True).start()
+    threading.Thread(target=show_life, name="signs of life", daemon=True).start()
     while True:
-        answer = _bring(spec, given.get())
+        answer = _bring(spec, given.get(), signs)
         knowledge = merge_knowledge(spec.knowledge, answer.learned, time.time())
         spec = msgspec.structs.replace(spec, knowledge=knowledge)  # the next share begins with it
-        write_message(answers, answer)
+        signs.answer(answer)
 
 
-def _bring(spec: RunSpec, order: Order) -> Answer:
-    share = Share(order.entries, order.sharers)
+def _bring(spec: RunSpec, order: Order, signs: Signs) -> Answer:
+    share, copy = Share(order.entries, order.sharers), TaskCopy(order.share, order.task, 0, order.executor)
+    signs.note_life()
     try:
-        return Answer(
-            learned=bring_share(spec, share, TaskCopy(order.share, order.task, 0, order.executor)).learned
-        )
+        return Answer(learned=bring_share(spec, share, copy, on_life=signs.note_life).learned)
     except LocalFault as fault:
         return Answer(fault=str(fault))

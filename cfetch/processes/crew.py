@@ -1,7 +1,8 @@
 """The processes of a run: which one gets which share, and what follows when one dies.
 
 Each process has a thread, which hands it a share, waits for the answer, and hands it the next share. If a
-process dies, its thread reaps it, starts another one and gives it the rest of the share.
+process dies, or gives no sign of life for a minute, its thread kills and reaps it, starts another one and
+gives it the rest of the share.
 """
 
 import signal
@@ -17,7 +18,7 @@ from cfetch.hub.account import Account
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.processes.messages import Order
-from cfetch.processes.worker import Worker
+from cfetch.processes.worker import SILENT_S, Worker
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.shares.work import RunSpec
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
@@ -121,16 +122,16 @@ class Crew:
         self._turns = 0
         self._is_stopping = False
         self._workers: dict[int, Worker] = {}  # by the thread that holds it
-        self._threads = [
+        self._at_work = {
             threading.Thread(target=self._work, name=f"process {n}", daemon=True) for n in range(processes)
-        ]
-        self._working = processes
+        }
+        self._notes: list[str] = []
         self.learned = NOTHING
         self.failure: BaseException | None = None
 
     def start(self) -> None:
         """Begin; called once."""
-        for thread in self._threads:
+        for thread in tuple(self._at_work):
             thread.start()
 
     def wait(self, timeout_s: float) -> bool:
@@ -138,12 +139,14 @@ class Crew:
         with self._changed:
             self._turns += 1
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._working, timeout_s)
-            return not self._working
+            self._changed.wait_for(lambda: not self._at_work, timeout_s)
+            return not self._at_work
 
     def take_notes(self) -> list[str]:
-        """Implements ``Job.take_notes``: there are none."""
-        return []
+        """Implements ``Job.take_notes``: processes that were given up."""
+        with self._changed:
+            notes, self._notes = self._notes, []
+        return notes
 
     def stop(self) -> None:
         """Hand out no more shares."""
@@ -157,7 +160,8 @@ class Crew:
         with self._changed:
             for worker in self._workers.values():
                 worker.kill()
-        for thread in self._threads:
+            left = tuple(self._at_work)
+        for thread in left:
             thread.join()
 
     def _work(self) -> None:
@@ -168,10 +172,13 @@ class Crew:
                 self._bring(turn)
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             self._fail(error)
-        finally:
+        try:
             self._let_go()
+        except BaseException as error:  # noqa: BLE001 - the same
+            self._fail(error)
+        finally:
             with self._changed:
-                self._working -= 1
+                self._at_work.discard(threading.current_thread())
                 self._changed.notify_all()
 
     def _take_turn(self) -> Turn | None:
@@ -206,7 +213,7 @@ class Crew:
                 self._learn(answer.learned)
                 return
             deaths += 1
-            self._bury_worker(turn.task, deaths)
+            self._bury_worker(worker, turn.task, deaths)
             turn = None if self._is_stopping else self._source.take_again(turn)
 
     def _hold_worker(self) -> Worker | None:
@@ -220,27 +227,32 @@ class Crew:
             return self._workers[thread]
 
     def _let_go(self) -> int | None:
-        """Wait for the end of this thread's process. Returns its exit code."""
+        """Wait for the end of this thread's process. Returns its exit code; None: it cannot end now."""
         with self._changed:
             worker = self._workers.pop(threading.get_ident(), None)
         return None if worker is None else worker.close()
 
-    def _bury_worker(self, task: int, deaths: int) -> None:
+    def _bury_worker(self, worker: Worker, task: int, deaths: int) -> None:
         """Reap the process, and keep all that it has left for the next one. Raises CfetchError."""
         code = self._let_go()
-        assert code is not None
         if code == CfetchError.exit_code:
             raise CfetchError("a process of this run met a bug in cfetch; its places are above")
         if deaths > MOST_DEATHS:
-            how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            raise LocalFault(
-                f"{deaths} processes of this run, one after the other, were {how} over the same files; if "
-                "memory is short, give a smaller --processes. Then run the same command again"
+            raise LocalFault(_explain_deaths(deaths, code, is_silent=worker.is_silent))
+        if worker.is_silent and not self._is_stopping:
+            self._note(
+                f"process {worker.pid} of this run gave no sign of life for {SILENT_S:g} s and was killed; "
+                "another process brings the rest of its files"
             )
-        self._bury_task(task)
+        if code is not None:  # otherwise its last write may still come: what it has left is fetched again
+            self._bury_task(task)
         with self._changed:
             end = self._turns + TURNS
             self._changed.wait_for(lambda: self._turns >= end or self._is_stopping)
+
+    def _note(self, note: str) -> None:
+        with self._changed:
+            self._notes.append(note)
 
     def _learn(self, learned: Knowledge) -> None:
         with self._changed:
@@ -251,3 +263,17 @@ class Crew:
             self.failure = self.failure or error
             self._is_stopping = True
             self._changed.notify_all()
+
+
+def _explain_deaths(deaths: int, code: int | None, *, is_silent: bool) -> str:
+    """Say how processes ended one after the other, and what to do about it; ``code``: of the last one."""
+    advice = "if memory is short, give a smaller --processes"
+    if is_silent or code is None:
+        how = f"killed, as they gave no sign of life for {SILENT_S:g} s each,"
+        advice = "see whether the disk of the destination answers"
+    else:
+        how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return (
+        f"{deaths} processes of this run, one after the other, were {how} over the same files; {advice}. "
+        "Then run the same command again"
+    )

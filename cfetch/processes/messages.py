@@ -1,4 +1,7 @@
-"""Messages between a run and its child processes: msgpack on a pipe, each behind its length."""
+"""Messages between a run and its child processes: msgpack on a pipe, each behind its length.
+
+A message of length zero is a child's sign of life.
+"""
 
 from typing import IO, TypeVar
 
@@ -8,6 +11,8 @@ from cfetch.manifest.entry import Entry
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 
 HEAD_BYTES = 8
+SIGN_OF_LIFE = bytes(HEAD_BYTES)
+EVERY_S = 1.0  # a child gives a sign of life so often
 T = TypeVar("T")
 
 
@@ -31,11 +36,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     learned: Knowledge = NOTHING
 
 
-def write_message(pipe: IO[bytes], message: object) -> None:
-    """Send a message. Raises OSError: the other side is gone."""
+def pack_message(message: object) -> bytes:
+    """The message as it goes through a pipe."""
     data = msgspec.msgpack.encode(message)
-    pipe.write(len(data).to_bytes(HEAD_BYTES) + data)
-    pipe.flush()
+    return len(data).to_bytes(HEAD_BYTES) + data
 
 
 def read_message(pipe: IO[bytes], kind: type[T]) -> T | None:
@@ -46,3 +50,16 @@ def read_message(pipe: IO[bytes], kind: type[T]) -> T | None:
     size = int.from_bytes(head)
     data = pipe.read(size)
     return msgspec.msgpack.decode(data, type=kind) if len(data) == size else None
+
+
+def take_message(received: bytearray, kind: type[T]) -> T | None:
+    """Take the first message from what was received, and the signs of life before it; None: none is whole."""
+    while len(received) >= HEAD_BYTES:
+        end = HEAD_BYTES + int.from_bytes(received[:HEAD_BYTES])
+        if len(received) < end:
+            return None
+        data = bytes(received[HEAD_BYTES:end])
+        del received[:end]
+        if data:
+            return msgspec.msgpack.decode(data, type=kind)
+    return None

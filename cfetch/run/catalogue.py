@@ -17,7 +17,8 @@ from typing import NamedTuple, Self
 import msgspec
 
 from cfetch.errors import Held, LocalFault
-from cfetch.manifest.entry import SafePath, UnsafePathError, collision_key, safe_path
+from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
+from cfetch.manifest.folding import collision_key
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.directory import Identity
 from cfetch.storage.files import local_fault, make_private, on_disk

@@ -11,7 +11,8 @@
     RunExplained                        how it ended, and what decided the end: the last line of the metrics
     RunFinished                         with the summary, which is made from the same events
 
-The failure of an entry is never raised: the summary tells it, with the exit code.
+The failure of an entry is never raised: the summary tells it, with the exit code. An error that nobody has
+foreseen, in the engine or in a listener, stops the engine in good order and is raised then.
 """
 
 import signal
@@ -134,6 +135,7 @@ class Frame:
         self._clock = clock
         self._error: CfetchError | None = None  # what ended the run, unless the engine itself returns it
         self._metrics_fault: LocalFault | None = None
+        self._bug: Exception | None = None  # of a listener
         self._stated: set[str] = set()  # why the run stops
 
     def go(self, guard: Guard, metrics: MetricsFile | None, listener: Listener) -> Summary:
@@ -156,6 +158,8 @@ class Frame:
                 self._metrics_fault = fault
                 self._error = self._error or fault
                 self._engine.stop(str(fault))
+            except Exception as bug:  # noqa: BLE001 - it is raised when what is under way has been closed
+                self._break_down(bug)
 
         try:
             end_s = self._settings.write_timeout + ENDING_S
@@ -165,6 +169,7 @@ class Frame:
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
                     error = self._bring(run)
+                self._raise_bug()
                 if metrics is not None:
                     error = self._write(metrics.flush, run, error)
                 error = self._settle(run, tally, error)
@@ -176,6 +181,7 @@ class Frame:
                 path = None if metrics is None else str(metrics.path)
                 summary = tally.summary(run.clock.now(), error=error, metrics=path, end=end)
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
+                self._raise_bug()
                 return summary
         finally:
             if metrics is not None:
@@ -186,6 +192,16 @@ class Frame:
         self._error = self._error or interrupted
         name = signal.Signals(interrupted.signal_number).name
         self._engine.stop(f"{name}: closing what is under way; once more to leave at once")
+
+    def _break_down(self, bug: Exception) -> None:
+        """End the run in good order, as a listener has failed; its text may hold a secret."""
+        if self._bug is None:
+            self._bug = bug
+            self._engine.stop(f"a bug in cfetch, or in a listener, ended the run: {type(bug).__name__}")
+
+    def _raise_bug(self) -> None:
+        if self._bug is not None:
+            raise self._bug
 
     @contextmanager
     def _end_at_deadline(self) -> Iterator[None]:

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from cfetch.clock import Clock
 from cfetch.errors import UsageError
+from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.formats.html_index import Page, is_directory_index, read_page
 from cfetch.manifest.source import HEAD_BYTES
 from cfetch.manifest.urls import UrlError, decode_last_segment
 from cfetch.run.asking import open_loop
 from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away
 from cfetch.secret import SecretUrl, printable
-from cfetch.storage.files import STATE_NAME
 from cfetch.wire.document import Answer
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport
@@ -85,7 +85,7 @@ class IndexTree:
             except UrlError as error:
                 self._doubts.append(f"the directory {printable(directory.path + link)}: {error}")
                 continue
-            if path.casefold() == f"{STATE_NAME}/":
+            if not directory.path and is_state_name(path.rstrip("/")):
                 self.notes.append(
                     f"{printable(path)} is left out: it is cfetch's own, as the source is a mirror"
                 )

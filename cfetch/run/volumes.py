@@ -13,6 +13,7 @@ import msgspec
 from cfetch.clock import RunClock
 from cfetch.errors import Blocked, CfetchError, LocalFault, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.folding import Folding
 from cfetch.records import NOT_DECODED
 from cfetch.run.labels import Labels
 from cfetch.storage.directory import Directory
@@ -20,6 +21,7 @@ from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
 from cfetch.storage.files import STATE_NAME, on_disk, replace_file
 from cfetch.storage.moves import MOVES, undo_unfinished
+from cfetch.storage.name_folding import probe_folding
 from cfetch.storage.occupancy import claim, leave, occupy, share
 from cfetch.storage.patience import call_within
 from cfetch.storage.standing import StandingFiles
@@ -184,6 +186,15 @@ class Volumes:
             if path.is_relative_to(volume.root):
                 return SafePath(str(path.relative_to(volume.root)))
         return None
+
+    def find_folding(self) -> Folding:
+        """What the directories together do with names; a directory that cannot be asked is left out."""
+        ends, ignores = "", False
+        for volume in self.local:
+            with suppress(LocalFault):
+                here = self._ask(volume.root, partial(probe_folding, volume))
+                ends, ignores = ends + here.ends, ignores or here.ignores
+        return Folding(ends, ignores)
 
     def claim(self, source: str, claims: dict[Path, int]) -> None:
         """Keep others from moving batches here, and from deleting files here for the same ``source``.

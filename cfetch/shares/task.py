@@ -98,8 +98,12 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches:
     )
 
 
-def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
+def bring_share(
+    spec: RunSpec, share: Share, copy: TaskCopy, *, on_life: Callable[[], None] = lambda: None
+) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
+
+    ``on_life`` is called again and again while the work moves.
 
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
@@ -108,7 +112,7 @@ def bring_share(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareOutcome:
     if reporter.is_over():
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, learned = runner.run(_run_pool(spec, share, copy, reporter))
+        fault, learned = runner.run(_run_pool(spec, share, copy, reporter, on_life))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
@@ -196,7 +200,7 @@ class Reporter:
 
 
 async def _run_pool(
-    spec: RunSpec, share: Share, copy: TaskCopy, reporter: Reporter
+    spec: RunSpec, share: Share, copy: TaskCopy, reporter: Reporter, on_life: Callable[[], None]
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock = SystemClock()
@@ -244,7 +248,7 @@ async def _run_pool(
             hosts = choose_leased_hosts(share.entries)
             line = HubLine(spec.hub, beats, LeasedPool(pool, hosts, limit, settings.rates))
             line.begin()
-            await _run_watched(pool, _watch_pool(pool, reporter, spec.part_s), line.keep())
+            await _run_watched(pool, _watch_pool(pool, reporter, spec.part_s, on_life), line.keep())
     except LocalFault as fault:
         return fault, NOTHING
     return pool.fault, pool.collect_knowledge()
@@ -268,12 +272,13 @@ def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) 
     return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 
-async def _watch_pool(pool: Pool, reporter: Reporter, part_s: float) -> None:
+async def _watch_pool(pool: Pool, reporter: Reporter, part_s: float, on_life: Callable[[], None]) -> None:
     """Report ended files early; end the pool when it has to stop, or another copy has brought the share."""
     loop = asyncio.get_running_loop()
     left_s = loop.time()
     while True:
         await asyncio.sleep(LOOK_S)
+        on_life()
         if loop.time() - left_s >= part_s:
             left_s = loop.time()
             try:

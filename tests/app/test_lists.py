@@ -11,10 +11,14 @@ from cfetch.bench.content import Content, Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
 from cfetch.config.reading import ReadingOptions
+from cfetch.errors import ManifestError
+from cfetch.manifest.folding import Folding
 from cfetch.run.open_manifest import ManifestReader, expand_manifests
+from cfetch.run.volumes import Volumes
 from tests.app.test_download import run
 from tests.cli.verbs import cfetch, cfetch_plan
 from tests.engine.drive import tree
+from tests.spark.scene import download, served, write_manifest
 from tests.wire.raw_server import RecordingServer, reply
 
 FILES = {f"d/{name}": Synthetic(f"d/{name}", 100) for name in ("a.bin", "x/b.bin", "c.bin")}
@@ -39,6 +43,18 @@ async def test_relative_lines_are_relative_to_the_lists_own_url(tmp_path):
         assert [request.query for request in origin.requests if request.path == "d/a.bin"] == ["n=1", "n=2"]
     assert ended.code == 0, ended.err
     assert tree(tmp_path / "to") == bytes_of(("a.bin", "d/a.bin"), ("x/b.bin", "d/x/b.bin"))
+
+
+def test_two_names_that_are_one_file_at_the_destination_are_refused(tmp_path, monkeypatch):
+    """Before anything is fetched, with both names; where they are two files, both come."""
+    files = {"a": Synthetic("a", 100), "a.": Synthetic("a.", 100)}
+    with served(files) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, files)
+        assert download(manifest, tmp_path / "keeps").files.done == 2
+        monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(ends="."))
+        with pytest.raises(ManifestError, match=r"'a' and 'a\.' have one place in "):
+            download(manifest, tmp_path / "folds")
+    assert tree(tmp_path / "folds") == {}
 
 
 async def test_faulty_rows_are_skipped_and_listed(tmp_path):

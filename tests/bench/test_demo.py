@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cfetch.bench import demo
-from cfetch.manifest.entry import collision_key, safe_path
+from cfetch.manifest.entry import safe_path
+from cfetch.manifest.folding import collision_key
 
 
 def test_it_finds_real_files_within_its_limits(monkeypatch, tmp_path):

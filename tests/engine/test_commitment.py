@@ -12,6 +12,7 @@ from cfetch.engine.committing import make_commitment
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.schedule import NEVER
+from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.errors import LocalFault, Refused, VolumeFault
@@ -93,7 +94,7 @@ def play(request):
         async def main():
             scene = Scene(request.param, files)
             async with asyncio.TaskGroup() as group:
-                await scene.commitment.open(group)
+                await scene.commitment.open(SideTasks(group, scene.switch))
                 await act(scene)
                 await scene.commitment.close()
             scene.commitment.end()

@@ -395,9 +395,8 @@ def test_a_bug_in_a_worker_cancels_everything_and_surfaces(tmp_path):
             raise BugError
 
     scripts = {"a": Reply(body=BODY, rate_bps=1000), "b": Reply(body=BODY, latency_s=1.0)}
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(BugError):
         drive(tmp_path, scripts, listener=listener)
-    assert caught.group_contains(BugError)
     ended = {e.record.path: e.record.status for e in seen if isinstance(e, EntryFinished)}
     assert ended == {"a": "cancelled", "b": "done"}
     assert not [p for p in tmp_path.rglob(".cfetch/**/*") if p.is_file()]

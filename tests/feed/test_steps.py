@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from cfetch.feed.source import Change
 from cfetch.feed.steps import keep_latest, plan_rounds
-from cfetch.manifest.entry import Entry, collision_key, safe_path
+from cfetch.manifest.entry import Entry, safe_path
+from cfetch.manifest.folding import collision_key
 from cfetch.secret import SecretUrl
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.manifest import entry
-from cfetch.manifest.entry import UnsafePathError, collision_key, safe_path
+from cfetch.manifest.entry import UnsafePathError, safe_path
+from cfetch.manifest.folding import collision_key
 
 TRICKY = st.text(
     alphabet=st.sampled_from("ab./\\~:%C\0\n\x1b\x9b\u202e\u2066\u200b\ufeffé\ud800 "), max_size=12
@@ -34,6 +35,15 @@ TRICKY = st.text(
         ),
         *("a" * 256, "é" * 128, "a/" * 2000 + "a", "é/" * 1400 + "é"),
         *(".cfetch", ".cfetch/x", ".CFETCH/x"),
+        *(
+            ".cfetch./x",
+            ".cfetch /x",
+            ".cfetch. .",
+            ".cfe\ufe0ftch/x",
+            ".CFETCH:s/x",
+            "CFETCH~1/x",
+            "\uff0ecfetch/x",
+        ),
     ],
 )
 def test_refused(path):
@@ -57,6 +67,8 @@ def test_refused(path):
         "a" * 255,
         "é" * 127,
         "a/.cfetch",
+        ".cfetch.d/x",
+        "cfetch~",
         "-rf",
     ],
 )

@@ -19,6 +19,7 @@ from cfetch.app.download import prepare
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.config.settings import Settings
+from cfetch.errors import LocalFault
 from cfetch.events import EntriesFinished, EntryFinished, Event, Progress, RunNoted, RunStarted, RunStopping
 from cfetch.processes import choice, crew, worker
 from cfetch.records import RecordBlock
@@ -145,6 +146,44 @@ def test_processes_that_die_again_and_again_end_the_run(tmp_path, monkeypatch, c
     assert summary.exit_code == exit_code
     (stopping,) = [event.reason for event in told if isinstance(event, RunStopping)]
     assert said in stopping
+
+
+def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, monkeypatch, workers):
+    """A note names it, and the run ends as if nothing had happened."""
+    monkeypatch.setattr(worker, "SILENT_S", 3.0)  # three signs of life
+    stopped, notes = list[int](), list[str]()
+
+    def stop(event):
+        if isinstance(event, RunNoted):
+            notes.append(event.note)
+        if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
+            stopped.append(workers[1].pid)
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=2000.0))
+    with served(FILES, slow) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        summary = download(manifest, tmp_path / "to", stop, **TWO, **HELD)
+    assert (summary.exit_code, summary.files.failed) == (0, 0)
+    assert tree(tmp_path / "to") == whole(FILES)
+    (note,) = notes
+    assert f"process {stopped[0]} of this run gave no sign of life" in note
+    assert not is_alive(stopped[0])
+
+
+def test_a_process_that_cannot_be_let_go_ends_the_run(tmp_path, monkeypatch, workers):
+    """With the error, instead of a run that waits for ever with all its files in place."""
+    close = worker.Worker.close
+
+    def fail(self):
+        close(self)
+        raise LocalFault("the process cannot be reaped")
+
+    monkeypatch.setattr(worker.Worker, "close", fail)
+    with served(FILES) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        summary = download(manifest, tmp_path / "to", **TWO)
+    assert (summary.exit_code, summary.files.done) == (3, len(FILES))
 
 
 def test_a_fault_of_one_process_ends_the_run(tmp_path):

@@ -163,6 +163,24 @@ class EngineContract:
         assert (summary.files.done, summary.exit_code) == (5, 1)
         assert scene.guard.committed == []
 
+    def test_an_error_of_a_listener_ends_what_is_under_way(self, scene_of):
+        """A stalled file does not hold the run: the reason is emitted, and the error is raised at the end."""
+
+        def fail(event):
+            if isinstance(event, Progress) and event.active:
+                raise IndexError("planted")
+
+        with (
+            served(FILES, STALLED) as origin,
+            scene_of(origin, stall_timeout=600.0) as scene,
+            pytest.raises(IndexError, match="planted"),
+        ):
+            scene.go(fail)
+        (reason,) = [event.reason for event in scene.of(RunStopping)]
+        assert "IndexError" in reason
+        assert "planted" not in reason  # the text may hold a secret
+        assert scene.guard.committed == []
+
     def test_a_plan_that_is_lost_ends_the_run(self, scene_of):
         """The guard is asked and says who has it now: exit 4, said once."""
 

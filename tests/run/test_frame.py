@@ -204,6 +204,24 @@ def test_metrics_that_cannot_grow_stop_the_engine(run):
     assert (summary.exit_code, guard.committed) == (3, [])
 
 
+@pytest.mark.parametrize("kind", [RunStarted, EntryFinished, RunExplained, RunFinished])
+def test_an_error_of_the_writer_of_metrics_ends_the_run(run, monkeypatch, kind):
+    """The engine is asked once to end in good order; then the error is raised."""
+    write = MetricsFile.__call__
+
+    def fail(metrics, event):
+        if isinstance(event, kind):
+            raise IndexError("planted")
+        write(metrics, event)
+
+    monkeypatch.setattr(MetricsFile, "__call__", fail)
+    engine = FakeEngine(*DONE)
+    with pytest.raises(IndexError, match="planted"):
+        run(engine)
+    (stop,) = [entry for entry in engine.log if entry.startswith("stop")]
+    assert "IndexError" in stop
+
+
 @pytest.mark.parametrize(("step", "committed"), [("flush", []), ("close", [(2, 150)])])
 def test_last_lines_of_the_metrics_that_do_not_fit_fail_the_run(run, monkeypatch, step, committed):
     """Those of files are written before the plan is committed; the end's own line comes after it."""

@@ -22,6 +22,7 @@ from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
+from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
@@ -88,12 +89,12 @@ class Batched:
         """Whether no batch is left, or the run is stopping."""
         return self._rounds.is_over
 
-    async def open(self, group: asyncio.TaskGroup) -> None:
+    async def open(self, tasks: SideTasks) -> None:
         """Begin to watch the volumes, to place batches, and to publish."""
-        watching = group.create_task(self._watch.health.watch(), name="volumes")
-        placing = group.create_task(self._rounds.run(self.schedule, self._idle), name="batches")
+        watching = tasks.create_task(self._watch.health.watch(), name="volumes")
+        placing = tasks.create_task(self._rounds.run(self.schedule, self._idle), name="batches")
         self._tasks = [watching, placing]
-        self._publishing.start(group)
+        self._publishing.start(tasks)
 
     async def end_standing(self) -> None:
         """Do nothing: the files of a batch are looked for when the batch arrives."""

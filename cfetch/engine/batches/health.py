@@ -97,12 +97,15 @@ class Health:
 
     async def watch(self) -> None:
         """Watch the volumes until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._tick())
-            await asyncio.gather(*map(self._open, range(len(self._volumes))))
-            self._opened.set()
-            for index in range(len(self._volumes)):
-                group.create_task(self._ask_room(index))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._tick())
+                await asyncio.gather(*map(self._open, range(len(self._volumes))))
+                self._opened.set()
+                for index in range(len(self._volumes)):
+                    group.create_task(self._ask_room(index))
+        finally:
+            self._opened.set()  # also after an error: whoever waits has to see that the run is stopping
 
     async def _open(self, index: int) -> None:
         try:

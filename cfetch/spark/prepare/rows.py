@@ -21,9 +21,10 @@ from cfetch.config.reading import STANDARD, ReadingOptions
 from cfetch.errors import CfetchError, LocalFault, ManifestError, UsageError
 from cfetch.manifest.collisions import DirectoriesAbove
 from cfetch.manifest.compressed import is_compressed, open_decompressed
-from cfetch.manifest.entry import Entry, collision_key
+from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.folding import collision_key
 from cfetch.manifest.formats.detection import detect_format, reader_for
 from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.formats.parquet_pages import read_row_groups

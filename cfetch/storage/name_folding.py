@@ -1,0 +1,42 @@
+"""Asks a file system what it does with names, by one empty file that is then looked for under others."""
+
+import os
+import secrets
+from contextlib import suppress
+
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import STATE_NAME
+
+_ENDS = ". "
+_IGNORED = (
+    "\ufe0f",
+    "\u034f",
+    "\u200d",
+)  # a few of those that vfat, SMB, APFS and ext4's case folding ignore
+
+
+def probe_folding(volume: Directory) -> Folding:
+    """Ask the file system of a destination. If nothing can be written there, nothing is known to be folded.
+
+    Raises LocalFault: it is another directory now.
+    """
+    with volume.one_look(), suppress(OSError):
+        directory = volume.descriptor_of(STATE_NAME)
+        name = f"probe-{secrets.token_hex(8)}"
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory))
+        try:
+            ends = "".join(end for end in _ENDS if _is_there(directory, name + end))
+            return Folding(ends, any(_is_there(directory, name + letter) for letter in _IGNORED))
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory)
+    return KEEPS_NAMES
+
+
+def _is_there(directory: int, name: str) -> bool:
+    """Whether a file is found; a name that the file system refuses is not."""
+    with suppress(OSError):
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return True
+    return False

@@ -1,0 +1,47 @@
+"""What a file system does with names is asked of itself."""
+
+import os
+
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
+from cfetch.storage import name_folding
+from cfetch.storage.directory import Directory
+from cfetch.storage.name_folding import probe_folding
+
+
+def fold_as_smb(monkeypatch):
+    """Let names be looked up as SMB does."""
+
+    def find(directory, name):
+        return name.replace("\ufe0f", "").rstrip(". ") in os.listdir(directory)
+
+    monkeypatch.setattr(name_folding, "_is_there", find)
+
+
+def test_a_file_system_that_keeps_names_is_known_as_one(tmp_path):
+    """The probe leaves nothing behind."""
+    volume = Directory(tmp_path)
+    before = os.listdir(tmp_path / ".cfetch")
+    assert probe_folding(volume) == KEEPS_NAMES
+    assert os.listdir(tmp_path / ".cfetch") == before
+    volume.close()
+
+
+def test_a_file_system_that_changes_names_is_found_out(tmp_path, monkeypatch):
+    """It finds the file under names that it was not given."""
+    fold_as_smb(monkeypatch)
+    volume = Directory(tmp_path)
+    assert probe_folding(volume) == Folding(". ", ignores=True)
+    volume.close()
+
+
+def test_a_file_system_that_refuses_the_probe_is_taken_to_keep_names(tmp_path, monkeypatch):
+    """A full disk is no reason to refuse a list."""
+    volume = Directory(tmp_path)
+
+    def refuse(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert probe_folding(volume) == KEEPS_NAMES
+    volume.close()

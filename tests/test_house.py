@@ -476,3 +476,22 @@ def test_setup_says_how_long_it_takes_and_keeps_pip_out_of_a_log(
     assert "-m pip install --quiet" in install
     assert install.endswith(f" {package}")
     assert (tmp_path / "a project/.venv/.set-up-for").exists() == (not arguments)
+
+
+@pytest.mark.parametrize("mark", ["<" * 7 + " HEAD", ">" * 7 + " 4e28e507", "|" * 7 + " base", "=" * 7])
+def test_the_check_refuses_the_markers_of_a_merge(mark, tmp_path):
+    """A tracked file with a line of a conflict stops the check with its place; a heading's underline does not."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/check", tmp_path / "scripts/check")
+    (tmp_path / "scripts/setup").write_text("#!/bin/sh\n")
+    (tmp_path / "scripts/setup").chmod(0o755)
+    (tmp_path / "page.md").write_text(f"Title\n{mark}\n")
+    for words in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, timeout=60)
+    done = subprocess.run(
+        ["/bin/sh", "scripts/check"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    is_marker = not mark.startswith("=")
+    assert done.returncode != 0  # there is no linter in this folder
+    assert (f"page.md:2:{mark}" in done.stdout) is is_marker
+    assert ("markers of a merge" in done.stderr) is is_marker

@@ -480,7 +480,7 @@ def test_setup_says_how_long_it_takes_and_keeps_pip_out_of_a_log(
 
 @pytest.mark.parametrize("mark", ["<" * 7 + " HEAD", ">" * 7 + " 4e28e507", "|" * 7 + " base", "=" * 7])
 def test_the_check_refuses_the_markers_of_a_merge(mark, tmp_path):
-    """A tracked file with a line of a conflict stops the check with its place; a heading's underline does not."""
+    """A line of a conflict in a tracked file stops the check; the underline of a heading does not."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/check", tmp_path / "scripts/check")
     (tmp_path / "scripts/setup").write_text("#!/bin/sh\n")

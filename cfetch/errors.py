@@ -51,6 +51,20 @@ class CfetchError(Exception):
         """What happened, to what, and what to do next."""
         return str(self)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle and copy without a call of ``__init__``, whose parameters differ from class to class.
+
+        Python would call it with ``args`` alone. A worker's error would then be lost on its way to a
+        ``multiprocessing.Pool``, and the caller would wait for ever.
+        """
+        return (_rebuild, (type(self), self.args), self.__dict__)
+
+
+def _rebuild(kind: type[CfetchError], args: tuple[object, ...]) -> CfetchError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
+
 
 class UsageError(CfetchError):
     """The caller asked for something that cannot be done; nothing was downloaded."""

@@ -220,8 +220,8 @@ def test_every_room_has_a_door():
     """Its ``__init__.py`` says what the room is for, how to read it, and what holds when it fails."""
     lines = {str(room.relative_to(ROOT / "cfetch")): len(door_of(room).splitlines()) for room in ROOMS}
     assert {"wire", "feed/server"} <= lines.keys()
-    wrong = {room for room, count in lines.items() if not 10 <= count <= 40}
-    assert wrong == set(), "ten to forty lines"
+    wrong = {room for room, count in lines.items() if not 10 <= count <= 60}
+    assert wrong == set(), "ten to sixty lines"
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT / "cfetch")))

@@ -1,10 +1,17 @@
 """Makes the policy that the settings name: one of cfetch's own, or one of an installed package."""
 
+import traceback
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import cast
 
 from cfetch.config.option_table import POLICIES
 from cfetch.config.settings import Settings
+from cfetch.errors import UsageError
+from cfetch.events import Listener, RunNoted
+from cfetch.secret import printable
+from cfetch.straggler.guarded import GuardedPolicy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy, policy_of
 
@@ -15,17 +22,54 @@ def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: floa
     ``config.plugins`` finds the policies of packages.
 
     Raises:
-        ImportError: the package is broken or gone.
+        UsageError: the policy of a package cannot be made; the message names the package.
     """
     make: Callable[..., Policy] = partial(policy_of, settings.policy)
-    if settings.mitigation and settings.policy not in POLICIES:
-        from cfetch.config.plugins import load_policy
+    is_own = not settings.mitigation or settings.policy in POLICIES
+    try:
+        if not is_own:
+            from cfetch.config.plugins import load_policy
 
-        make = load_policy(settings.policy)
-    return make(
-        settings.straggler,
-        tick_s=settings.check_interval,
-        concurrency=settings.concurrency,
-        knowledge=knowledge,
-        wall_s=wall_s,
+            make = load_policy(settings.policy)
+        return make(
+            settings.straggler,
+            tick_s=settings.check_interval,
+            concurrency=settings.concurrency,
+            knowledge=knowledge,
+            wall_s=wall_s,
+        )
+    except Exception as error:
+        if is_own:
+            raise
+        raise UsageError(
+            f"{_describe_fault(settings.policy, error)}; nothing was downloaded; choose another --policy, or "
+            "report the fault to its authors"
+        ) from error
+
+
+def guard_policy(policy: Policy, name: str, emit: Listener) -> Policy:
+    """The policy called ``name``, which after its first error cancels nothing; ``emit`` gets a note then."""
+
+    def note(now_s: float, error: Exception) -> None:
+        text = f"{_describe_fault(name, error)}; mitigation is off for the rest of this run"
+        emit(RunNoted(t_s=now_s, note=text))
+
+    return cast("Policy", GuardedPolicy(policy, note))
+
+
+def _describe_fault(name: str, error: Exception) -> str:
+    """Which policy failed, and how. The text of our own errors stays out: it was not written for a person."""
+    kind = type(error).__name__
+    if name in POLICIES:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        return f"a bug in cfetch: the policy {name} failed with {kind} at {place}"
+    from cfetch.config.plugins import find_policy
+
+    point = find_policy(name)
+    package = (
+        ""
+        if point is None or point.dist is None
+        else f" of the package {point.dist.name} {point.dist.version}"
     )
+    return f"the policy {name}{package} failed with {kind}: {printable(str(error))}"

@@ -24,7 +24,7 @@ from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.links import Links
 from cfetch.engine.monitor import Monitor
-from cfetch.engine.policies import make_policy
+from cfetch.engine.policies import guard_policy, make_policy
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
@@ -81,7 +81,8 @@ class Pool:
         self._transport = transport
         wall_s = outside.clock.wall()
         self._known = age_knowledge(knowledge, wall_s)
-        self._policy = policy or make_policy(settings, knowledge, wall_s)
+        made = policy or make_policy(settings, knowledge, wall_s)
+        self._policy = guard_policy(made, settings.policy, outside.emit)
         links = Links(refresher, entries.headers, outside.clock, outside.emit)
         self._parts = self._make_parts(entries, settings, volumes, links, backwards=backwards)
         most = settings.widths.most

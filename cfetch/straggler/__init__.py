@@ -10,6 +10,7 @@ The engine tells a ``Policy`` which attempts start, grow and end, and asks it se
 Read in this order::
 
     policy.py      the port, and which of the two policies a run has
+    base_policy.py a policy that judges nobody; guarded.py: it takes over from a policy that fails
     metrics.py     one attempt: its size, its own clock
     entries.py     which entries have finished
     stall.py       no byte at all for too long: needs no baseline, works from the first file on

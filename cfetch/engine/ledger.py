@@ -64,14 +64,11 @@ def _fill(blank: FileRecord, entry: Entry, host: str, verified: str) -> FileReco
 class Ledger:
     """Records the end of each entry, once; the listeners count the records."""
 
-    def __init__(
-        self, policy: Policy, flights: Flights, outside: Surroundings, *, stall_timeout_s: float
-    ) -> None:
+    def __init__(self, policy: Policy, flights: Flights, outside: Surroundings) -> None:
         self._policy = policy
         self._flights = flights
         self._clock = outside.clock
         self._instant = outside.instant
-        self._stall_timeout_s = stall_timeout_s
         self._emit = outside.emit
 
     def skip(self, standing: Sequence[tuple[Entry, str, str]], *, volume: str, now_s: float) -> None:
@@ -100,7 +97,7 @@ class Ledger:
             kept_bytes=kept_bytes,
             error=error,
         )
-        record = add_verdicts(record, stall_timeout_s=self._stall_timeout_s)
+        record = add_verdicts(record)
         if status in ("failed", "cancelled"):
             self._policy.note_failure(transfer.entry.id)
         self._flights.settle(transfer.entry.id)

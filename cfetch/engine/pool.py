@@ -105,7 +105,7 @@ class Pool:
         idle = IdleWorkers()
         flights = Flights(policy, hosts, emit, jitter=outside.jitter)
         switch = StopSwitch(clock, emit, self._break_off)
-        ledger = Ledger(policy, flights, outside, stall_timeout_s=settings.stall_timeout)
+        ledger = Ledger(policy, flights, outside)
         commitment = make_commitment(
             entries, settings.placing, volumes, ledger, switch, idle, flights, outside, backwards=backwards
         )

@@ -27,7 +27,7 @@ from statistics import median
 from typing import NamedTuple
 
 from cfetch.records import AttemptRecord, Digest, FileRecord
-from cfetch.report.saved_time import CANCELLED, list_verdicts, running_rate_bps
+from cfetch.report.saved_time import CANCELLED, list_verdicts, running_rate_bps, shows_its_rate
 
 MOST_JOBS = 1 << 16  # some 10 MiB
 FEW = 64  # merged jobs of one report of a task
@@ -184,12 +184,10 @@ def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None
     rate_bps = running_rate_bps(attempt)
     if attempt.outcome not in CANCELLED:
         left_bytes = record.bytes - attempt.from_byte - attempt.bytes
-        return attempt.end_s + left_bytes / rate_bps if rate_bps > 0 else None
-    end_s = attempt.projected_s
-    if end_s is None:
-        end_s = next(
-            (verdict.projected_s for verdict in list_verdicts(record) if verdict.attempt is attempt), None
-        )
+        return attempt.end_s + left_bytes / rate_bps if shows_its_rate(attempt) else None
+    end_s = next(
+        (verdict.projected_s for verdict in list_verdicts(record) if verdict.attempt is attempt), None
+    )
     if end_s is None or attempt.to_byte is None:
         return end_s
     others_bytes = record.bytes - attempt.to_byte  # helpers had taken them over before

@@ -15,14 +15,16 @@ from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.wasted_bytes import wasted_by_attempt
 
 CANCELLED = {"straggler", "lost"}  # outcomes
+SETTLED = 4  # waits for a first byte; after fewer, the doubling in slow start may not show in two halves
+GROWS = 1.15  # times the average rate; in slow start the later half is about twice as fast as all
 
 
 class Verdict(NamedTuple):
     """The verdict on one attempt that was cancelled as a straggler, or (in older metrics) lost a race.
 
     ``rate_bps``: its rate when it ended. ``projected_s``: the time at which it would have been done, by the
-    estimate of the policy that cancelled it, or else by that rate; None: unknown. ``saved_s``: None if the
-    projection is unknown or the file never came; 0 for a second stream that lost.
+    estimate of the policy that cancelled it, or else by that rate; None: nothing foretells it. ``saved_s``:
+    None if the projection is unknown or the file never came; 0 for a second stream that lost.
     """
 
     attempt: AttemptRecord
@@ -32,18 +34,11 @@ class Verdict(NamedTuple):
     wasted_bytes: int
 
 
-def add_verdicts(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
-    """The record, with a verdict on each cancelled attempt.
-
-    A stalled attempt has no rate for a projection. Without mitigation, the stall rule would have ended it
-    ``stall_timeout_s`` after its last byte, and its replacement would have been later by the same time: that
-    is its projection. There is one exception: the attempt got no byte, and its successor waited for its first
-    byte at least as long. Then the server was slow with the file, not the connection, and the first request
-    would have been answered sooner, as it was sent sooner.
-    """
+def add_verdicts(record: FileRecord) -> FileRecord:
+    """The record, with a verdict on each cancelled attempt."""
     if CANCELLED.isdisjoint([attempt.outcome for attempt in record.attempts]):
         return record
-    verdicts = {id(verdict.attempt): verdict for verdict in list_verdicts(record, stall_timeout_s)}
+    verdicts = {id(verdict.attempt): verdict for verdict in list_verdicts(record)}
     attempts = [
         msgspec.structs.replace(
             attempt,
@@ -58,10 +53,13 @@ def add_verdicts(record: FileRecord, *, stall_timeout_s: float) -> FileRecord:
     return msgspec.structs.replace(record, attempts=attempts)
 
 
-def list_verdicts(record: FileRecord, stall_timeout_s: float | None = None) -> list[Verdict]:
+def list_verdicts(record: FileRecord) -> list[Verdict]:
     """The verdicts on the cancelled attempts of ``record``, the last one first.
 
-    ``stall_timeout_s`` None: a stalled attempt without a recorded projection gets none.
+    An attempt whose rate foretells nothing (``shows_its_rate``) has no projection, even if one is recorded.
+    There is one exception: the attempt got no byte, and its successor waited for its first byte at least as
+    long. Then the server was slow with the file, not the connection, and the first request would have been
+    answered sooner, as it was sent sooner.
     """
     finish_s = record.end_s if record.status == "done" else None
     has_helpers = any(attempt.helper for attempt in record.attempts)
@@ -82,7 +80,7 @@ def list_verdicts(record: FileRecord, stall_timeout_s: float | None = None) -> l
         if instead_s is not None and (lost_s := _wasted_wait_s(record.attempts, index)):
             projected_s: float | None = instead_s - lost_s
         else:
-            projected_s = _projected_s(record, attempt, rate_bps, instead_s, stall_timeout_s)
+            projected_s = _projected_s(record, attempt, rate_bps)
         saved_s = None if projected_s is None or instead_s is None else projected_s - instead_s
         verdicts.append(Verdict(attempt, rate_bps, projected_s, saved_s, wasted[index]))
         if projected_s is not None and instead_s is not None:
@@ -103,20 +101,26 @@ def running_rate_bps(attempt: AttemptRecord) -> float:
     return max(0.0, (attempt.bytes - received) / max(attempt.end_s - sampled_s, 0.001))
 
 
-def _projected_s(
-    record: FileRecord,
-    attempt: AttemptRecord,
-    rate_bps: float,
-    instead_s: float | None,
-    stall_timeout_s: float | None,
-) -> float | None:
+def shows_its_rate(attempt: AttemptRecord) -> bool:
+    """Whether the rate of ``attempt`` when it ended foretells when it would have ended by itself.
+
+    Silence foretells nothing: the next packet may come at once, as after a lost one. Neither does the start
+    of a connection, whose rate doubles with each round trip (RFC 5681, 3.1): the wait for the first byte is one
+    round trip at least, so the rate counts after a few of these waits, and only if it does not grow.
+    """
+    rate_bps = running_rate_bps(attempt)
+    if attempt.first_byte_s is None or rate_bps <= 0:
+        return False
+    flowed_s = attempt.end_s - attempt.first_byte_s
+    waited_s = attempt.first_byte_s - attempt.start_s
+    return flowed_s >= SETTLED * waited_s and rate_bps * flowed_s <= GROWS * attempt.bytes
+
+
+def _projected_s(record: FileRecord, attempt: AttemptRecord, rate_bps: float) -> float | None:
+    if not shows_its_rate(attempt):
+        return None
     if attempt.projected_s is not None:
         return attempt.projected_s
-    if rate_bps <= 0:
-        if stall_timeout_s is None or instead_s is None:
-            return None
-        last_s = attempt.samples[-1][0] if attempt.samples else attempt.start_s
-        return max(attempt.end_s, last_s + stall_timeout_s) + instead_s - attempt.end_s
     size_bytes = record.size_bytes
     if size_bytes is None:
         size_bytes = record.bytes if record.status == "done" else None

@@ -264,10 +264,9 @@ class Adaptive:
             expected_s = now_s - attempt.began_s
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
-        projected_s = None  # unknown for a silent attempt
-        if live.received:
-            projected_s = now_s + (remaining_s if math.isfinite(remaining_s) else STALL_S + fresh_s)
-        self._feedback.note_mitigation(attempt.key, attempt.host, projected_s, elapsed_s)
+        projected_s = now_s + remaining_s if live.received and math.isfinite(remaining_s) else None
+        foretold_s = now_s + STALL_S + fresh_s if live.received and projected_s is None else projected_s
+        self._feedback.note_mitigation(attempt.key, attempt.host, foretold_s, elapsed_s)
         is_probe = attempt.key in self._court.tried
         return Flagged(attempt.key, elapsed_s, expected_s, projected_s, is_probe)
 

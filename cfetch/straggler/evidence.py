@@ -25,6 +25,10 @@ GROWS = 1.15  # in slow start the rate doubles with each round trip; a crawling 
 GRAIN_S = 1e-6  # tolerance: times are sums of tenths, which are inexact
 FAST, FALLEN = 0.75, 0.5  # of its own best rate: at it, and clearly below
 FALLEN_S = 0.2  # two checks
+CALM_S = (
+    2 * INSTANT_S
+)  # without a hold: first the bytes are read that had come during it, then a window is full
+HELD_SHARE = 0.1  # of a window: a few slow writes hardly change its rate
 DIP_S = 0.35  # a shorter dip may be only the two ends of the shortest window
 HALF = 0.5  # of the usual rate
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
@@ -113,14 +117,27 @@ class Evidence:
         facts, bests = self._facts, self._bests
         rate = self.instant_bps()
         rate[now_s - facts[_FLOWS_S] < INSTANT_S - GRAIN_S] = 0.0
+        if self._was_held:  # our own side's rate is no evidence, and neither is a change of rate meanwhile
+            is_held = self._was_held_within(CALM_S)
+            rate[is_held] = 0.0
+            bests[_MARKED, is_held] = 0.0
         np.maximum(bests[_BEST_BPS], rate, out=bests[_BEST_BPS])
         is_fast = rate >= FAST * bests[_BEST_BPS]
         back = is_fast & (now_s - bests[_MARKED_S] >= DIP_S - GRAIN_S) & (bests[_MARKED] > 0)
         self.dips = [(slot, now_s - float(bests[_MARKED_S, slot])) for slot in np.flatnonzero(back).tolist()]
         bests[_MARKED:, is_fast] = np.stack([facts[_RECEIVED], np.full_like(rate, now_s), rate])[:, is_fast]
 
+    def _was_held_within(self, window_s: float) -> npt.NDArray[np.bool_]:
+        """The slots that our own side held within the window, for more than a small share of the shortest."""
+        row, _ = self._back(window_s)
+        is_held: npt.NDArray[np.bool_] = self._facts[_HELD_S] - self._held[row] > HELD_SHARE * INSTANT_S
+        return is_held
+
     def falls(self) -> dict[int, Fall]:
-        """The slots whose rate has fallen below half of their best rate, each with its fall."""
+        """The slots whose rate has fallen below half of their best rate, each with its fall.
+
+        Both rates are those of times in which our own side read, so a fall is the network's.
+        """
         facts, now_s, rate = self._facts, self._times[-1], self.instant_bps()
         best, marked, marked_s, marked_bps = self._bests
         is_fallen = (rate < FALLEN * best) & (now_s - marked_s >= FALLEN_S - GRAIN_S) & (marked > 0)

@@ -29,7 +29,10 @@ HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before 
 UNKNOWN_NAME_S = 0.5  # a resolver that is just starting does not know any name, so it is asked once more
 AHEAD_S = 0.25  # how far the kernel may read ahead under a limit; one connection still can use all of it
 MIN_AHEAD_BYTES = 32 << 10  # a smaller value would make a window of a few packets
+MAX_ORIGINS = 1024  # whose last connection is remembered
 MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
+AT_ONCE = 4  # first connections to a server: with Linux, a backlog of five takes six before they are accepted
+APART_S = 0.001  # between the others: a simple server accepts a connection in some 0.2 ms
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
 
 
@@ -48,6 +51,7 @@ class Pool:
         self._idle: dict[str, deque[tuple[PooledConnection, float]]] = {}
         self._busy: Counter[str] = Counter()  # by origin, as are the idle ones
         self._most: Mapping[str, int] = {}
+        self._next_s: dict[str, float] = {}  # by origin, when the next connection would begin by ``APART_S``
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._resolver = _Resolver(resolver)
@@ -80,8 +84,10 @@ class Pool:
     ) -> PooledConnection:
         """Make a connection for ``request``; an unknown name is looked up twice.
 
-        ``looks_up``: do not use the cached addresses of the name.
+        ``looks_up``: do not use the cached addresses of the name. Connections to one origin do not all begin
+        in one instant: they would overflow a short backlog, and the kernel asks again only after a second.
         """
+        await self._keep_apart(origin)
         if looks_up:
             self._connector.clear_dns_cache()
         for last in (False, True):
@@ -100,6 +106,16 @@ class Pool:
                 return connection
             await asyncio.sleep(UNKNOWN_NAME_S)
         raise AssertionError
+
+    async def _keep_apart(self, origin: str) -> None:
+        now_s = self._loop.time()
+        due_s = max(self._next_s.get(origin, 0.0), now_s - (AT_ONCE - 1) * APART_S)
+        self._next_s.pop(origin, None)
+        self._next_s[origin] = due_s + APART_S  # the latest is the last
+        if len(self._next_s) > MAX_ORIGINS:
+            del self._next_s[next(iter(self._next_s))]
+        if due_s > now_s:
+            await asyncio.sleep(due_s - now_s)
 
     def has_idle(self, origin: str) -> bool:
         """Whether connections to ``origin`` wait for their next requests; they may be closed by now."""

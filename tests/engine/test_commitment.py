@@ -45,7 +45,7 @@ class Scene:
             "i", self.clock, jitter=lambda: 0.5, emit=self.note, counts=LiveCounts(), confirm=lambda: None
         )
         flights = new_flights(policy)
-        ledger = Ledger(policy, flights, outside, stall_timeout_s=60.0)
+        ledger = Ledger(policy, flights, outside)
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = make_commitment(
             plan,

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from cfetch.report.counts import retries
+from cfetch.report.makespan import list_jobs
 from cfetch.report.saved_time import add_verdicts, list_verdicts
 from cfetch.report.wasted_bytes import wasted_by_attempt, wasted_bytes
 from tests.report.records import attempt, record
@@ -106,23 +107,30 @@ def test_the_policys_own_projection_counts():
     assert (verdict.projected_s, verdict.saved_s, verdict.wasted_bytes) == (50.0, 38.0, 0)
 
 
-def test_a_silent_attempt_would_have_lasted_until_the_stall_rule():
-    """Its last byte came at 5 s: the rule would have ended it at 35 s, and 2 s later the file was there."""
-    silent = attempt(1, 0.0, 10.0, size=50, outcome="straggler", samples=[(4.0, 40), (5.0, 50)])
-    file = add_verdicts(record(0, 1000, silent, attempt(2, 10.5, 12.0, size=1000)), stall_timeout_s=30.0)
-    judged = file.attempts[0]
-    assert (judged.projected_s, judged.saved_s, judged.wasted_bytes) == (37.0, 25.0, 50)
-    assert list_verdicts(file)[0].saved_s == 25.0  # the report needs no stall rule: it reads the record
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"size": 50, "samples": [(4.0, 40), (5.0, 50)]},  # it brought bytes until 5 s, and none until 10 s
+        {"size": 0, "first_byte_s": None, "samples": []},  # no byte at all
+        {"size": 100, "samples": [(2.0, 10), (5.0, 30), (8.0, 70)]},  # its rate grows, as in slow start
+        {"size": 100, "first_byte_s": 4.0, "samples": [(7.0, 50)]},  # a wait of 4 s, and bytes for only 6 s
+    ],
+)
+@pytest.mark.parametrize("projected_s", [None, 2945.0])
+def test_an_attempt_whose_rate_foretells_nothing_claims_no_saved_time(told, projected_s):
+    """Nobody knows when it would have ended, even if the policy has guessed."""
+    cancelled = attempt(1, 0.0, 10.0, outcome="straggler", projected_s=projected_s, **told)
+    file = add_verdicts(record(0, 1000, cancelled, attempt(2, 10.0, 12.0, size=1000)))
+    assert (file.attempts[0].projected_s, file.attempts[0].saved_s) == (None, None)
+    assert [(job.took_s, job.alone_s) for job in list_jobs(file)] == [(12.0, 12.0)]
 
 
 def test_verdicts_stand_in_the_record_and_nowhere_else():
     """Attempts that were not cancelled bear none, and a record without cancelled ones is left as it is."""
-    file = add_verdicts(
-        record(0, 1000, straggler(), attempt(2, 10.5, 12.0, size=900, from_byte=100)), stall_timeout_s=30
-    )
+    file = add_verdicts(record(0, 1000, straggler(), attempt(2, 10.5, 12.0, size=900, from_byte=100)))
     assert [(a.saved_s, a.wasted_bytes) for a in file.attempts] == [(88.0, 0), (None, None)]
     plain = record(0, 100, attempt(1, outcome="stalled"), attempt(2))
-    assert add_verdicts(plain, stall_timeout_s=30) is plain
+    assert add_verdicts(plain) is plain
 
 
 def test_a_second_stream_that_lost_saved_nothing():
@@ -146,10 +154,10 @@ def test_a_range_is_judged_by_its_own_end():
     assert (verdict.projected_s, verdict.saved_s) == (50.0, 38.0)
 
 
-@pytest.mark.parametrize(("first_byte_s", "projected_s", "saved_s"), [(12.0, 10.0, -2.0), (11.9, 40.0, 28.0)])
+@pytest.mark.parametrize(("first_byte_s", "projected_s", "saved_s"), [(12.0, 10.0, -2.0), (11.9, None, None)])
 def test_a_file_that_is_late_itself_was_asked_for_in_vain(first_byte_s, projected_s, saved_s):
     """Silent for 2 s; the next one waited as long: left alone it would have come 2 s sooner."""
     silent = attempt(1, 8.0, 10.0, size=0, outcome="straggler", first_byte_s=None)
     after = attempt(2, 10.0, 12.0, size=1000, first_byte_s=first_byte_s)
-    file = add_verdicts(record(0, 1000, silent, after), stall_timeout_s=30.0)
+    file = add_verdicts(record(0, 1000, silent, after))
     assert (file.attempts[0].projected_s, file.attempts[0].saved_s) == (projected_s, saved_s)

@@ -26,14 +26,14 @@ def test_before_any_sample_those_under_way_tell():
 
 
 def test_of_a_silent_one_nobody_knows_when_it_would_have_ended():
-    """So nothing is claimed; of one that stopped under way the stall rule would have made an end."""
+    """Nor of one that stopped under way: its next packet may come at once."""
     story = play(adaptive(), [Stream(0, GIB, at(0)), *crowd(15)], 10.0)
     ((when_s, key),) = story.flagged
     assert (key, when_s) == (0, pytest.approx(0.6, abs=0.3))
     assert story.found[0].projected_s is None
     stops = Stream(0, GIB, ((0.0, 10 * MIB), (10.0, 0.0)))
     (found,) = play(adaptive(), [stops, *crowd(15)], 20.0).found
-    assert found.projected_s == pytest.approx(found.elapsed_s + 30 + 102.5, rel=0.01)
+    assert found.projected_s is None
 
 
 def test_thirty_percent_are_slow_from_the_start():

@@ -3,6 +3,8 @@
 import math
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from cfetch.straggler.evidence import DEPTH, LONG_S, Evidence
 from cfetch.straggler.terms import Terms
@@ -175,3 +177,39 @@ def test_the_present_rate_is_the_largest(bytes_at, rate):
     """Slow to accuse, quick to clear; after five seconds."""
     evidence, slot = watched(bytes_at, 5.0)
     assert evidence.present_bps()[slot] == pytest.approx(rate, rel=0.02)
+
+
+stretches = st.lists(
+    st.tuples(st.integers(0, 20_000), st.sampled_from([0.0, 0.0, 0.0, 0.02, 0.05, 0.09, 0.1])),
+    min_size=4,
+    max_size=40,
+)
+
+
+@given(stretches)
+@example([(4, 0.1), (3, 0.1), (3, 0.1), (2, 0.1), (0, 0.0), (400, 0.0)])  # read in the gaps of a rate limit
+def test_a_fall_lies_within_the_bytes_that_have_come(stretches):
+    """However the bytes come, and however long our own side holds them back at each look."""
+    evidence = Evidence()
+    slot = evidence.watch(0.0)
+    evidence.judge(slot, 1e9, TERMS)
+    evidence.flows(slot, 0.0)
+    received, held_s = 0, 0.0
+    for tick, (came, held_now_s) in enumerate(stretches, start=1):
+        received, held_s = received + came, held_s + held_now_s
+        evidence.observe(tick / 10, [slot], [received], [held_s])
+        for fall in evidence.falls().values():
+            assert 0 <= fall.received <= received
+            assert 0 <= fall.fell_s <= tick / 10
+
+
+def test_time_that_our_own_side_holds_makes_no_fall():
+    """A rate limit lets the bytes of a second through at once, and then none for a second."""
+    for until_s in (2.5, 3.4, 4.5, 5.9):
+        evidence, _ = watched(
+            lambda t: 1000 * int(t + 1),
+            until_s,
+            held_s=lambda t: 0.95 * int(t) + min(t % 1.0, 0.95),
+            size=1e6,
+        )
+        assert evidence.falls() == {}

@@ -25,6 +25,7 @@ Read in this order::
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
     refresh.py          fresh links; one request serves all entries that expire at once
+    command.py          runs the user's command for a fresh link, bounded in time and output
     serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)

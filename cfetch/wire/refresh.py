@@ -6,28 +6,27 @@ the manifest or the API is asked once (single flight), and its answer serves all
 
 import asyncio
 import math
-import os
 import shlex
-import signal
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 
 from cfetch.clock import Clock
-from cfetch.errors import ManifestError, Refused, Transient, UsageError
+from cfetch.errors import LocalFault, ManifestError, Refused, Transient, UsageError
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.fields import FieldError, check_headers
 from cfetch.manifest.formats.sql_statement import parse_chunk_links
 from cfetch.manifest.plan import Plan
+from cfetch.manifest.urls import UrlError, is_url, resolve_url
 from cfetch.records import NOT_DECODED
 from cfetch.secret import SecretText, SecretUrl
+from cfetch.wire.command import MOST_OUTPUT_BYTES, run_command
 
 REREAD_S = 30.0  # until a manifest without new links is read again: many refusals then cost one reading
 LEAST_REREAD_S = 1.0  # the same if it had new links: they may live for seconds only
 READING_PAUSES = 3  # times the reading time, so that reading takes at most a quarter of the time
 LEAST_LEFT = 0.25  # share of its life that a link must have left when it is used: it must not end on the way
-COMMAND_TIMEOUT_S = 60.0  # after which a signing helper counts as hanging
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -93,6 +92,8 @@ class ManifestRefresher:
             previous, self._latest = self._latest, await self._reread()
         except UsageError:  # an error page, or a manifest that is just being written
             raise Transient("the manifest, read again, has faults") from None
+        except LocalFault as fault:  # such as a full /tmp: files whose links still work need no new list
+            raise Transient(f"the manifest could not be read again: {fault}") from None
         if previous is not None:
             previous.close()
         now_s = self._clock.monotonic()
@@ -127,7 +128,8 @@ class CommandRefresher:
     """Runs the user's command: it gets the entry as one JSON object on stdin, and prints the link on stdout.
 
     stdout is the URL on one line, or ``{"url": …, "expires_at": seconds, "headers": {…}}``. The command is
-    split as a shell would, but no shell runs it, and the URL is never in its arguments.
+    split as a shell would, but no shell runs it, and the URL is never in its arguments. It need not read its
+    stdin. Whatever it does is the failure of one entry.
     """
 
     def __init__(self, command: str) -> None:
@@ -138,46 +140,14 @@ class CommandRefresher:
         """Find a fresh link, as ``UrlRefresher`` says."""
         asked = {"id": entry.id, "path": entry.path, "offset": entry.position, "url": stale.url.reveal()}
         async with self._slots:
-            child = await self._start()
-            try:
-                async with asyncio.timeout(COMMAND_TIMEOUT_S):
-                    out, _ = await child.communicate(msgspec.json.encode(asked) + b"\n")
-            except TimeoutError:
-                raise Transient(f"the refresh command took longer than {COMMAND_TIMEOUT_S:g} s") from None
-            finally:
-                await _end(child)
-        if child.returncode != 0:
-            raise Refused(f"the refresh command ended with exit code {child.returncode}")
-        return _read_reply(out)
-
-    async def _start(self) -> asyncio.subprocess.Process:
-        """Start the command. A cancellation meanwhile waits until the process is known, and ends it.
-
-        asyncio would end only this process, not its children, and would wait for all that hold its pipes.
-        """
-        starting = asyncio.create_task(
-            asyncio.create_subprocess_exec(
-                *self._words,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,
+            exit_code, out = await run_command(self._words, msgspec.json.encode(asked) + b"\n")
+        if len(out) > MOST_OUTPUT_BYTES:
+            raise Refused(
+                f"the refresh command printed more than {MOST_OUTPUT_BYTES >> 10} KiB, not one link"
             )
-        )
-        try:
-            return await asyncio.shield(starting)
-        except OSError as error:
-            raise Refused(f"the refresh command cannot be started: {error.strerror}") from None
-        except asyncio.CancelledError:
-            with suppress(OSError):
-                await _end(await starting)
-            raise
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Kill the command, if it runs, with all processes that it has started."""
-    if child.returncode is None:
-        os.killpg(child.pid, signal.SIGKILL)
-        await child.wait()
+        if exit_code != 0:
+            raise Refused(f"the refresh command ended with exit code {exit_code}")
+        return _read_reply(out)
 
 
 def _read_reply(out: bytes) -> Link:
@@ -188,14 +158,21 @@ def _read_reply(out: bytes) -> Link:
         reply = msgspec.json.decode(text, type=_CommandReply)
     except NOT_DECODED:
         raise Refused("the refresh command printed neither a URL nor the JSON object it should") from None
-    headers = tuple((name, SecretText(value)) for name, value in reply.headers.items())
+    try:
+        headers = check_headers(reply.headers)
+    except FieldError as error:
+        raise Refused(f"the refresh command printed headers that cannot be sent: {error}") from None
     return Link(_check_url(reply.url), reply.expires_at, headers)
 
 
 def _check_url(text: str) -> SecretUrl:
-    if not text.startswith(("http://", "https://")) or any(ord(c) <= 32 or ord(c) >= 127 for c in text):
-        raise Refused("the refresh command printed something that is not one http(s) URL")
-    return SecretUrl(text)
+    """Check a link by the rules of a manifest's; no message quotes it."""
+    try:
+        if not is_url(text):
+            raise UrlError("it begins with neither http:// nor https://")
+        return SecretUrl(resolve_url(text, lambda: None))
+    except UrlError as error:
+        raise Refused(f"the refresh command printed something that is not one http(s) URL: {error}") from None
 
 
 class StatementRefresher:

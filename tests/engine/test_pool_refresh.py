@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cfetch.clock import SystemClock, VirtualClock, run_virtual
-from cfetch.errors import ManifestError, Problem, Refused, Transient
+from cfetch.errors import LocalFault, ManifestError, Problem, Refused, Transient
 from cfetch.events import UrlRefreshed
 from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.refresh import REREAD_S, CommandRefresher, Link, ManifestRefresher
@@ -353,17 +353,21 @@ def test_links_that_are_over_are_not_handed_out(tmp_path):
     assert run_virtual(main()) == (over.url, fresh.url)
 
 
-def test_a_manifest_that_cannot_be_read_again_does_not_end_the_run(tmp_path):
-    """An error page in its place costs tries of the entries that wait for it, nothing else."""
+@pytest.mark.parametrize(("fault", "words"), [
+    (ManifestError("m", (Problem(1, "not JSON"),), 1), "the manifest, read again, has faults"),
+    (LocalFault("/tmp is full"), "the manifest could not be read again: /tmp is full"),
+])  # fmt: skip
+def test_a_manifest_that_cannot_be_read_again_does_not_end_the_run(tmp_path, fault, words):
+    """An error page, or no room for it, costs tries of the entries that wait for it, nothing else."""
     entries = [entry_of(0, "a", BODY), entry_of(1, "b", BODY)]
 
     async def reread():
-        raise ManifestError("m", (Problem(1, "not JSON"),), 1)
+        raise fault
 
     scripts = {"a": Reply(status=403), "b": Reply(body=BODY)}
     outcome = drive(tmp_path, scripts, entries, refresher=ManifestRefresher(reread, VirtualClock()))
     assert outcome.statuses == ["failed", "done"]
-    assert outcome.records["a"].error == "the manifest, read again, has faults; gave up after 5 tries"
+    assert outcome.records["a"].error == f"{words}; gave up after 5 tries"
 
 
 @pytest.mark.parametrize(("change", "words"), [
@@ -393,6 +397,9 @@ def test_a_manifest_read_again_must_mean_the_same_entry(change, words):
     ("sh -c 'cat >/dev/null; exit 3'", "exit code 3"),
     ("sh -c 'cat >/dev/null; echo ftp://h/x'", "not one http"),
     ("sh -c 'cat >/dev/null; echo {}'", "neither a URL nor"),
+    ("echo http:///h.test/x", "not one http.*: it has no host"),
+    ("""echo '{"url": "http://h.test/y", "headers": {"Range": "bytes=0-1"}}'""", "Range is set by cfetch"),
+    ("yes", "more than 64 KiB"),
     ("/no/such/helper", "cannot be started"),
 ])  # fmt: skip
 async def test_the_users_command(command, expected):

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -371,9 +371,14 @@ def test_the_default_policy_comes_near_a_client_that_knows_all(network, ratio):
 
 def test_a_rate_limit_and_slow_volumes_are_no_fall_of_the_network(monkeypatch):
     """Our own side holds the bytes nearly always; no attempt is said to have become slow by the network."""
-    falls = []
+    falls: list[Any] = []
     look = Evidence.falls
-    monkeypatch.setattr(Evidence, "falls", lambda self: falls.append(look(self)) or falls[-1])
+
+    def note(evidence):
+        falls.append(look(evidence))
+        return falls[-1]
+
+    monkeypatch.setattr(Evidence, "falls", note)
     mine = scenario(
         (12, MB),
         network=Network(latency_s=0.02, rate_bps=4e6, rate_sigma=0.5),

@@ -9,7 +9,7 @@ from cfetch.records import AttemptRecord, EventRecord, FileRecord
 from cfetch.report.event_records import describe_event
 from cfetch.report.format import duration, plural, rate
 from cfetch.report.page.document import Layer, Moment, Throughput
-from cfetch.report.page.time_bins import TimeBins
+from cfetch.report.page.time_bins import BINS, TimeBins
 from cfetch.secret import printable
 
 SHOWN_HOSTS = 6  # more layers cannot be told apart
@@ -67,12 +67,12 @@ class ThroughputBuilder:
         number = max(1, int(np.ceil(end_s / width_s)))
         ranked = sorted(self._hosts.items(), key=lambda item: (item[0] == OTHERS, -item[1].total))
         shown = ranked if len(ranked) <= SHOWN_HOSTS + 1 else ranked[:SHOWN_HOSTS]
-        layers = [(name, bins.sums(width_s)[:number] / width_s) for name, bins in shown]
+        layers = [(name, bins.sums(width_s, number) / width_s) for name, bins in shown]
         rest = ranked[len(shown) :]
         if rest:
-            others = np.sum([bins.sums(width_s)[:number] for _, bins in rest], axis=0)
+            others = np.sum([bins.sums(width_s, number) for _, bins in rest], axis=0)
             layers.append((OTHERS, others / width_s))
-        active = self._active.sums(width_s)[:number] / width_s
+        active = self._active.sums(width_s, number) / width_s
         total = np.sum([rates for _, rates in layers], axis=0) if layers else np.zeros(number)
         peak = int(total.argmax())
         more = f"; {plural(self._unshown, 'event')} more are not shown" if self._unshown else ""
@@ -94,7 +94,7 @@ class ThroughputBuilder:
         """The throughput of each host as a small curve of up to ``POINTS`` values between 0 and 1."""
         lines = {}
         for name, bins in self._hosts.items():
-            sums = bins.sums(bins.width_s)
+            sums = bins.sums(bins.width_s, BINS)
             used = int(sums.nonzero()[0].max(initial=0)) + 1
             together = -(-used // POINTS)
             curve = np.add.reduceat(sums[:used], np.arange(0, used, together))

@@ -32,14 +32,15 @@ class TimeBins:
         self._sums[first + 1 : last] += density * self.width_s
         self._sums[last] += density * (to_s - last * self.width_s)
 
-    def sums(self, width_s: float) -> NDArray[np.float64]:
-        """The amounts in bins of ``width_s``, which is this width times a power of two."""
+    def sums(self, width_s: float, number: int) -> NDArray[np.float64]:
+        """The amounts in the first ``number`` bins of ``width_s``: this width times a power of two.
+
+        Bins after the last amount are 0, so that curves of parts of a run have equal lengths.
+        """
         together = round(width_s / self.width_s)
-        if together == 1:
-            return self._sums.copy()
-        kept = -(-BINS // together) * together
-        sums: NDArray[np.float64] = np.pad(self._sums, (0, kept - BINS)).reshape(-1, together).sum(axis=1)
-        return sums
+        sums = np.add.reduceat(self._sums, np.arange(0, BINS, together))[:number]
+        padded: NDArray[np.float64] = np.pad(sums, (0, number - len(sums)))
+        return padded
 
     @property
     def total(self) -> float:

@@ -120,4 +120,4 @@ def test_the_command_writes_the_page_or_says_why_not(tmp_path):
     assert (tmp_path / "r.html").read_text().endswith("</html>\n")
     failed = run_child([*CFETCH, "report", str(metrics), "--html", str(tmp_path / "no/r.html")], limit_s=60)
     assert failed.exit_code == 3
-    assert "r.html: No such file or directory" in failed.error
+    assert f"r.html: there is no directory {tmp_path / 'no'}" in failed.error

@@ -57,9 +57,25 @@ def test_bins_keep_the_sum_and_place_it():
     bins.spread(100.0, 100.0, 5.0)
     assert bins.total == pytest.approx(135.0)
     assert bins.width_s * BINS >= 100
-    by_time = bins.sums(bins.width_s)
+    by_time = bins.sums(bins.width_s, BINS)
     assert by_time[: round(0.5 / bins.width_s) + 1].sum() == pytest.approx(100.0)
-    assert bins.sums(bins.width_s * 8).sum() == pytest.approx(135.0)
+    assert bins.sums(bins.width_s * 8, 128).sum() == pytest.approx(135.0)
+
+
+@pytest.mark.parametrize("end_s", [0.001, 7.0, 5000.0, 1e9])
+def test_hosts_that_end_at_other_times_have_curves_of_one_length(end_s):
+    """The curves are added up bin by bin; their number is bounded however late a host ends."""
+    early, late = (
+        attempt(end_s=0.01, size=1000, mirror="early"),
+        attempt(end_s=end_s, size=100, mirror="late"),
+    )
+    section = section_of(part_of(record(0, 1000, early), record(1, 100, late)), "throughput")
+    lengths = {len(section.active), *(len(layer.rates_bps) for layer in section.layers)}
+    assert len(section.layers) == 2
+    assert len(lengths) == 1
+    assert max(lengths) <= BINS
+    for layer, size in zip(section.layers, (1000, 100), strict=True):
+        assert sum(layer.rates_bps) * section.width_s == pytest.approx(size, rel=0.1) or end_s > 10
 
 
 def test_throughput_has_the_bytes_at_the_time_of_their_samples():

@@ -26,8 +26,6 @@ from cfetch.bench.simulation.volume import SimVolume
 from cfetch.cli.bench import bench
 from cfetch.clock import run_virtual
 from cfetch.errors import CfetchError, UsageError
-from cfetch.events import EntryFinished
-from cfetch.report.makespan import Makespan
 from cfetch.report.simulation_document import Row, Simulation, verdict
 from cfetch.report.simulation_view import view
 from cfetch.straggler.evidence import Evidence
@@ -384,16 +382,3 @@ def test_a_rate_limit_and_slow_volumes_are_no_fall_of_the_network(monkeypatch):
     assert simulate(mine, "adaptive").done == 12
     assert falls
     assert not any(falls)
-
-
-def test_a_file_over_a_link_with_slow_start_claims_no_more_than_the_whole_difference():
-    """One file of 100 MiB over round trips of 600 ms: rates at its beginning foretell nothing."""
-    network = Network(latency_s=0.6, rate_bps=12.5e6, link_bps=12.5e6, slow_start=True)
-    mine = scenario((1, 100 << 20), network=network, concurrency=16)
-    replay = Makespan()
-    mitigated = simulate(
-        mine,
-        "adaptive",
-        listen=lambda event: replay.add(event.record) if isinstance(event, EntryFinished) else None,
-    )
-    assert replay.saved_s() <= max(0.0, simulate(mine, "none").makespan_s - mitigated.makespan_s)

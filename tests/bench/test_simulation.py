@@ -371,7 +371,12 @@ def test_a_rate_limit_and_slow_volumes_are_no_fall_of_the_network(monkeypatch):
     """Our own side holds the bytes nearly always; no attempt is said to have become slow by the network."""
     falls = []
     look = Evidence.falls
-    monkeypatch.setattr(Evidence, "falls", lambda self: falls.append(look(self)) or falls[-1])
+
+    def note(self):
+        falls.append(look(self))
+        return falls[-1]
+
+    monkeypatch.setattr(Evidence, "falls", note)
     mine = scenario(
         (12, MB),
         network=Network(latency_s=0.02, rate_bps=4e6, rate_sigma=0.5),

@@ -26,8 +26,8 @@ ODD = ("1e308", "-1e308", "1e9", "-1", "0", "1e-300", "NaN", "Infinity", '"5"', 
 def make_lines(dice: random.Random) -> list[str]:
     """The lines of a metrics file: a run's head, and a record for each file."""
     head = {
-        "schema": "cfetch.run/1", "instant": "20260101000000000", "wall_start": "2026-01-01T00:00:00Z", "files": 40,
-        "version": "0.1.0", "host": "h", "concurrency": 16, "settings": {},
+        "schema": "cfetch.run/1", "instant": "20260101000000000", "wall_start": "2026-01-01T00:00:00Z",
+        "files": 40, "version": "0.1.0", "host": "h", "concurrency": 16, "settings": {},
     }  # fmt: skip
     hosts = [
         (f"h{n}", dice.uniform(0, 100), dice.choice((0.0, 0.01, 5.0, 4000.0)))
@@ -50,7 +50,8 @@ def make_record(
     size = dice.choice((0, 1, 1000, 10**12))
     attempt = {
         "n": 1, "start_s": start_s, "first_byte_s": dice.choice((None, start_s)), "end_s": end_s,
-        "from_byte": 0, "bytes": size, "http_status": 200, "outcome": dice.choice(("done", "straggler", "stalled", "error")),
+        "from_byte": 0, "bytes": size, "http_status": 200,
+        "outcome": dice.choice(("done", "straggler", "stalled", "error")),
         "error": None, "peer": None, "median_bps": None, "expected_s": None, "samples": [[end_s, size]],
     }  # fmt: skip
     return {

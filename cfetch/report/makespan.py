@@ -169,6 +169,10 @@ def _alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[Attempt
         if attempt.outcome in CANCELLED or _was_rescued(attempt, helpers):
             end_s = _projected_end_s(record, attempt)
             return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
+        if (
+            attempt.outcome == "done"
+        ):  # of its range: alone it would have gone on, and what follows is the helpers'
+            return None
         before_s += attempt.end_s - attempt.start_s
     return None
 

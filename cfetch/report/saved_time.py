@@ -105,8 +105,8 @@ def shows_its_rate(attempt: AttemptRecord) -> bool:
     """Whether the rate of ``attempt`` when it ended foretells when it would have ended by itself.
 
     Silence foretells nothing: the next packet may come at once, as after a lost one. Neither does the start
-    of a connection, whose rate doubles with each round trip (RFC 5681, 3.1): the wait for the first byte is
-    one round trip at least, so the rate counts after a few of these waits, and only if it does not grow.
+    of a connection, whose rate doubles with each round trip (RFC 5681, 3.1). The wait for the first byte is
+    at least one round trip, so the rate counts after a few of these waits, and only if it does not grow.
     """
     rate_bps = running_rate_bps(attempt)
     if attempt.first_byte_s is None or rate_bps <= 0:

@@ -7,6 +7,7 @@ waited too long is closed.
 """
 
 import asyncio
+import math
 import socket
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -109,7 +110,7 @@ class Pool:
 
     async def _keep_apart(self, origin: str) -> None:
         now_s = self._loop.time()
-        due_s = max(self._next_s.get(origin, 0.0), now_s - (AT_ONCE - 1) * APART_S)
+        due_s = max(self._next_s.get(origin, -math.inf), now_s - (AT_ONCE - 1) * APART_S)
         self._next_s.pop(origin, None)
         self._next_s[origin] = due_s + APART_S  # the latest is the last
         if len(self._next_s) > MAX_ORIGINS:

@@ -7,7 +7,7 @@ from tests.engine.drive import KIB, drive, entry_of
 from tests.engine.fake import Reply
 
 BODY = bytes(range(256)) * 4 * 100  # 100 KiB
-CRAWLING = Reply(BODY, rate_bps=KIB)
+CRAWLING = Reply(BODY, at_s=tuple(0.5 * n for n in range(1, 201)))  # 1 KiB a second, in small pieces
 HEALTHY = Reply(BODY, rate_bps=50 * KIB)
 POLICIES = [{"policy": "adaptive"}, {"policy": "cloudfetch"}, {"mitigation": False}]
 

@@ -146,6 +146,15 @@ def test_a_cancelled_attempt_would_have_brought_what_helpers_took():
     assert list_jobs(entry) == [Job(0.0, 11.0, 80.0), Job(5.0, 4.0, 0.0)]
 
 
+def test_a_slow_range_of_a_helper_does_not_count_for_the_whole_file():
+    """The file's own attempt was fast to the end of its range; alone it would have brought all the rest."""
+    own = attempt(1, 0.0, 10.0, size=900, to_byte=900)
+    helper = attempt(2, 1.0, 10.0, from_byte=900, size=90, outcome="error", helper=True)
+    slow = attempt(3, 10.0, 20.0, from_byte=990, size=5, to_byte=1000, outcome="straggler", projected_s=30.0)
+    entry = record(0, 2000, own, helper, slow, attempt(4, 20.0, 21.0, from_byte=995, size=1005))
+    assert {job.took_s == job.alone_s for job in list_jobs(entry)} == {True}
+
+
 def test_bounded_memory_gives_the_same_answer(monkeypatch):
     """Entries of long ago are merged; the answer hardly changes."""
     dice = random.Random(7)

@@ -14,7 +14,7 @@ from cfetch.errors import Refused, SourceError, Transient
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.secret import SecretUrl
-from cfetch.wire.connections import UNKNOWN_NAME_S
+from cfetch.wire.connections import APART_S, AT_ONCE, UNKNOWN_NAME_S, Pool
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
@@ -319,3 +319,28 @@ def test_c60_several_failures_in_our_words(text, words):
     foreign = OSError(f"Multiple exceptions: {text}")
     ours = map_error(aiohttp.ClientConnectorError(Mock(host=CANARY, port=1, ssl=None), foreign))
     assert str(ours) == f"cannot connect: {words}"
+
+
+def test_first_connections_to_a_server_begin_one_after_the_other():
+    """A few at once and then one in a millisecond; another server's do not wait for them."""
+
+    async def begin() -> tuple[list[float], float]:
+        loop, begun_s = asyncio.get_running_loop(), []
+        pool = Pool(Network(), Mock(), connect_timeout_s=1.0, idle_s=1.0)
+
+        async def connect(*_):
+            begun_s.append(loop.time())
+            raise TimeoutError
+
+        pool._connector = Mock(connect=connect)
+        start_s = loop.time()
+        asks = [pool.connect("http://a.test", Mock(), looks_up=False) for _ in range(16)]
+        await asyncio.gather(*asks, return_exceptions=True)
+        asks = [pool.connect("http://b.test", Mock(), looks_up=False)]
+        then_s = loop.time()
+        await asyncio.gather(*asks, return_exceptions=True)
+        return [at_s - start_s for at_s in begun_s[:-1]], begun_s[-1] - then_s
+
+    first, other_s = run_virtual(begin())
+    assert first == pytest.approx([0.0] * AT_ONCE + [APART_S * n for n in range(1, 17 - AT_ONCE)])
+    assert other_s == pytest.approx(0.0)

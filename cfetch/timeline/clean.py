@@ -162,8 +162,11 @@ def _sweep(table: Table, now_s: float) -> None:
     """
     twice = (*table.store.entries(), *table.store.entries())  # one scan may miss an instant that just moves
     entries = {entry.instant: entry for entry in twice}
+    unknown = table.store.unknown_instants()
 
     def is_over(instant: str) -> bool:
+        if instant in unknown:
+            return False  # a later version has it in a state that this one cannot judge
         entry = entries.get(instant)
         if entry is not None:
             return entry.state is State.COMPLETED
@@ -193,6 +196,7 @@ def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool]) ->
     # twice, as a name that changes while a directory is listed may be missing from the list.
     entries = (*table.store.entries(), *table.store.entries())
     scheduled = {entry.instant for entry in entries if entry.action is Action.DOWNLOAD}
+    scheduled |= table.store.unknown_instants()
     for directory in directories:
         # with a dot: only the run that was freezing it uses this directory
         if (directory in dead and directory not in scheduled) or is_over(directory.removeprefix(".")):

@@ -15,7 +15,7 @@ from cfetch.records import NOT_DECODED
 from cfetch.secret import printable
 from cfetch.timeline.files import Files
 from cfetch.timeline.records import PLAN_SCHEMA, ROLLBACK_SCHEMA, PlanRecord, RollbackRecord
-from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, parse
+from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, is_instant, parse
 
 TIMELINE = "timeline"
 RECORDS: dict[Action, type[PlanRecord] | type[RollbackRecord]] = {
@@ -53,6 +53,11 @@ class Store:
                 if other is None or _rank(other) < _rank(entry):
                     by_key[key] = entry
         return sorted(by_key.values())
+
+    def unknown_instants(self) -> set[str]:
+        """The instants that have a file whose state this version does not know: a later version's."""
+        instants = {name.partition(".")[0] for name in self.files.names(TIMELINE) if parse(name) is None}
+        return set(filter(is_instant, instants))
 
     def entry(self, instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
         """One instant in its present state; None if there is none."""

@@ -417,6 +417,27 @@ def test_records_of_a_newer_version_are_left_alone(processes, schema):
     assert done.read_bytes() == data
 
 
+@pytest.mark.parametrize("state", ["paused", "7.paused", "requested.sealed"])
+def test_a_plan_in_a_state_of_a_later_version_keeps_all_that_it_has(processes, state):
+    """A file of the timeline with a state unknown here is somebody else's: nothing of its instant goes."""
+    table = processes.table("x")
+    instant = table.new_instant()
+    made = [
+        f"timeline/{instant}.download.{state}",
+        f"attempts/{instant}/1/part",
+        f"plans/{instant}/entries.msgpack",
+        f"heartbeats/{instant}.json",
+    ]
+    for name in made:
+        (processes.state / name).parent.mkdir(parents=True, exist_ok=True)
+        (processes.state / name).write_bytes(b"x")
+    (processes.state / f"plans/{instant}/owner.json").write_bytes(msgspec.json.encode(table.node.owner))
+    processes.kill(table)
+    processes.time_s += YEAR_S
+    cleaned(processes)
+    assert [name for name in made if not (processes.state / name).exists()] == []
+
+
 def test_a_plan_that_a_dead_run_has_not_put_on_the_timeline_goes_at_once(processes):
     """It holds links. A living run's stays, and so does one that is on the timeline.
 

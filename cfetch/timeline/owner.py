@@ -45,7 +45,7 @@ def this_owner(token: str) -> Owner:
         boot_id=boot_id(),
         pid_space=_pid_space(),
         pid=os.getpid(),
-        started=_start_ticks(os.getpid()) or 0,
+        started=_own_start_ticks(),
         token=token,
     )
 
@@ -59,13 +59,25 @@ def is_gone(owner: Owner) -> bool:
     """Whether it is proved that the process has ended, which needs its pid to be of this machine."""
     if owner.boot_id != boot_id() or not owner.pid_space or owner.pid_space != _pid_space():
         return False
-    return _start_ticks(owner.pid) != owner.started
+    if owner.pid <= 0:
+        return False  # to kill(2) these are groups of processes
+    try:
+        os.kill(owner.pid, 0)  # sees each process, also where /proc hides those of others (hidepid)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # it runs, and is somebody else's; its number may have been given anew
+    with suppress(OSError):  # hidden, or we have no descriptor left: not known
+        return owner.started != 0 and _start_ticks(owner.pid) != owner.started
+    return False
 
 
 def is_alive(owner: Owner) -> bool:
     """Whether it is proved that the process runs, which needs its pid to be of this machine."""
     is_here = owner.boot_id == boot_id() and owner.pid_space and owner.pid_space == _pid_space()
-    return bool(is_here) and _start_ticks(owner.pid) == owner.started
+    with suppress(OSError):
+        return bool(is_here) and _start_ticks(owner.pid) == owner.started
+    return False
 
 
 def has_restarted(owner: Owner) -> bool:
@@ -107,9 +119,17 @@ def _pid_space() -> int:
     return 0
 
 
-def _start_ticks(pid: int) -> int | None:
-    """The start of the process in clock ticks (proc(5), field 22); None if it has ended, reaped or not."""
+def _own_start_ticks() -> int:
+    """The start of this process; 0 if it cannot be read, and then only the pid's absence proves its end."""
     with suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return None if fields[0] in {b"Z", b"X"} else int(fields[19])
-    return None
+        return _start_ticks(os.getpid()) or 0
+    return 0
+
+
+def _start_ticks(pid: int) -> int | None:
+    """The start of the process in clock ticks (proc(5), field 22); None if it has ended and is not reaped.
+
+    Raises OSError: there is no such process, or it cannot be seen.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return None if fields[0] in {b"Z", b"X"} else int(fields[19])

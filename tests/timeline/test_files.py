@@ -1,10 +1,12 @@
 """The edges: file operations on a real disk, attempt directories, owners, and the whole put together."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -254,6 +256,25 @@ def test_a_process_that_has_ended_is_gone():
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
         assert is_gone(owner)
     assert is_gone(owner)
+
+
+@pytest.mark.parametrize("fault", [FileNotFoundError, PermissionError, OSError(errno.EMFILE, "too many")])
+@pytest.mark.parametrize("answer", [None, PermissionError])
+def test_a_process_that_cannot_be_seen_is_not_proved_dead(monkeypatch, fault, answer):
+    """/proc may hide processes of others (hidepid), or no descriptor is left; kill(2) sees the process."""
+    owner = msgspec.structs.replace(this_owner("t"), pid=os.getppid())
+    monkeypatch.setattr(os, "kill", Mock(side_effect=answer))
+    monkeypatch.setattr("cfetch.timeline.owner._start_ticks", Mock(side_effect=fault))
+    assert not is_gone(owner)
+    monkeypatch.setattr(os, "kill", Mock(side_effect=ProcessLookupError))
+    assert is_gone(owner)
+
+
+def test_an_owner_whose_start_is_unknown_is_dead_only_without_its_process():
+    """It could not read its own entry of /proc when it signed."""
+    me = msgspec.structs.replace(this_owner("t"), started=0)
+    assert not is_gone(me)
+    assert not is_gone(msgspec.structs.replace(me, pid=0))
 
 
 def test_a_restart_of_the_machine_is_a_sign_of_death():

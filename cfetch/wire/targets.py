@@ -11,9 +11,10 @@ answer between two lookups (DNS rebinding) does not help an attacker.
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urlsplit
 
 from cfetch.errors import Refused
+from cfetch.manifest.urls import join_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.judge import Headers
 
@@ -39,7 +40,7 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     if len(targets) != 1:
         raise Refused(f"the server redirects to {'several places' if targets else 'nowhere'}")
     try:
-        target = SecretUrl(urljoin(url.reveal(), _encode(targets.pop())))
+        target = SecretUrl(join_url(url.reveal(), _encode(targets.pop())))
         parts = urlsplit(target.reveal())
         plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain

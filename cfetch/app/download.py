@@ -147,6 +147,8 @@ def _make_prepared(
     # the user's headers are for the plan's only host, if the settings name none
     settings = aim_headers(settings, plan.frozen.host_files, more=plan.frozen.more_hosts)
     network = make_network(settings.network, env)
+    if plan.here is not None:
+        plan.here.add_notes(network.notes)
     renewal = Renewal(origin, _make_api(settings, env, clock), stack)
     context = RunContext(volumes, find_places(settings).state, settings, network, renewal, clock)
     return Prepared(instant, plan, context, is_scheduled=is_scheduled)

@@ -128,6 +128,8 @@ def follow(
     network = msgspec.structs.replace(make_network(settings.network, env), addresses=asked)
     where = require_directory(settings, "follow")
     _check_options(feed, settings, options, where)
+    for note in network.notes:
+        emit_line(note)
     generations = None
     if options.consistent is not None:
         generations = Generations(where.directories[0], options.consistent)

@@ -20,6 +20,8 @@ _ABSOLUTE = re.compile(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _AUTHORITY = re.compile(r"[^:]+://([^/?#]*)")
+# Python joins them as if they were relative, so that the base's own server would be asked for another file.
+_NAMES_NO_HOST = re.compile(r"[Hh][Tt][Tt][Pp][Ss]?:(?!//[^/?#\\])|//(?![^/?#\\])")
 _PLAIN_RELATIVE = re.compile(r"(?!\.)[^:/?#]+(?:/(?!\.)[^/?#]*)*(?:\?[^#]+)?\Z")
 _MAX_PORT = 65535
 _REASONS = (
@@ -255,6 +257,25 @@ def make_relative_url(path: str) -> str:
     return quote(path, safe="/~!$&'()*+,;=@", errors="surrogatepass")
 
 
+def join_url(base_url: str, text: str) -> str:
+    """Join a link that a server or a list states to the address of its document (RFC 3986, 5.3).
+
+    All links are joined here, except those of object stores.
+
+    Raises:
+        UrlError: it has a scheme or ``//`` and no host, or no valid address.
+    """
+    if _NAMES_NO_HOST.match(text.lstrip(" ")):
+        raise UrlError("it has no host")
+    if _PLAIN_RELATIVE.match(text):  # the common case: a twentieth of urljoin's time, and `a//b` stays so
+        stem = base_url.partition("#")[0].partition("?")[0]
+        return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text
+    try:
+        return urljoin(base_url, text)
+    except ValueError:  # //[…, without an IPv6 address
+        raise UrlError(_REASONS[-1][1]) from None
+
+
 def _join(text: str, find_base: Callable[[], str | None]) -> str:
     is_plain = _PLAIN_RELATIVE.match(text)
     if not _VISIBLE.match(text) or (not is_plain and _SCHEME.match(text)):
@@ -266,13 +287,7 @@ def _join(text: str, find_base: Callable[[], str | None]) -> str:
         )
     if is_object_url(base_url):
         return base_url + unquote(text.removeprefix("./"))
-    if is_plain:  # the common case: a twentieth of urljoin's time, the same result
-        stem = base_url.partition("#")[0].partition("?")[0]
-        return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text
-    try:
-        return urljoin(base_url, text)
-    except ValueError:  # //[…, without an IPv6 address
-        raise UrlError(_REASONS[-1][1]) from None
+    return join_url(base_url, text)
 
 
 @lru_cache(maxsize=256)  # a list has few hosts

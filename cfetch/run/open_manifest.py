@@ -341,7 +341,7 @@ class ManifestReader(NamedTuple):
                 )
             plan.add_notes(notes)
             refuse_empty(len(plan), plan.source, allowed=self.allow_empty)
-            for note in plan.notes:
+            for note in (*plan.notes, *self.network.notes):
                 self.emit_line(note)
             if plan.skipped:
                 self.emit_line(describe_skipped(plan.skipped))

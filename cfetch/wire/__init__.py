@@ -22,6 +22,7 @@ Read in this order::
     foreign_errors.py   turns errors of aiohttp and of the system into cfetch's errors
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
     credentials.py      the user's headers, token and cookies, and the hosts that may have them
+    cookies.py          the cookies of a file, and which request gets them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
     refresh.py          fresh links; one request serves all entries that expire at once

@@ -1,12 +1,11 @@
 """The user's own headers, token and cookies: read once, and given only to hosts that may have them.
 
 Headers and the token go to the hosts that are named, and never to the target of a redirect on another origin.
-A cookie is sent by its own domain, path and ``Secure`` (RFC 6265), also to the target of a redirect.
+A cookie is sent by its own domain, path and ``Secure`` (``cookies.py``), also to the target of a redirect.
 """
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,9 +13,7 @@ from cfetch.config.wire import NetworkOptions
 from cfetch.errors import ConfigError
 from cfetch.manifest.fields import FieldError, Headers, check_headers
 from cfetch.secret import SecretText, SecretUrl, printable
-
-if TYPE_CHECKING:
-    from http.cookiejar import CookieJar
+from cfetch.wire.cookies import Cookies, read_cookies
 
 ALL_HOSTS = "*"
 _VISIBLE = re.compile(r"[!-~]+\Z")
@@ -27,7 +24,12 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
     headers: Headers = ()
     hosts: frozenset[str] = frozenset()
-    cookies: "CookieJar | None" = None
+    cookies: Cookies | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for the user about the file of cookies."""
+        return () if self.cookies is None else self.cookies.notes
 
     def add_headers(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
         """Add the headers for the host of ``url`` to ``secrets``, which win if both have a header."""
@@ -41,11 +43,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         """Add the cookies for ``url`` to ``secrets``, unless ``secrets`` have a ``Cookie`` already."""
         if self.cookies is None or any(name.lower() == "cookie" for name in secrets):
             return secrets
-        from urllib.request import Request
-
-        request = Request(url.reveal())  # noqa: S310 - it is only looked at
-        self.cookies.add_cookie_header(request)
-        cookie = request.get_header("Cookie")
+        cookie = self.cookies.header_for(url)
         return secrets if cookie is None else {**secrets, "Cookie": cookie}
 
 
@@ -73,7 +71,7 @@ def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credent
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"the header {twice} is given twice, by header or by bearer_env; leave one out")
-    cookies = _read_cookies(options.cookies) if options.cookies else None
+    cookies = read_cookies(options.cookies) if options.cookies else None
     return Credentials(headers=headers, hosts=frozenset(options.header_hosts), cookies=cookies)
 
 
@@ -82,25 +80,3 @@ def _check_header(name: str, value: str) -> Headers:
         return check_headers({name: value})
     except FieldError as error:
         raise ConfigError(f"header: {error}") from None
-
-
-def _read_cookies(path: str) -> "CookieJar":
-    import warnings
-    from http.cookiejar import LoadError, MozillaCookieJar
-
-    jar, shown = MozillaCookieJar(), printable(path)
-    try:
-        with warnings.catch_warnings(action="ignore"):  # for a broken file it prints a traceback
-            jar.load(path, ignore_discard=True, ignore_expires=True)
-    except (LoadError, UnicodeDecodeError):  # their text may hold the cookie
-        raise ConfigError(
-            f"cookies is {shown}, which is not in Netscape's format, as curl and browser add-ons write it; "
-            "its first line is # Netscape HTTP Cookie File"
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"cookies is {shown}, which cannot be read: {error.strerror}") from None
-    for cookie in jar:
-        if cookie.expires == 0:  # curl writes session cookies so
-            cookie.expires = None
-    jar.clear_expired_cookies()
-    return jar

@@ -43,6 +43,11 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     addresses: set[str] | None = None
     limit_bps: int | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for the user about the files that the options name."""
+        return () if self.credentials is None else self.credentials.notes
+
     def proxy_for(self, url: SecretUrl) -> SecretUrl | None:
         """The proxy for a request for ``url``; None: no proxy."""
         parts = urlsplit(url.reveal())

@@ -11,16 +11,16 @@ answer between two lookups (DNS rebinding) does not help an attacker.
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urlsplit
 
 from cfetch.errors import Refused
+from cfetch.manifest.urls import join_url
 from cfetch.secret import SecretUrl
 from cfetch.wire.judge import Headers
 
 MAX_HOPS = 5  # object stores need one, download portals two or three
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")  # RFC 3986 3.1
 _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
@@ -40,13 +40,10 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     if len(targets) != 1:
         raise Refused(f"the server redirects to {'several places' if targets else 'nowhere'}")
     try:
-        location = _encode(targets.pop())
-        # urljoin takes `http:///other.example/f` for a path on the same host, which may be another file
-        states_host = not _SCHEME.match(location) or bool(urlsplit(location).netloc)
-        target = SecretUrl(urljoin(url.reveal(), location))
+        target = SecretUrl(join_url(url.reveal(), _encode(targets.pop())))
         parts = urlsplit(target.reveal())
         plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
-        usable = parts.scheme in ("http", "https") and states_host and bool(parts.hostname) and plain
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain
         target.origin()
     except ValueError:
         usable = False

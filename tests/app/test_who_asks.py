@@ -195,3 +195,12 @@ def test_a_value_in_another_form(words):
     with pytest.raises(ConfigError, match=f"^{next(iter(words))} must be") as caught:
         Settings(**words)
     assert "CANARY" not in str(caught.value)
+
+
+def test_an_odd_line_of_the_cookies_is_a_note_of_the_run(tmp_path):
+    """The run goes on with the others."""
+    (tmp_path / "c.txt").write_text(COOKIES.format("in") + "CANARYCOOKIE\n")
+    settings = Settings(to=(str(tmp_path / "to"),), cookies=str(tmp_path / "c.txt"))
+    with prepare_get(["http://127.0.0.1:9/a"], settings, env={}) as prepared:
+        [note] = prepared.notes
+    assert note.startswith("line 3 of the cookies in ")

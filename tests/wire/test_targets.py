@@ -41,6 +41,7 @@ def test_targets_are_joined_and_never_quoted_again(location, target):
     ("gopher://b.test", "not a plain"),
     ("javascript:1", "not a plain"), ("https://u:p@b.test/y", "not a plain"),
     ("https://:80/y", "not a plain"),
+    *((text, "not a plain") for text in ("https:///b.test/y", "HTTPS:y", "https:/y", "///b.test/y", "//?y")),
     ("https://b.test:99999/y", "not a plain"), ("https://[::1/y", "not a plain"),
     ("https://b t.test/y", "not a plain"), ("https://\u00fc.test/y", "not a plain"),
     ("/a\x1b[31m", "not a plain"), ("/\ud800", "not a plain"), ("http://a.test/dir/x", "from https to http"),

@@ -10,16 +10,18 @@ gone.
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
-from urllib.parse import quote, urljoin
+from urllib.parse import quote
 
 import msgspec
 
 from cfetch.errors import Refused, StaleAnswer, Transient
 from cfetch.feed.backends.change_log import News, Seen, interval_below
 from cfetch.feed.backends.web import Web, ask_together, read_json
+from cfetch.manifest.urls import UrlError, join_url
 from cfetch.secret import SecretUrl, printable
 
 KIND = "pypi"
@@ -195,7 +197,10 @@ def _normalize(name: str) -> str:
 
 
 def _make_row(file: _File, page_url: str) -> dict[str, object]:
-    row: dict[str, object] = {"url": urljoin(page_url, file.url.partition("#")[0])}
+    url = file.url.partition("#")[0]
+    with suppress(UrlError):  # the row's check says what is wrong with it
+        url = join_url(page_url, url)
+    row: dict[str, object] = {"url": url}
     if file.size is not None:
         row["size"] = file.size
     row |= {name: value for name, value in file.hashes.items() if name in ("sha256", "blake3", "md5")}

@@ -14,12 +14,13 @@ directories too. What a link means is decided by its address, after a join with 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import parse_qsl, quote, unquote_to_bytes, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.whole_json import load_text
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
+from cfetch.manifest.urls import join_url
 from cfetch.secret import SecretUrl
 
 _INDEX = re.compile(
@@ -90,7 +91,7 @@ def read_page(text: str, place: str | None) -> Page:
     uncertain: list[tuple[str, list[bytes]]] = []  # links with their segments below the directory
     for line, link in links.targets:
         try:
-            url = urljoin(base, link)
+            url = join_url(base, link)
             address = _locate(url)
         except ValueError:  # a port or an IPv6 address that is none
             uncertain.append((link, []))
@@ -117,7 +118,7 @@ def read_page(text: str, place: str | None) -> Page:
 
 def _join(place: str, base: str) -> str:
     try:
-        return urljoin(place, base)
+        return join_url(place, base)
     except ValueError:
         return place
 

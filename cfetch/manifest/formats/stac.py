@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import get_object, list_objects, load_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import UrlError, decode_last_segment
+from cfetch.manifest.urls import UrlError, decode_last_segment, join_url
 
 _MULTIHASHES = {"d50110": "md5", "1114": "sha1", "1220": "sha256", "1340": "sha512"}
 
@@ -66,7 +66,7 @@ def find_next_page(stac: dict[str, Any], own_url: str) -> str | None:
         if link.get("rel") != "next" or link.get("method", "GET") != "GET" or not isinstance(href, str):
             continue
         with suppress(ValueError):  # a port or an IPv6 address that is none
-            url = urljoin(own_url, href)
+            url = join_url(own_url, href)
             if urlsplit(url)[:2] == urlsplit(own_url)[:2]:
                 return url
     return None

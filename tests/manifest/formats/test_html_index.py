@@ -92,6 +92,8 @@ def read(links, place):
         ("http://h/d/", "/d2/a", [], False),
         ("http://h/d/", "e/a", [], True),
         ("http://h/d/", "?P=1", [], True),
+        ("http://h/d/", "http:///d/a", [], True),
+        ("http://h/d/", "///d/a", [], True),
         ("http://h/d/", "?continuation-token=x", [], True),
         ("s3://bucket/d/", "a b", ["a%20b"], False),
         (None, "a:b", [], True),

@@ -1,4 +1,4 @@
-"""The cookies of a file in Netscape's form, as curl and browser add-ons write it, and which request gets them.
+"""The cookies of a file in Netscape's form, as curl and browsers write it, and which request gets them.
 
 A cookie goes where RFC 6265, 5.4, sends it: a host-only cookie to its host and no subdomain, any other to
 the hosts below its domain too, also if such a host is the target of a redirect. Python's ``http.cookiejar``
@@ -71,7 +71,7 @@ def read_cookies(path: str) -> Cookies:
         ConfigError: the file cannot be read, or all of its lines are odd.
     """
     shown, odd = printable(path), list[int]()
-    found: dict[tuple[str, str, str], Cookie] = {}
+    cookies: dict[tuple[str, str, str], Cookie] = {}
     try:
         text = Path(path).read_bytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
@@ -83,19 +83,19 @@ def read_cookies(path: str) -> Cookies:
             odd.append(number)
             continue
         key = cookie.domain, cookie.path, cookie.name
-        found.pop(key, None)  # the last one counts
-        found[key] = cookie
+        cookies.pop(key, None)  # the last one counts
+        cookies[key] = cookie
     form = "a cookie in Netscape's format has seven fields with tabs between them"
-    if odd and not found:
+    if odd and not cookies:
         raise ConfigError(f"cookies is {shown}, which holds no cookie, see line {odd[0]}; {form}")
     notes = []
     if odd:
         more = ", …" if len(odd) > SHOWN else ""
         lines = f"line{'' if len(odd) == 1 else 's'} {', '.join(map(str, odd[:SHOWN]))}{more}"
         notes = [f"{lines} of the cookies in {shown} left out ({len(odd)} in all); {form}"]
-    elif not found:
+    elif not cookies:
         notes = [f"{shown} holds no cookie"]
-    return Cookies(tuple(found.values()), tuple(notes))
+    return Cookies(tuple(cookies.values()), tuple(notes))
 
 
 def _find_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -69,6 +69,8 @@ class DirectoryVolume:
         link. The answer is the same for all pieces of a file.
         """
         standing = await _verify_file(self._volume, self._disk, self._existing, entry)
+        if standing is None and entry.is_named_by_server:  # before its bytes are fetched
+            await self._disk.call(lambda: self._volume.spare_foreign(entry))
         self._volume.holds_files |= standing is not None
         return standing
 

@@ -18,6 +18,7 @@ from cfetch.errors import Blocked, CfetchError, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.secret import printable
 from cfetch.storage import volume
+from cfetch.storage.directory import foreign_file
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.object_part import Bucket, ObjectPart
 from cfetch.storage.object_store import MAX_KEY_BYTES, ObjectStore
@@ -190,6 +191,14 @@ class ObjectStoreVolume:
         obstacle = _obstacle(self._store, entry)
         if obstacle is not None:
             raise obstacle
+        standing = await self._verify_object(entry)
+        if standing is None and entry.is_named_by_server:
+            there = await self.bucket.calls.ask(partial(self._store.look, entry.path))
+            if there is not None and there.about is None:
+                raise foreign_file(entry)
+        return standing
+
+    async def _verify_object(self, entry: Entry) -> Standing | None:
         if self._existing == "refetch":
             return None
         await self._objects.wait_for(entry.path)

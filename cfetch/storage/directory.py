@@ -264,19 +264,6 @@ class Directory:
         kind = "directory" if stat.S_ISDIR(status.st_mode) else "special file"
         raise Blocked(f"a {kind} stands in its place; move it away")
 
-    def spare_foreign(self, entry: Entry) -> None:
-        """Check that a name which a server has chosen is free, or that cfetch has put the file there.
-
-        A symlink is somebody else's too. Raises Blocked.
-        """
-        if not entry.is_named_by_server:
-            return
-        parent, _, leaf = entry.path.rpartition("/")
-        with suppress(OSError), self._held.lock:
-            os.stat(leaf.encode(), dir_fd=self._held.directory(parent, create=False), follow_symlinks=False)
-            if self.sources.find(entry.path) is None:
-                raise foreign_file(entry)
-
     def remove(self, path: SafePath) -> None:
         """Remove the regular file at ``path``, if that can be done."""
         parent, _, leaf = path.rpartition("/")
@@ -403,3 +390,17 @@ class Directory:
         if self._made_root:
             with suppress(OSError):  # not empty: it is needed
                 self.root.rmdir()
+
+
+def spare_foreign(directory: Directory, entry: Entry) -> None:
+    """Check that a name which a server has chosen is free, or that cfetch has put the file there.
+
+    A symlink is somebody else's too. Raises Blocked.
+    """
+    if not entry.is_named_by_server:
+        return
+    parent, _, leaf = entry.path.rpartition("/")
+    with suppress(OSError), directory.one_look():
+        os.stat(leaf.encode(), dir_fd=directory.descriptor_of(parent), follow_symlinks=False)
+        if directory.sources.find(entry.path) is None:
+            raise foreign_file(entry)

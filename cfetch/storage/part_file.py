@@ -21,7 +21,7 @@ from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name
 from cfetch.storage.sources import Source
@@ -300,7 +300,7 @@ class PartFile:
 
     def publish(self) -> None:
         """Give the file its final name. Raises LocalFault, Blocked."""
-        self._volume.spare_foreign(self._entry)
+        spare_foreign(self._volume, self._entry)
         self._volume.publish(self._name, self._entry.path)
         self._is_made = False
         if self._is_noted:  # few parts have a note

@@ -1,5 +1,6 @@
 """``--name-by header``: files are named by what their servers say, before anything is downloaded."""
 
+import hashlib
 import json
 import sqlite3
 
@@ -45,14 +46,15 @@ def test_files_are_named_by_their_servers_and_known_again(site, named, tmp_path)
     assert named(**BY_HEADER)["renamed"] == "skipped"
 
 
-def test_an_interrupted_run_keeps_the_names_it_has_got(site, named, tmp_path):
+@pytest.mark.parametrize("path", ["../0 é.bin", ".0 é.bin"])
+def test_an_interrupted_run_keeps_the_names_it_has_got(site, named, tmp_path, path):
     """Of files that it has not brought too; a name that another program has written there is asked for."""
     del site.files[NAMES[1]]
     with pytest.raises(ManifestError, match="cannot be had: HTTP 404"):
         named(**BY_HEADER)
     site.files[NAMES[1]] = b"now"
     with sqlite3.connect(tmp_path / "to/.cfetch/names/stated.sqlite") as database:
-        database.execute("UPDATE names SET path = '../0 é.bin' WHERE path = '0 é.bin'")
+        database.execute("UPDATE names SET path = ? WHERE path = '0 é.bin'", (path,))
     database.close()
     site.asked.clear()
     assert set(named(**BY_HEADER).values()) == {"done"}
@@ -153,3 +155,15 @@ def test_get_names_its_file_by_the_server(site, tmp_path):
     assert tree(tmp_path / "to") == {"x.bin": site.files[NAMES[0]]}
     with pytest.raises(UsageError, match="cannot be had: HTTP 404; name it with -o FILE"):
         prepare_get([f"{site.url}nothing"], settings, env={}).__enter__()
+
+
+def test_a_file_with_a_hash_is_renewed_under_its_servers_name(site, tmp_path):
+    """The record of its source proves that cfetch has put it there, though its hash proves the bytes."""
+    site.dispositions[NAMES[0]] = "attachment; filename=x.bin"
+    settings = Settings(to=(str(tmp_path / "to"),), name_by="header", existing="refetch")
+    for body in (site.files[NAMES[0]], b"new"):
+        site.files[NAMES[0]] = body
+        url, sha256 = f"{site.url}{NAMES[0]}", hashlib.sha256(body).hexdigest()
+        with prepare_get([url], settings, sha256=sha256, env={}) as prepared:
+            prepared.run(lambda _: None)
+        assert tree(tmp_path / "to") == {"x.bin": body}

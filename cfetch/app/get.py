@@ -36,7 +36,7 @@ from cfetch.manifest.urls import UrlError, last_segment, strip_signature
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import fetch_to
-from cfetch.run.server_names import ask_names
+from cfetch.run.server_names import ask_names, name_entry
 from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.network import Network, make_network
@@ -168,7 +168,7 @@ def _ask_names(entries: list[Entry], network: Network, clock: Clock) -> list[Ent
     for entry, name in zip(entries, ask_names(entries, network, clock), strict=True):
         if not isinstance(name, str):
             raise UsageError(f"the name of {entry.url} cannot be had: {name}; name it with -o FILE")
-        named.append(replace_fields(entry, path=name, is_unnamed=False))
+        named.append(name_entry(entry, name) if entry.is_unnamed else entry)
     return named
 
 

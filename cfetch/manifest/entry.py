@@ -95,6 +95,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 
     ``is_unnamed``: its path is the hash of its URL until its server has been asked for a name.
 
+    ``is_named_by_server``: its path is what the server states, so it replaces no file of the user.
+
     ``piece``: the entry is a piece of the file at ``path``, which has other entries too. ``kept``: names and
     values of columns for the metrics.
     """
@@ -115,6 +117,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     piece: Piece | None = None
     kept: tuple[tuple[str, str], ...] = ()
     is_unnamed: bool = False
+    is_named_by_server: bool = False
 
     @property
     def file_bytes(self) -> int | None:

@@ -51,7 +51,9 @@ class KnownNames:
                 rows = self._database.execute(query, block).fetchall()
             for link, path in rows:
                 with suppress(UnsafePathError, TypeError):  # somebody else has written it: ask again
-                    names[link] = safe_path(path)
+                    name = safe_path(path)
+                    if not name.startswith("."):  # an earlier version took such names of servers too
+                        names[link] = name
         return names
 
     def keep(self, names: Mapping[str, SafePath]) -> None:

@@ -24,6 +24,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, last_segment
 from cfetch.run.asking import open_transport
 from cfetch.run.known_names import KnownNames
+from cfetch.secret import printable
 from cfetch.storage.resume import identity_of
 from cfetch.wire.network import Network
 from cfetch.wire.stated_name import ask_name
@@ -76,7 +77,7 @@ def name_by_servers(
             for entry, name in zip(block, names, strict=True):
                 if isinstance(name, str):
                     named += 1
-                    yield msgspec.structs.replace(entry, path=name, is_unnamed=False)
+                    yield name_entry(entry, name) if entry.is_unnamed else entry
                 else:
                     faults.add(entry.line, f"the name of {entry.url} cannot be had: {name}")
             if progress is not None:
@@ -87,12 +88,17 @@ def name_by_servers(
     return freeze_again(plan, name_all(), faults, directory=directory, only=only)
 
 
+def name_entry(entry: Entry, name: SafePath) -> Entry:
+    """The entry under the name that its server has chosen; it replaces no file but cfetch's own."""
+    return msgspec.structs.replace(entry, path=name, is_unnamed=False, is_named_by_server=True)
+
+
 def _take_known(entries: Sequence[Entry], known: KnownNames) -> list[Entry]:
     """Name the entries whose names are known; return all entries."""
     links = [identity_of(entry) if entry.is_unnamed else "" for entry in entries]
     paths = known.find([link for link in links if link])
     return [
-        msgspec.structs.replace(entry, path=paths[link], is_unnamed=False) if link in paths else entry
+        name_entry(entry, paths[link]) if link in paths else entry
         for entry, link in zip(entries, links, strict=True)
     ]
 
@@ -113,6 +119,13 @@ def ask_names(
     return asyncio.run(ask())
 
 
+def _check_stated(name: str) -> str:
+    """Raises FieldError: programs read files of such names as settings, in a home or a project."""
+    if name.startswith("."):
+        raise FieldError(f"the server states {printable(name)!r}, and no server may choose a hidden file")
+    return name
+
+
 async def _ask_one(
     entry: Entry, headers: Headers, transport: Transport, clock: Clock, turns: asyncio.Semaphore
 ) -> Named:
@@ -124,7 +137,7 @@ async def _ask_one(
             stated = await ask_name(
                 entry.url, secrets, transport=transport, clock=clock, jitter=random.random
             )
-        path = last_segment(entry.url.value) if stated is None else stated
+        path = last_segment(entry.url.value) if stated is None else _check_stated(stated)
         if entry.range_start is not None:
             path = name_range(path, entry.range_start, entry.size_bytes or 0)
         return check_path(path)

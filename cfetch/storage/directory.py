@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.errors import Blocked, LocalFault, VolumeFault
-from cfetch.manifest.entry import SafePath
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.secret import printable
 from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
@@ -46,6 +46,15 @@ def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
     """The obstacle at this path; None if the fault is a fault of the machine."""
     what = _OBSTACLES.get(error.errno or 0)
     return Blocked(f"{what} ({printable(path)}); move it away") if what else None
+
+
+def foreign_file(entry: Entry) -> Blocked:
+    """The error of an entry whose server has chosen the name of a file that is not cfetch's."""
+    return Blocked(
+        f"the server of {entry.url} chose the name {printable(entry.path)}, and a file of that name is there "
+        "which cfetch has not put there; move that file away, or choose the name: --name-by last, or "
+        "cfetch get -o FILE"
+    )
 
 
 class Identity(NamedTuple):
@@ -381,3 +390,17 @@ class Directory:
         if self._made_root:
             with suppress(OSError):  # not empty: it is needed
                 self.root.rmdir()
+
+
+def spare_foreign(directory: Directory, entry: Entry) -> None:
+    """Check that a name which a server has chosen is free, or that cfetch has put the file there.
+
+    A symlink is somebody else's too. Raises Blocked.
+    """
+    if not entry.is_named_by_server:
+        return
+    parent, _, leaf = entry.path.rpartition("/")
+    with suppress(OSError), directory.one_look():
+        os.stat(leaf.encode(), dir_fd=directory.descriptor_of(parent), follow_symlinks=False)
+        if directory.sources.find(entry.path) is None:
+            raise foreign_file(entry)

@@ -7,7 +7,7 @@ from typing import cast
 from cfetch.errors import Blocked
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage import volume
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
 from cfetch.storage.joining import join_pieces
 from cfetch.storage.loans import PartLoans
@@ -69,6 +69,8 @@ class DirectoryVolume:
         link. The answer is the same for all pieces of a file.
         """
         standing = await _verify_file(self._volume, self._disk, self._existing, entry)
+        if standing is None and entry.is_named_by_server:  # before its bytes are fetched
+            await self._disk.call(lambda: spare_foreign(self._volume, entry))
         self._volume.holds_files |= standing is not None
         return standing
 

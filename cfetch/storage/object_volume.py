@@ -18,6 +18,7 @@ from cfetch.errors import Blocked, CfetchError, VolumeFault
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.secret import printable
 from cfetch.storage import volume
+from cfetch.storage.directory import foreign_file
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.object_part import Bucket, ObjectPart
 from cfetch.storage.object_store import MAX_KEY_BYTES, ObjectStore
@@ -190,25 +191,15 @@ class ObjectStoreVolume:
         obstacle = _obstacle(self._store, entry)
         if obstacle is not None:
             raise obstacle
-        if self._existing == "refetch":
-            return None
-        await self._objects.wait_for(entry.path)
-        object_ = await self.bucket.find(entry)
-        if object_ is None:
-            return None
-        about = object_.about
-        if entry.digest is not None:
-            digest = f"{entry.digest.algorithm}:{entry.digest.hex}"
-            is_size = entry.size_bytes in (object_.size_bytes, None)
-            return Standing(entry.digest.algorithm) if is_size and about and about.digest == digest else None
-        source = None
-        if about is not None and about.source is not None:
-            source = Source(about.source, about.etag, object_.size_bytes)
-        verified = vouch(source, entry, object_.size_bytes)
-        if verified is None or self._existing == "trust":
-            return None if verified is None else Standing(verified)
-        etag = None if source is None else source.etag
-        return unless_changed(verified, etag, object_.changed_s, object_.size_bytes)
+        standing = None
+        if self._existing != "refetch":
+            await self._objects.wait_for(entry.path)
+            standing = await _verify_object(self.bucket, self._existing, entry)
+        if standing is None and entry.is_named_by_server:
+            there = await self._calls.ask(partial(self._store.look, entry.path))
+            if there is not None and there.about is None:
+                raise foreign_file(entry)
+        return standing
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Do nothing: an upload belongs to the process that began it."""
@@ -336,6 +327,26 @@ def _mark_of(batch: str) -> str:
 
 def _record_of(batch: str) -> str:
     return f"{STATE_NAME}/{BATCHES}/{batch}.json"
+
+
+async def _verify_object(bucket: Bucket, existing: str, entry: Entry) -> Standing | None:
+    """The proof for the object under the entry's name, see ``ObjectStoreVolume.verify_existing``."""
+    object_ = await bucket.find(entry)
+    if object_ is None:
+        return None
+    about = object_.about
+    if entry.digest is not None:
+        digest = f"{entry.digest.algorithm}:{entry.digest.hex}"
+        is_size = entry.size_bytes in (object_.size_bytes, None)
+        return Standing(entry.digest.algorithm) if is_size and about and about.digest == digest else None
+    source = None
+    if about is not None and about.source is not None:
+        source = Source(about.source, about.etag, object_.size_bytes)
+    verified = vouch(source, entry, object_.size_bytes)
+    if verified is None or existing == "trust":
+        return None if verified is None else Standing(verified)
+    etag = None if source is None else source.etag
+    return unless_changed(verified, etag, object_.changed_s, object_.size_bytes)
 
 
 def _find_blocked(store: ObjectStore, entries: Sequence[Entry]) -> dict[int, Blocked]:

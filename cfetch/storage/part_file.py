@@ -21,7 +21,7 @@ from cfetch.errors import LocalFault, VolumeFault
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Entry
 from cfetch.secret import printable
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name
 from cfetch.storage.sources import Source
@@ -261,7 +261,9 @@ class PartFile:
             self._note_failure(error, "write")
 
     def finish(self, validator: str | None, last_modified: str | None = None) -> None:
-        """Note that the file is whole. If the entry has no hash, note source and ETag on the file.
+        """Note that the file is whole. Note source and ETag on the file, if anybody may need them later.
+
+        They prove a file without a hash, and that a name which a server has chosen is cfetch's to replace.
 
         Before that, the file gets the time of ``last_modified``, the reply's header, as the record of the
         source may hold that time.
@@ -278,7 +280,8 @@ class PartFile:
         if self.fd >= 0 and changed_s is not None:
             with contextlib.suppress(OSError):  # some file systems cannot set the time
                 os.utime(self.fd, (changed_s, changed_s))
-        if self.fd >= 0 and self._entry.digest is None and self._entry.piece is None:
+        has_record = self._entry.digest is None or self._entry.is_named_by_server
+        if self.fd >= 0 and has_record and self._entry.piece is None:
             source = Source(self.identity, validator, self._entry.size_bytes)  # a whole part has this size
             self._volume.sources.note(self.fd, self._entry.path, source)
         self.close()
@@ -297,6 +300,7 @@ class PartFile:
 
     def publish(self) -> None:
         """Give the file its final name. Raises LocalFault, Blocked."""
+        spare_foreign(self._volume, self._entry)
         self._volume.publish(self._name, self._entry.path)
         self._is_made = False
         if self._is_noted:  # few parts have a note

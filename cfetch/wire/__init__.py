@@ -21,12 +21,10 @@ Read in this order::
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   turns errors of aiohttp and of the system into cfetch's errors
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
-    credentials.py      the user's headers, token and cookies, and the hosts that may have them
-    cookies.py          the cookies of a file, and which request gets them
+    credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
-    refresh.py          fresh links; one request serves all entries that expire at once
-    command.py          runs the user's command for a fresh link, bounded in time and output
+    refresh.py  command.py         fresh links, one request for all that expire at once; the user's command
     serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)

@@ -20,8 +20,8 @@ REST_S = 1.0  # how long the pipe is read after the command's end, if a process 
 _LACKING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}  # what the machine may have again soon
 
 
-async def run_command(words: Sequence[str], stdin: bytes) -> tuple[int | None, bytes]:
-    """Run the command with ``stdin`` on its stdin; return its exit code, and what it has printed.
+async def run_command(words: Sequence[str], question: bytes) -> tuple[int | None, bytes]:
+    """Run the command with ``question`` on its stdin; return its exit code, and what it has printed.
 
     If it prints more than ``MOST_OUTPUT_BYTES``, some bytes more than these are returned, and it is killed.
 
@@ -33,7 +33,7 @@ async def run_command(words: Sequence[str], stdin: bytes) -> tuple[int | None, b
         child = await _start(words, far_end)
         try:
             async with asyncio.timeout(COMMAND_TIMEOUT_S):
-                _tell(child, stdin)
+                _tell(child, question)
                 out = await _read_output(child, reader)
                 if len(out) <= MOST_OUTPUT_BYTES:
                     await child.wait()
@@ -89,11 +89,11 @@ async def _start(words: Sequence[str], stdout: BinaryIO) -> asyncio.subprocess.P
         raise
 
 
-def _tell(child: asyncio.subprocess.Process, stdin: bytes) -> None:
+def _tell(child: asyncio.subprocess.Process, question: bytes) -> None:
     """Write to the command, which may read it or not, or may have ended already."""
     assert child.stdin is not None
     with suppress(OSError, RuntimeError):
-        child.stdin.write(stdin)
+        child.stdin.write(question)
     with suppress(OSError, RuntimeError):
         child.stdin.close()
 

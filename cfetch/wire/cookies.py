@@ -71,7 +71,7 @@ def read_cookies(path: str) -> Cookies:
         ConfigError: the file cannot be read, or all of its lines are odd.
     """
     shown, odd = printable(path), list[int]()
-    by_place: dict[tuple[str, str, str], Cookie] = {}
+    cookies: dict[tuple[str, str, str], Cookie] = {}
     try:
         text = Path(path).read_bytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
@@ -83,19 +83,19 @@ def read_cookies(path: str) -> Cookies:
             odd.append(number)
             continue
         key = cookie.domain, cookie.path, cookie.name
-        by_place.pop(key, None)  # the last one counts
-        by_place[key] = cookie
+        cookies.pop(key, None)  # the last one counts
+        cookies[key] = cookie
     form = "a cookie in Netscape's format has seven fields with tabs between them"
-    if odd and not by_place:
+    if odd and not cookies:
         raise ConfigError(f"cookies is {shown}, which holds no cookie, see line {odd[0]}; {form}")
     notes = []
     if odd:
         more = ", …" if len(odd) > SHOWN else ""
         lines = f"line{'' if len(odd) == 1 else 's'} {', '.join(map(str, odd[:SHOWN]))}{more}"
         notes = [f"{lines} of the cookies in {shown} left out ({len(odd)} in all); {form}"]
-    elif not by_place:
+    elif not cookies:
         notes = [f"{shown} holds no cookie"]
-    return Cookies(tuple(by_place.values()), tuple(notes))
+    return Cookies(tuple(cookies.values()), tuple(notes))
 
 
 def _find_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -14,12 +14,14 @@ class SlowSite:
     def __init__(self):
         self.may_end = threading.Event()
         self.asked: list[str] = []
+        self.headers: list[dict[str, str]] = []
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 name = self.path.strip("/")
                 site.asked.append(name)
+                site.headers.append({key.lower(): value for key, value in self.headers.items()})
                 self.send_response(404 if name == "missing" else 200)
                 self.send_header("Content-Length", str(len(BODY)))
                 self.end_headers()

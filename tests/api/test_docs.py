@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,27 @@ def test_the_examples_run_one_after_the_other(place, site, capsys):
     assert printed.startswith("2 files, 2000 bytes\nmissing refused HTTP 404\nfirst/a.bin skipped ")
     assert BODY in tree(place / "cache").values()
     assert site.asked.count("a.bin") == 2  # for the page itself, and for pooch
+
+
+@pytest.mark.parametrize(
+    ("options", "of_call"),
+    [
+        ({"headers": {"X-Key": "1", "X-Two": "2"}}, {}),
+        ({"client_kwargs": {"headers": {"X-Key": "1"}}, "headers": {"X-Two": "2"}}, {}),
+        ({"headers": {"X-Key": "9"}}, {"headers": {"X-Key": "1", "X-Two": "2"}}),
+        ({"headers": {"X-Key": "1", "X-Two": "2"}, "cookies": {"a": "1"}}, {}),
+    ],
+)
+def test_the_file_system_of_the_page_hands_on_what_it_is_given(place, site, options, of_call):
+    """The server sees the headers of the client, of the file system and of the call, and a cookie."""
+    (example,) = (example for example in EXAMPLES if "class CfetchFileSystem" in example)
+    names: dict[str, Any] = {"cfetch": cfetch}
+    exec(example.partition("fsspec.register_implementation(")[0], names)
+    system = names["CfetchFileSystem"](skip_instance_cache=True, **options)
+    system.get_file(site.url("g.bin"), str(place / "g.bin"), **of_call)
+    assert (place / "g.bin").read_bytes() == BODY
+    seen = site.headers[-1]
+    assert (seen["x-key"], seen["x-two"], "cookie" in seen) == ("1", "2", "cookies" in options)
 
 
 def test_every_public_name_is_on_the_page():

@@ -1,5 +1,6 @@
 """``--name-by header``: files are named by what their servers say, before anything is downloaded."""
 
+import hashlib
 import json
 import sqlite3
 
@@ -11,6 +12,7 @@ from cfetch.config.reading import ReadingOptions
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault, ManifestError, UsageError
 from cfetch.run.open_manifest import ManifestReader
+from cfetch.storage.part_file import PartFile
 from tests.app.site import NAMES
 from tests.engine.drive import tree
 
@@ -44,14 +46,15 @@ def test_files_are_named_by_their_servers_and_known_again(site, named, tmp_path)
     assert named(**BY_HEADER)["renamed"] == "skipped"
 
 
-def test_an_interrupted_run_keeps_the_names_it_has_got(site, named, tmp_path):
+@pytest.mark.parametrize("path", ["../0 é.bin", ".0 é.bin"])
+def test_an_interrupted_run_keeps_the_names_it_has_got(site, named, tmp_path, path):
     """Of files that it has not brought too; a name that another program has written there is asked for."""
     del site.files[NAMES[1]]
     with pytest.raises(ManifestError, match="cannot be had: HTTP 404"):
         named(**BY_HEADER)
     site.files[NAMES[1]] = b"now"
     with sqlite3.connect(tmp_path / "to/.cfetch/names/stated.sqlite") as database:
-        database.execute("UPDATE names SET path = '../0 é.bin' WHERE path = '0 é.bin'")
+        database.execute("UPDATE names SET path = ? WHERE path = '0 é.bin'", (path,))
     database.close()
     site.asked.clear()
     assert set(named(**BY_HEADER).values()) == {"done"}
@@ -68,6 +71,36 @@ def test_a_damaged_memory_of_names_is_told_with_the_remedy(site, named, tmp_path
         named(**BY_HEADER)
 
 
+@pytest.mark.parametrize("existing", ["trust", "refetch"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_name_that_a_server_chose_replaces_no_file_of_the_user(site, named, tmp_path, existing, is_link):
+    """That entry fails, and its message names both; the others come, and cfetch's own file is renewed."""
+    (tmp_path / "to").mkdir()
+    own = tmp_path / "to" / "0 é.bin"
+    own.symlink_to("elsewhere") if is_link else own.write_text("mine")
+    statuses = named(**BY_HEADER, existing=existing)
+    assert statuses == {"0 é.bin": "failed"} | dict.fromkeys(by_name(site).keys() - {"0 é.bin"}, "done")
+    assert own.is_symlink() if is_link else own.read_text() == "mine"
+    asked_s = [name for _, name, status in site.asked if name == NAMES[0]]
+    assert len(asked_s) == 1  # for the name alone
+    site.files[NAMES[1]] = b"new"
+    assert named(**BY_HEADER, existing="refetch")["1 é.bin"] == "done"
+    assert (tmp_path / "to" / "1 é.bin").read_bytes() == b"new"
+
+
+def test_a_file_that_comes_while_a_server_chosen_name_is_fetched_stays(site, named, tmp_path, monkeypatch):
+    """It is looked for once more, just before the name is given."""
+    finish = PartFile.finish
+
+    def finish_late(part, *how):
+        finish(part, *how)
+        (tmp_path / "to" / "0 é.bin").write_text("mine")
+
+    monkeypatch.setattr(PartFile, "finish", finish_late)
+    assert named(**BY_HEADER)["0 é.bin"] == "failed"
+    assert (tmp_path / "to" / "0 é.bin").read_text() == "mine"
+
+
 def test_one_name_for_two_files_is_told_with_the_remedy(site, named):
     """Before anything is downloaded, with both lines."""
     site.dispositions[NAMES[3]] = site.dispositions[NAMES[0]]
@@ -79,14 +112,16 @@ def test_a_name_that_cannot_be_had_is_a_fault_of_its_row(site, named, tmp_path):
     """All of them are named at once; or such rows are skipped and listed, and the others come."""
     del site.files[NAMES[1]]
     site.dispositions[NAMES[2]] = 'attachment; filename=".."'
+    site.dispositions[NAMES[4]] = 'attachment; filename="d/.bashrc"'
     with pytest.raises(ManifestError) as caught:
         named(**BY_HEADER)
     assert "cannot be had: HTTP 404" in str(caught.value)
-    assert "'..' has an empty, '.' or '..' component" in str(caught.value)
+    assert "'..', and no server may choose a hidden file" in str(caught.value)
+    assert "'.bashrc', and no server may choose a hidden file" in str(caught.value)
     named(**BY_HEADER, bad_rows="skip")
-    assert tree(tmp_path / "to").keys() == {"0 é.bin", "3 é.bin", "4.bin"}
+    assert tree(tmp_path / "to").keys() == {"0 é.bin", "3 é.bin"}
     rejected = [file.read_text() for file in (tmp_path / "to/.cfetch/rejected").iterdir()]
-    assert [json.loads(line)["line"] for line in "".join(rejected).splitlines()] == [2, 3]
+    assert [json.loads(line)["line"] for line in "".join(rejected).splitlines()] == [2, 3, 5]
 
 
 def test_what_an_earlier_run_has_left_is_found_by_its_name(site, named, tmp_path):
@@ -120,3 +155,15 @@ def test_get_names_its_file_by_the_server(site, tmp_path):
     assert tree(tmp_path / "to") == {"x.bin": site.files[NAMES[0]]}
     with pytest.raises(UsageError, match="cannot be had: HTTP 404; name it with -o FILE"):
         prepare_get([f"{site.url}nothing"], settings, env={}).__enter__()
+
+
+def test_a_file_with_a_hash_is_renewed_under_its_servers_name(site, tmp_path):
+    """The record of its source proves that cfetch has put it there, though its hash proves the bytes."""
+    site.dispositions[NAMES[0]] = "attachment; filename=x.bin"
+    settings = Settings(to=(str(tmp_path / "to"),), name_by="header", existing="refetch")
+    for body in (site.files[NAMES[0]], b"new"):
+        site.files[NAMES[0]] = body
+        url, sha256 = f"{site.url}{NAMES[0]}", hashlib.sha256(body).hexdigest()
+        with prepare_get([url], settings, sha256=sha256, env={}) as prepared:
+            prepared.run(lambda _: None)
+        assert tree(tmp_path / "to") == {"x.bin": body}

@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from cfetch.errors import Refused
+from cfetch.wire import command as command_module
 from cfetch.wire.command import MOST_OUTPUT_BYTES, run_command
 
 
@@ -38,8 +39,10 @@ def test_output_without_end_is_read_up_to_its_limit(run):
     assert MOST_OUTPUT_BYTES < len(out) <= 2 * MOST_OUTPUT_BYTES
 
 
-def test_what_a_command_leaves_running_ends_with_it(run, tmp_path):
+def test_what_a_command_leaves_running_ends_with_it(run, tmp_path, monkeypatch):
     """It holds the pipe, whose end would never be seen, and nobody else would end it."""
+    monkeypatch.setattr(command_module, "REST_S", 300)
+    monkeypatch.setattr(command_module, "COMMAND_TIMEOUT_S", 20)
     told = tmp_path / "pid"
     assert run(f"sh -c 'sleep 300 & echo $! > {told}; echo x'") == (0, b"x\n")
     state = Path(f"/proc/{told.read_text().strip()}/stat")

@@ -31,6 +31,17 @@ NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """An integer of a document. Hundreds of digits are damage, and cannot be converted to a float."""
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""A number of things, or of bytes: never negative."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=-1e10, le=1e10)]
+"""A time or a duration that was measured. It may be just below 0 where two machines' clocks differ; 300 years
+are damage, and no chart can show them beside a second.
+"""
+
+Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+"""A rate or a projection, which may be far away, as a rate may be near 0. Sums of these stay finite."""
+
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
@@ -41,26 +52,26 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """
 
     n: Int64
-    start_s: float
-    first_byte_s: float | None
-    end_s: float
-    from_byte: Int64
-    bytes: Int64
+    start_s: Seconds
+    first_byte_s: Seconds | None
+    end_s: Seconds
+    from_byte: Count
+    bytes: Count
     http_status: Int64 | None
     outcome: Outcome
     error: str | None
     peer: str | None
-    median_bps: float | None
-    expected_s: float | None
-    samples: list[tuple[float, Int64]]
+    median_bps: Real | None
+    expected_s: Real | None
+    samples: list[tuple[Seconds, Count]]
     mirror: str | None = None  # the host, if it was not the entry's own
-    projected_s: float | None = None  # the time at which it would have ended without the cancellation
-    to_byte: Int64 | None = None
+    projected_s: Real | None = None  # the time at which it would have ended without the cancellation
+    to_byte: Count | None = None
     helper: bool = False
     content_type: str | None = None
-    held_s: float | None = None
-    saved_s: float | None = None
-    wasted_bytes: Int64 | None = None
+    held_s: Seconds | None = None
+    saved_s: Real | None = None
+    wasted_bytes: Count | None = None
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -77,16 +88,16 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     offset: Int64
     path: str
     host: str
-    size_bytes: Int64 | None
-    bytes: Int64
+    size_bytes: Count | None
+    bytes: Count
     status: Status
     verified: str
     volume: str
-    queued_s: float
-    start_s: float
-    end_s: float
-    rate_bps: float
-    stragglers: Int64
+    queued_s: Seconds
+    start_s: Seconds
+    end_s: Seconds
+    rate_bps: Real
+    stragglers: Count
     attempts: list[AttemptRecord]
     error_kind: str | None = None
     error: str | None = None
@@ -224,14 +235,14 @@ class EventRecord(
     """
 
     kind: str
-    t_s: float
+    t_s: Seconds
     host: str | None = None
     volume: str | None = None
     id: Int64 | None = None
     path: str | None = None
-    places: Int64 | None = None
+    places: Count | None = None
     before: Int64 | None = None
-    seconds: float | None = None
+    seconds: Seconds | None = None
     reason: str | None = None
 
 
@@ -242,23 +253,29 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``path``, ``host`` and ``volume`` are of the entry that ended last. ``rate_bps`` was its rate in these
     seconds, and ``usual_bps`` is the usual rate of its host; ``fresh`` connections were no faster;
     ``helpers`` brought segments of it. ``limit``: the limit that was reached. ``reason`` is for a person.
+    ``failed``: why it failed, in a word. Up to ``at_once`` connections brought it at a time, of the
+    ``segments`` that the run allowed (0: not known). ``flushes``: files were flushed.
     """
 
     bound: str = "nothing"
-    seconds: float = 0.0
-    idle_places: float = 0.0
-    files: Int64 = 0
+    seconds: Seconds = 0.0
+    idle_places: Real = 0.0
+    files: Count = 0
     id: Int64 | None = None
     path: str | None = None
     host: str | None = None
     volume: str | None = None
-    size_bytes: Int64 | None = None
-    rate_bps: float | None = None
-    usual_bps: float | None = None
-    fresh: Int64 = 0
-    helpers: Int64 = 0
-    limit: Int64 | None = None
+    size_bytes: Count | None = None
+    rate_bps: Real | None = None
+    usual_bps: Real | None = None
+    fresh: Count = 0
+    helpers: Count = 0
+    limit: Count | None = None
     reason: str | None = None
+    failed: str | None = None
+    at_once: Count = 0
+    segments: Count = 0
+    flushes: bool = True
 
 
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="cfetch.end/1"):
@@ -270,22 +287,22 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", t
     """
 
     instant: str
-    t_s: float
+    t_s: Seconds
     status: Literal["completed", "partial", "failed", "interrupted"]
     exit_code: Int64
-    done: Int64
-    skipped: Int64
-    failed: Int64
-    cancelled: Int64
-    bytes: Int64
-    wasted_bytes: Int64
-    retries: Int64
-    stragglers: Int64
-    saved_s: float
+    done: Count
+    skipped: Count
+    failed: Count
+    cancelled: Count
+    bytes: Count
+    wasted_bytes: Count
+    retries: Count
+    stragglers: Count
+    saved_s: Real
     policy: str
-    places: Int64
-    most: Int64 = 0
-    widths: dict[str, int]
+    places: Count
+    most: Count = 0
+    widths: dict[str, Count]
     tail: Tail
 
 

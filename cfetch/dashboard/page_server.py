@@ -16,6 +16,7 @@ loopback, else a page of another site whose name points here could read the run 
 import asyncio
 import hmac
 import ipaddress
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -86,7 +87,7 @@ class PageServer:
     def __init__(self, address: Address, token: str | None, names: Sequence[str] = ()) -> None:
         self._address, self._token = address, token
         self._events: SimpleQueue[Event] = SimpleQueue()
-        self._state, self._metrics = PageState(names), RunMetrics()
+        self._state, self._metrics = PageState(names, _print_fault), RunMetrics()
         self._page = _EncodedPage(self._state)
         self._readers = 0
         self._started = threading.Event()
@@ -240,6 +241,10 @@ class _EncodedPage:
             took_s = time.thread_time() - before_s
             self._due_s = now_s + max(PAGE_EVERY_S, took_s / PAGE_SHARE)
         return self._encoded
+
+
+def _print_fault(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:

@@ -3,8 +3,11 @@
 The bytes of an attempt are spread between its samples, so a stall or a dip of the network shows at its time.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from cfetch.events import ActiveAttempt
 from cfetch.records import AttemptRecord, EventRecord, FileRecord
 from cfetch.report.event_records import describe_event
 from cfetch.report.format import duration, plural, rate
@@ -59,6 +62,21 @@ class ThroughputBuilder:
         if attempt.bytes > before:
             bins.spread(before_s, attempt.end_s, attempt.bytes - before)
 
+    def with_active(self, now_s: float, active: Sequence[ActiveAttempt]) -> "ThroughputBuilder":
+        """The same with the attempts that are under way: their bytes spread evenly over their time so far."""
+        if not active:
+            return self
+        present = ThroughputBuilder()
+        present._moments, present._unshown = self._moments, self._unshown
+        present._hosts = {name: bins.copy() for name, bins in self._hosts.items()}
+        present._active = self._active.copy()
+        for attempt in active:
+            since_s = max(0.0, now_s - attempt.elapsed_s)
+            present._active.spread(since_s, now_s, now_s - since_s)
+            if received := received_by(attempt):
+                present._bins_of(attempt.host).spread(since_s, now_s, received)
+        return present
+
     def section(self, end_s: float) -> Throughput:
         """The section of a run that has lasted ``end_s``."""
         width_s = max([self._active.width_s, *(bins.width_s for bins in self._hosts.values())])
@@ -67,12 +85,12 @@ class ThroughputBuilder:
         number = max(1, int(np.ceil(end_s / width_s)))
         ranked = sorted(self._hosts.items(), key=lambda item: (item[0] == OTHERS, -item[1].total))
         shown = ranked if len(ranked) <= SHOWN_HOSTS + 1 else ranked[:SHOWN_HOSTS]
-        layers = [(name, bins.sums(width_s)[:number] / width_s) for name, bins in shown]
+        layers = [(name, bins.sums(width_s, number) / width_s) for name, bins in shown]
         rest = ranked[len(shown) :]
         if rest:
-            others = np.sum([bins.sums(width_s)[:number] for _, bins in rest], axis=0)
+            others = np.sum([bins.sums(width_s, number) for _, bins in rest], axis=0)
             layers.append((OTHERS, others / width_s))
-        active = self._active.sums(width_s)[:number] / width_s
+        active = self._active.sums(width_s, number) / width_s
         total = np.sum([rates for _, rates in layers], axis=0) if layers else np.zeros(number)
         peak = int(total.argmax())
         more = f"; {plural(self._unshown, 'event')} more are not shown" if self._unshown else ""
@@ -94,9 +112,13 @@ class ThroughputBuilder:
         """The throughput of each host as a small curve of up to ``POINTS`` values between 0 and 1."""
         lines = {}
         for name, bins in self._hosts.items():
-            sums = bins.sums(bins.width_s)
-            used = int(sums.nonzero()[0].max(initial=0)) + 1
-            together = -(-used // POINTS)
-            curve = np.add.reduceat(sums[:used], np.arange(0, used, together))
+            sums = bins.sums(bins.width_s, bins.used)
+            together = -(-bins.used // POINTS)
+            curve = np.add.reduceat(sums, np.arange(0, bins.used, together))
             lines[name] = np.round(curve / max(float(curve.max()), 1.0), 3).tolist()
         return lines
+
+
+def received_by(attempt: ActiveAttempt) -> int:
+    """The bytes that an attempt under way has received itself."""
+    return max(0, attempt.bytes - attempt.from_byte)

@@ -32,14 +32,29 @@ class TimeBins:
         self._sums[first + 1 : last] += density * self.width_s
         self._sums[last] += density * (to_s - last * self.width_s)
 
-    def sums(self, width_s: float) -> NDArray[np.float64]:
-        """The amounts in bins of ``width_s``, which is this width times a power of two."""
-        together = round(width_s / self.width_s)
-        if together == 1:
-            return self._sums.copy()
-        kept = -(-BINS // together) * together
-        sums: NDArray[np.float64] = np.pad(self._sums, (0, kept - BINS)).reshape(-1, together).sum(axis=1)
+    def sums(self, width_s: float, number: int) -> NDArray[np.float64]:
+        """The amounts in the first ``number`` bins of ``width_s``, a power of two times this width or more.
+
+        Every answer has ``number`` bins, so that those of several hosts can be added: a host whose last byte
+        came early has zeros after it.
+        """
+        together = min(round(width_s / self.width_s), BINS)  # a power of two, so it divides BINS
+        merged = self._sums.reshape(-1, together).sum(axis=1)
+        sums = np.zeros(number)
+        shown = min(number, len(merged))
+        sums[:shown] = merged[:shown]
         return sums
+
+    def copy(self) -> "TimeBins":
+        """Bins with the same amounts."""
+        copy = TimeBins()
+        copy.width_s, copy._sums = self.width_s, self._sums.copy()
+        return copy
+
+    @property
+    def used(self) -> int:
+        """The number of bins up to the last one that has an amount; at least 1."""
+        return int(self._sums.nonzero()[0].max(initial=0)) + 1
 
     @property
     def total(self) -> float:

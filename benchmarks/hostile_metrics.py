@@ -1,115 +1,115 @@
-"""Makes pages of metrics files with random, often absurd numbers; counts how `cfetch report --html` ends.
+"""Random metrics files, ordinary and hostile ones, given to the commands that read metrics: real processes.
 
-    python benchmarks/hostile_metrics.py [--files 300] [--seed 1]
-
-Each file is a run of up to 50 hosts that begin and end at any time. Some numbers are replaced: by huge,
-negative or tiny ones, by infinity, by text, or by nothing. A page must be made (exit code 0) or refused with
-the line that is wrong (exit code 2), within a time limit and with bounded memory.
+``python benchmarks/hostile_metrics.py [--files 300] [--seed 1]`` runs ``cfetch report --html``, ``report``
+and ``tune`` on each file, and prints how they ended, and the most memory that one of them had. A command may
+take ``LIMIT_S`` and ``LIMIT_MIB``. Exit code 1: one had a bug, a traceback, no end, or too much memory.
 """
 
 import argparse
-import json
-import random
+import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import NamedTuple
 
-LONGEST_S = 60
-ODD = ("1e308", "-1e308", "1e9", "-1", "0", "1e-300", "NaN", "Infinity", '"5"', "null", "9" * 30, None)
-"""What may stand in place of a number; None: the key is missing."""
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the files are the tests'
 
+from tests.report.hostile import make_metrics  # noqa: E402
 
-def make_lines(dice: random.Random) -> list[str]:
-    """The lines of a metrics file: a run's head, and a record for each file."""
-    head = {
-        "schema": "cfetch.run/1", "instant": "20260101000000000", "wall_start": "2026-01-01T00:00:00Z",
-        "files": 40, "version": "0.1.0", "host": "h", "concurrency": 16, "settings": {},
-    }  # fmt: skip
-    hosts = [
-        (f"h{n}", dice.uniform(0, 100), dice.choice((0.0, 0.01, 5.0, 4000.0)))
-        for n in range(dice.randint(1, 50))
-    ]
-    records = [make_record(n, dice, *dice.choice(hosts)) for n in range(dice.choice((0, 1, 3, 40)))]
-    lines = [json.dumps(head), *map(json.dumps, records)]
-    for _ in range(dice.choice((0, 0, 1, 3))):
-        place = dice.randrange(len(lines))
-        lines[place] = damage(lines[place], dice)
-    return lines
+LIMIT_S = 60.0
+LIMIT_MIB = 500
+BUG = 70
+HUNG = -1
 
 
-def make_record(
-    number: int, dice: random.Random, host: str, from_s: float, length_s: float
-) -> dict[str, Any]:
-    """A file of ``host``, brought by one attempt within these times; some attempts take no time at all."""
-    start_s = from_s + dice.uniform(0, length_s)
-    end_s = start_s + dice.choice((0.0, dice.uniform(0, length_s)))
-    size = dice.choice((0, 1, 1000, 10**12))
-    attempt = {
-        "n": 1, "start_s": start_s, "first_byte_s": dice.choice((None, start_s)), "end_s": end_s,
-        "from_byte": 0, "bytes": size, "http_status": 200,
-        "outcome": dice.choice(("done", "straggler", "stalled", "error")),
-        "error": None, "peer": None, "median_bps": None, "expected_s": None, "samples": [[end_s, size]],
-    }  # fmt: skip
-    return {
-        "schema": "cfetch.file/1", "instant": "20260101000000000", "id": number, "offset": number,
-        "path": f"f{number}", "host": host, "size_bytes": size, "bytes": size, "verified": "size",
-        "volume": ".", "status": dice.choice(("done", "failed", "skipped")), "queued_s": 0.0,
-        "start_s": start_s, "end_s": end_s, "rate_bps": 1.0, "stragglers": 0, "attempts": [attempt],
-    }  # fmt: skip
+class Ended(NamedTuple):
+    """How a command ended; ``code`` may be ``HUNG``."""
+
+    code: int
+    peak_mib: float
+    seconds: float
+    said: str
 
 
-def damage(line: str, dice: random.Random) -> str:
-    """Put something else in place of one number of the line, or leave the key out."""
-    document = json.loads(line, parse_constant=str)
-    if not isinstance(document, dict):
-        return line
-    target = dice.choice([document, *document.get("attempts", [])]) if document.get("attempts") else document
-    key = dice.choice([key for key in target if key != "schema"])
-    odd = dice.choice(ODD)
-    if odd is None:
-        del target[key]
-        return json.dumps(document)
-    target[key] = "@"
-    return json.dumps(document).replace('"@"', odd)
+def main() -> int:
+    """Run all commands on all files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    bad = 0
+    with tempfile.TemporaryDirectory() as inner:
+        metrics, page = Path(inner, "m.jsonl"), Path(inner, "page.html")
+        for name, words in (
+            ("report --html", ["report", str(metrics), "--html", str(page)]),
+            ("report", ["report", str(metrics)]),
+            ("tune", ["tune", str(metrics)]),
+        ):
+            ended = [_try(words, metrics, options.seed + number) for number in range(options.files)]
+            bad += _tell(name, ended, options.seed)
+    return min(bad, 1)
 
 
-def main() -> None:
-    """Print the exit codes with their numbers, the hangs, and the largest memory of a report."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--files", type=int, default=300)
-    arguments.add_argument("--seed", type=int, default=1)
-    chosen = arguments.parse_args()
-    ends: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        metrics, page = Path(folder, "m.jsonl"), Path(folder, "page.html")
-        for number in range(chosen.files):
-            metrics.write_text("\n".join(make_lines(random.Random(f"{chosen.seed}/{number}"))) + "\n")
-            page.unlink(missing_ok=True)
-            command = [sys.executable, "-m", "cfetch", "report", str(metrics), "--html", str(page)]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, check=False)
-            except subprocess.TimeoutExpired:
-                end = "hang"
+def _try(words: list[str], metrics: Path, seed: int) -> Ended:
+    metrics.write_text(make_metrics(Random(seed)))
+    with tempfile.TemporaryFile("w+") as said:
+        began_s = time.monotonic()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "cfetch", *words],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            preexec_fn=_limit_memory,  # noqa: PLW1509 - this process has no threads
+        )
+        usage, status = None, 0
+        while usage is None:
+            pid, status, used = os.wait4(child.pid, os.WNOHANG)
+            if pid:
+                usage = used
+            elif time.monotonic() - began_s > LIMIT_S:
+                os.kill(child.pid, signal.SIGKILL)
+                _, _, usage = os.wait4(child.pid, 0)
+                status = HUNG
             else:
-                end = f"exit {done.returncode}"
-                if done.returncode == 2 and "m.jsonl" not in done.stderr:
-                    end = "exit 2 without the place"
-                if done.returncode == 0 and not page.exists():
-                    end = "exit 0 without a page"
-            ends[end] += 1
-            if end not in {"exit 0", "exit 2"}:
-                print(f"{chosen.seed}/{number}: {end}", file=sys.stderr)
-    most_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+                time.sleep(0.01)
+        child.returncode = 0  # it was waited for here, for its memory
+        said.seek(0)
+        code = HUNG if status == HUNG else os.waitstatus_to_exitcode(status)
+        return Ended(code, usage.ru_maxrss / 1024, time.monotonic() - began_s, said.read())
+
+
+def _limit_memory() -> None:
+    """Far above the limit, only so that a fault does not take the machine with it."""
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
+
+def _tell(name: str, ended: list[Ended], seed: int) -> int:
+    """Print the counts of one command; the number of its faults."""
+    codes = Counter("hung" if each.code == HUNG else f"exit {each.code}" for each in ended)
+    peak_mib, longest_s = max(each.peak_mib for each in ended), max(each.seconds for each in ended)
+    faults = [
+        (seed + number, each)
+        for number, each in enumerate(ended)
+        if each.code not in (0, 2) or each.peak_mib > LIMIT_MIB or "Traceback" in each.said
+    ]
+    counts = ", ".join(f"{codes[code]} {code}" for code in sorted(codes))
     print(
-        ", ".join(f"{end}: {count}" for end, count in sorted(ends.items())),
-        f"; at most {most_mib:.0f} MiB",
-        sep="",
+        f"cfetch {name}: {len(ended)} files, {counts}, {codes[f'exit {BUG}']} bugs, {codes['hung']} hung; "
+        f"at most {peak_mib:.0f} MiB and {longest_s:.1f} s",
+        flush=True,
     )
+    for number, each in faults[:20]:
+        last = each.said.strip().splitlines()[-1:] or [""]
+        print(f"  seed {number}: exit {each.code}, {each.peak_mib:.0f} MiB: {last[0][:200]}")
+    return len(faults)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -51,7 +51,8 @@ class BaselineView(msgspec.Struct, frozen=True, kw_only=True):
 class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt under way. ``expected_s`` is the limit after which it counts as a straggler, where known.
 
-    ``is_spared``: it is not cancelled, however slow it is.
+    ``is_spared``: it is not cancelled, however slow it is. The first ``from_byte`` of its
+    ``bytes`` came before it.
     """
 
     id: int
@@ -66,6 +67,7 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     executor: str | None = None
     is_spared: bool = False
+    from_byte: int = 0
 
 
 class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ are damage, and no chart can show them beside a second.
 """
 
 Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
-"""A rate or a projection. A rate near 0 projects far away; sums of these stay finite."""
+"""A rate or a projection, which may be far away, as a rate may be near 0. Sums of these stay finite."""
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -253,6 +253,8 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``path``, ``host`` and ``volume`` are of the entry that ended last. ``rate_bps`` was its rate in these
     seconds, and ``usual_bps`` is the usual rate of its host; ``fresh`` connections were no faster;
     ``helpers`` brought segments of it. ``limit``: the limit that was reached. ``reason`` is for a person.
+    ``failed``: why it failed, in a word. Up to ``at_once`` connections brought it at a time, of the
+    ``segments`` that the run allowed (0: not known). ``flushes``: files were flushed.
     """
 
     bound: str = "nothing"
@@ -270,6 +272,10 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     helpers: Count = 0
     limit: Count | None = None
     reason: str | None = None
+    failed: str | None = None
+    at_once: Count = 0
+    segments: Count = 0
+    flushes: bool = True
 
 
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="cfetch.end/1"):

@@ -3,14 +3,13 @@
 from shlex import quote
 from signal import Signals
 
-from cfetch.errors import Blocked, Corrupt, LocalFault, Refused
+from cfetch.errors import LocalFault
 from cfetch.records import EndRecord, Summary
-from cfetch.report.ending_text import Setup, explain_tail
+from cfetch.report.ending_text import Setup, explain_tail, find_remedy
 from cfetch.report.format import cells, duration, fit, plural, rate, saving_text, shorten, size
 from cfetch.secret import printable
 
 SHOWN_FAILURES = 10  # the rest is in the metrics file
-LASTING = {Refused.kind, Corrupt.kind, Blocked.kind}  # failures that a repetition does not repair
 LEAST_TWICE = 0.0005  # a smaller share is shown as zero
 SHOWN_VOLUMES = 16  # --json has all of them
 
@@ -174,22 +173,13 @@ def failed_where(url: str | None, line: int | None) -> str:
     return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")
 
 
-def _find_remedy(kinds: set[str]) -> str:
-    """The step that is needed first; empty if a repetition may be enough."""
-    if not kinds or not kinds <= LASTING:
-        return ""
-    at_source = "correct the links, sizes or hashes of what failed" if kinds != {Blocked.kind} else ""
-    here = "move away what stands in the way" if Blocked.kind in kinds else ""
-    return ", and ".join(filter(None, (at_source, here)))
-
-
 def _pointer_lines(summary: Summary, *, refetches: bool) -> list[str]:
     again = "run the same command again: files in place are skipped"
     if refetches:
         again = "run the same command without --existing refetch: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
         then = f"once the cause is gone, {again}"
-    elif summary.exit_code and (remedy := _find_remedy({failure.kind for failure in summary.failures})):
+    elif summary.exit_code and (remedy := find_remedy(summary.failures)):
         then = f"{remedy}; then {again}"
     elif summary.exit_code:
         then = again

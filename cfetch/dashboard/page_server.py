@@ -97,7 +97,7 @@ class PageServer:
         self._address, self._token = address, token
         self._faults = FaultLines(lambda line: emit_line(f"the live page: {line}"))
         self._events: SimpleQueue[Event] = SimpleQueue()
-        self._state, self._metrics = PageState(names), RunMetrics()
+        self._state, self._metrics = PageState(names, self._faults.add), RunMetrics()
         self._page = _EncodedPage(self._state, self._faults)
         self._readers = 0
         self._started = threading.Event()

@@ -3,7 +3,7 @@
 Pure: time is the events' ``t_s``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -29,6 +29,8 @@ from cfetch.report.page.document import Page
 from cfetch.report.page.run_part import RunPart
 from cfetch.report.page.runs_page import make_live_page, make_parts
 from cfetch.secret import printable
+
+MOST_FAULTS = 10  # lines; what goes wrong more often says nothing new
 
 
 class LiveDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +61,15 @@ class PageState:
     """The latest run: ``apply`` every event in order.
 
     ``names`` are those of runs that follow one another and are shown side by side, as a bench does.
+
+    Whatever the data is, nothing here raises: a reader would take the lost connection for the end of the run.
+    A fault is a line on the page; ``on_fault`` gets it too, once.
     """
 
-    def __init__(self, names: Sequence[str] = ()) -> None:
+    def __init__(self, names: Sequence[str] = (), on_fault: Callable[[str], object] = lambda _: None) -> None:
         self._names = names
+        self._on_fault = on_fault
+        self._faults: set[str] = set()
         self._view = View()
         self._part: RunPart | None = None
         self._before: list[RunPart] = []  # with names: the runs that have ended
@@ -75,6 +82,19 @@ class PageState:
 
     def apply(self, event: Event) -> None:
         """Update the state by one event."""
+        try:
+            self._apply(event)
+        except Exception as error:  # noqa: BLE001 - the picture of a run is not worth its loss
+            self._note_fault(f"{type(event).__name__} cannot be shown", error)
+
+    def _note_fault(self, what: str, error: Exception) -> str:
+        line = f"{what} ({type(error).__name__}: {printable(str(error), 200)}); the run goes on"
+        if line not in self._faults and len(self._faults) < MOST_FAULTS:
+            self._faults.add(line)
+            self._on_fault(line)
+        return line
+
+    def _apply(self, event: Event) -> None:
         if isinstance(event, RunStarted):  # a follower has one run after another
             if self._names and self._part is not None:
                 self._before.append(self._part)
@@ -95,6 +115,13 @@ class PageState:
 
     def make_page(self) -> Page:
         """The page of the run so far."""
+        try:
+            return self._draw()
+        except Exception as error:  # noqa: BLE001 - as above
+            note = self._note_fault("the charts cannot be drawn now", error)
+            return Page(title="cfetch: live", note=note, version=__version__, parts=[])
+
+    def _draw(self) -> Page:
         if self._part is None:
             return Page(title="cfetch: waiting for a run", note="", version=__version__, parts=[])
         if self._names:
@@ -103,7 +130,14 @@ class PageState:
             return Page(title=title, note="", version=__version__, parts=make_parts(runs, names))
         progress, is_over = self._view.progress, self._view.summary is not None
         active = progress.active if progress is not None and not is_over else []
-        return make_live_page(self._part, active, self._view.t_s, list_places(progress), is_over=is_over)
+        return make_live_page(
+            self._part,
+            active,
+            self._view.t_s,
+            list_places(progress),
+            is_over=is_over,
+            received_bytes=self._view.received_bytes,
+        )
 
     def make_live(self) -> LiveDocument:
         """The live numbers."""

@@ -35,7 +35,7 @@ from cfetch.events import (
     WidthChanged,
 )
 from cfetch.records import EndRecord, FileRecord, Summary
-from cfetch.report.counts import Counts
+from cfetch.report.counts import Counts, count_received
 from cfetch.report.format import duration, percent, plural, rate
 from cfetch.secret import printable
 
@@ -159,9 +159,8 @@ class View:
 
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)
-        total = event.bytes_done + event.bytes_active + event.bytes_wasted
-        total -= self._counts.skipped_bytes + event.bytes_adopted  # bytes that were not received
-        received = max(before[1], total)  # an entry that waits for its retry is not active
+        # an entry that waits for its retry is not active
+        received = max(before[1], count_received(event, self._counts.skipped_bytes))
         self._recent.append((event.t_s, received))
         while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:
             self._recent.popleft()
@@ -193,6 +192,11 @@ class View:
     def bytes_in_hand(self) -> int:
         """Bytes of the plan that have arrived, including those of attempts under way."""
         return self.progress.bytes_done + self.progress.bytes_active if self.progress else 0
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes that came over the network, those of attempts under way included."""
+        return self._recent[-1][1] if self._recent else 0
 
     @property
     def fraction(self) -> float:

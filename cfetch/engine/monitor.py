@@ -216,6 +216,7 @@ class Monitor:
             n=assignment.n,
             state=_state(attempt, elapsed_s, expected_s, end),
             is_spared=assignment.is_immune,
+            from_byte=attempt.from_byte * (not in_ranges),
         )
 
     def _speed(self, attempt: Attempt, now_s: float) -> float:

@@ -123,7 +123,7 @@ def run_line(source: str, header: RunHeader, counts: Counts) -> RunLine:
         retries=counts.retries,
         stragglers=counts.stragglers,
         elapsed_s=counts.end_s,
-        rate_bps=counts.fetched_bytes / counts.end_s if counts.end_s > 0 else 0.0,
+        rate_bps=counts.fetched_bytes / max(counts.end_s, 1e-6) if counts.end_s > 0 else 0.0,
     )
 
 

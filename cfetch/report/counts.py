@@ -6,7 +6,7 @@ the report of a metrics file and the tables agree, whichever machine brought the
 
 from collections import Counter
 
-from cfetch.events import EntriesFinished, EntryFinished, Event, RetryScheduled, StragglerCancelled
+from cfetch.events import EntriesFinished, EntryFinished, Event, Progress, RetryScheduled, StragglerCancelled
 from cfetch.records import FileRecord, Sums
 from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 
@@ -107,6 +107,16 @@ class LiveCounts:
             if self._announced and isinstance(event, EntriesFinished):
                 for number in event.ids:
                     self._announced.pop(number, None)
+
+
+def count_received(progress: Progress, skipped_bytes: int) -> int:
+    """Bytes that the run has received so far, those of attempts under way included.
+
+    ``skipped_bytes`` were in place before. Bytes of an entry that waits for its next try may be missing for a
+    while, so a later number may be lower.
+    """
+    held_bytes = progress.bytes_done + progress.bytes_active + progress.bytes_wasted
+    return held_bytes - skipped_bytes - progress.bytes_adopted
 
 
 def retries(record: FileRecord) -> int:

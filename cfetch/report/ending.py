@@ -22,9 +22,10 @@ Memory is bounded: the latest ``KEPT`` entries are kept, or up to twice as many,
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from operator import attrgetter
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import msgspec
 
@@ -58,6 +59,8 @@ class Limits(NamedTuple):
     host_rate_bps: int | None
     most: int = 0  # the run might search for more places up to this; 0: it did not search
     requests_per_s: float | None = None
+    segments: int = 0  # connections for one file, at most; 0: not known
+    flushes: bool = True
 
     @classmethod
     def of(cls, settings: Mapping[str, object], places: int) -> "Limits":
@@ -68,7 +71,7 @@ class Limits(NamedTuple):
 
         def number(name: str) -> int | None:
             value = settings.get(name)
-            return value if isinstance(value, int) and value > 0 else None
+            return value if isinstance(value, int) and 0 < value < 1 << 63 else None
 
         requests_per_s = settings.get("rate")
         most = number("max_concurrency") or (GROWN if places == PLACES else places)
@@ -78,7 +81,9 @@ class Limits(NamedTuple):
             per_host=number("per_host"),
             rate_bps=number("limit_rate"),
             host_rate_bps=number("limit_rate_per_host"),
-            requests_per_s=requests_per_s if isinstance(requests_per_s, int | float) else None,
+            requests_per_s=float(requests_per_s) if _is_rate(requests_per_s) else None,
+            segments=number("segments") or 0,
+            flushes=settings.get("durability") != "crash",
             most=most if policy == "adaptive" and most > places else 0,
         )
 
@@ -156,7 +161,8 @@ class Ending:
         latest = self.latest
         if elapsed_s - self.last_byte_s >= least_s:
             seconds = elapsed_s - self.last_byte_s
-            return Tail(bound="flush", seconds=round(seconds, 3), volume=latest[-1].volume)
+            volume = latest[-1].volume
+            return Tail(bound="flush", seconds=round(seconds, 3), volume=volume, flushes=limits.flushes)
         limited = self._find_rate_limit(limits)
         if limited is not None:
             return limited
@@ -182,6 +188,7 @@ class Ending:
             host=last.attempts[-1].mirror or last.host,
             volume=last.volume,
             size_bytes=last.known_size_bytes,
+            segments=limits.segments,
         )
         late = sum(record.start_s > began_s + AT_ONCE * seconds for record in latest)
         if late >= WAITED and self._is_sparse:
@@ -245,6 +252,8 @@ class Ending:
             usual_bps=None if usual_bps is None else round(usual_bps, 1),
             fresh=fresh if is_slow else 0,
             helpers=sum(attempt.helper for attempt in last.attempts),
+            failed=(last.error_kind or "unknown") if last.status == "failed" else None,
+            at_once=_count_at_once(last),
         )
 
     def _find_rate_limit(self, limits: Limits) -> Tail | None:
@@ -267,7 +276,8 @@ class Ending:
         paused_host, paused_s = max(self._paused_s.items(), key=lambda item: item[1], default=("", 0.0))
         span_s = max(self.last_byte_s, 0.001)
         if self.held_s >= busy_s / 2:
-            return Tail(bound="disk", seconds=round(self.held_s / busy_s * span_s, 3) if busy_s else 0.0)
+            seconds = round(self.held_s / busy_s * span_s, 3) if busy_s > 0 else 0.0
+            return Tail(bound="disk", seconds=seconds, flushes=limits.flushes)
         if paused_s >= max(LEAST_S, LEAST_SHARE * elapsed_s):
             return Tail(bound="pause", seconds=round(paused_s, 3), host=paused_host)
         if host_places < limits.places and host_busy_s >= FULL * host_places * span_s:
@@ -299,6 +309,17 @@ def find_tail(records: Sequence[FileRecord], places: int) -> float:
         if running > places / 2:
             return time_s
     return steps[-1][0]
+
+
+def _count_at_once(record: FileRecord) -> int:
+    """The most attempts at the record's file that were under way at the same time."""
+    spans = [(attempt.start_s, attempt.end_s) for attempt in record.attempts]
+    steps = sorted(step for start_s, end_s in spans for step in ((start_s, 1), (end_s, -1)))
+    return max(accumulate(step for _, step in steps), default=0)
+
+
+def _is_rate(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and 0 < value < 1 << 63
 
 
 def _rate_bps(attempt: AttemptRecord) -> float:

@@ -22,7 +22,7 @@ import msgspec
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import EntriesFinished, EntryFinished, Event, RunExplained, RunFinished, RunStarted
 from cfetch.manifest.compressed import import_zstd, is_compressed, is_zstd, open_decompressor
-from cfetch.records import NOT_DECODED, EndRecord, EventRecord, FileRecord, Int64
+from cfetch.records import NOT_DECODED, Count, EndRecord, EventRecord, FileRecord
 from cfetch.report.event_records import make_event_record
 from cfetch.secret import printable
 from cfetch.storage.files import input_fault
@@ -46,10 +46,10 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     wall_start: str
     version: str
     host: str
-    files: Int64 = 0
-    bytes_known: Int64 = 0
-    sizes_unknown: Int64 = 0
-    concurrency: Int64 = 0
+    files: Count = 0
+    bytes_known: Count = 0
+    sizes_unknown: Count = 0
+    concurrency: Count = 0
     destination: str = ""
     settings: dict[str, object]
 

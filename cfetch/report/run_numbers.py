@@ -16,7 +16,7 @@ from cfetch.events import (
     RunStarted,
 )
 from cfetch.records import FileRecord
-from cfetch.report.counts import retries
+from cfetch.report.counts import count_received, retries
 from cfetch.report.wasted_bytes import received_bytes, wasted_bytes
 from cfetch.secret import printable
 
@@ -25,7 +25,7 @@ OTHERS = "other"
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)  # steps of a half decade
 COUNTERS = {  # by name: help, and the label if there is one
     "cfetch_files": ("Files that have ended, by outcome.", "outcome"),
-    "cfetch_received_bytes": ("Bytes that came over the wire.", ""),
+    "cfetch_received_bytes": ("Bytes that came over the wire, also of attempts under way.", ""),
     "cfetch_wasted_bytes": ("Bytes that came and are in no file.", ""),
     "cfetch_attempts": ("Attempts, by outcome.", "outcome"),
     "cfetch_retries": ("Attempts after a failed one.", ""),
@@ -66,6 +66,8 @@ class RunNumbers:
     def __init__(self, meters: Meters) -> None:
         self._meters = meters
         self._hosts: set[str] = set()
+        self._counted_bytes = self._ended_bytes = self._skipped_bytes = 0  # of the present run
+        meters.add("cfetch_received_bytes", 0)
         for outcome in _OUTCOMES:
             meters.add("cfetch_files", 0, outcome)  # a series that begins at 0 shows its first increase
 
@@ -78,9 +80,11 @@ class RunNumbers:
             for record in event.block.read_records():
                 self._add(record)
         elif isinstance(event, Progress):
+            self._count_received(count_received(event, self._skipped_bytes))
             set_("cfetch_active_attempts", len(event.active) + event.unshown)
             set_("cfetch_run_files_in_place", event.done + event.skipped)
         elif isinstance(event, RunStarted):
+            self._counted_bytes = self._ended_bytes = self._skipped_bytes = 0
             set_("cfetch_run_files", event.files)
             set_("cfetch_run_files_in_place", 0)
         elif isinstance(event, RunExplained):
@@ -95,7 +99,9 @@ class RunNumbers:
     def _add(self, record: FileRecord) -> None:
         meters = self._meters
         meters.add("cfetch_files", 1, record.status)
-        meters.add("cfetch_received_bytes", received_bytes(record))
+        self._ended_bytes += received_bytes(record)
+        self._skipped_bytes += record.bytes * (record.status == "skipped")
+        self._count_received(self._ended_bytes)
         meters.add("cfetch_wasted_bytes", wasted_bytes(record))
         meters.add("cfetch_retries", retries(record))
         if record.status == "failed":
@@ -108,6 +114,12 @@ class RunNumbers:
                 meters.observe("cfetch_first_byte_seconds", attempt.first_byte_s - attempt.start_s, host)
         if record.status == "done" and record.attempts:
             meters.observe("cfetch_file_seconds", record.end_s - record.start_s, host)
+
+    def _count_received(self, total: int) -> None:
+        """Let the counter grow to the run's ``total``. A file that takes an hour counts all the time."""
+        if total > self._counted_bytes:
+            self._meters.add("cfetch_received_bytes", total - self._counted_bytes)
+            self._counted_bytes = total
 
     def _label_of(self, host: str) -> str:
         if host not in self._hosts:

@@ -14,6 +14,7 @@ import msgspec
 from cfetch.records import AttemptRecord, FileRecord
 from cfetch.report.wasted_bytes import wasted_by_attempt
 
+MOST_JUDGED = 1000  # attempts of one file; each is compared with all others
 CANCELLED = {"straggler", "lost"}  # outcomes
 SETTLED = 4  # waits for a first byte; after fewer, the doubling in slow start may not show in two halves
 GROWS = 1.15  # times the average rate; in slow start the later half is about twice as fast as all
@@ -64,13 +65,16 @@ def list_verdicts(record: FileRecord) -> list[Verdict]:
     finish_s = record.end_s if record.status == "done" else None
     has_helpers = any(attempt.helper for attempt in record.attempts)
     projected_by_end: dict[int | None, float | None] = {}  # of later attempts, by end of range
-    verdicts = []
+    verdicts: list[Verdict] = []
     wasted = wasted_by_attempt(record)
     for index in reversed(range(len(record.attempts))):
         attempt = record.attempts[index]
         if attempt.outcome not in CANCELLED:
             continue
         rate_bps = running_rate_bps(attempt)
+        if len(verdicts) >= MOST_JUDGED:
+            verdicts.append(Verdict(attempt, rate_bps, attempt.projected_s, None, wasted[index]))
+            continue
         if attempt.helper and attempt.outcome == "lost":  # the attempt that it raced has won
             saved_s = None if finish_s is None else 0.0
             verdicts.append(Verdict(attempt, rate_bps, attempt.projected_s, saved_s, wasted[index]))

@@ -8,6 +8,8 @@ disk: the final file when done, the kept part when failed or cancelled (0 when d
 """
 
 import math
+from bisect import bisect_left, bisect_right
+from operator import itemgetter
 
 from cfetch.records import AttemptRecord, FileRecord
 
@@ -59,11 +61,13 @@ def _claim_s(attempt: AttemptRecord) -> float:
 
 
 def _take_range(taken: list[tuple[int, int]], start: int, end: int) -> int:
-    """Claim the free bytes of the range and return their number. ``taken``: disjoint ranges."""
+    """Claim the free bytes of the range and return their number. ``taken``: disjoint ranges, in order."""
     if end <= start:
         return 0
-    merged = [span for span in taken if span[1] >= start and span[0] <= end]
-    low = min([start, *(span[0] for span in merged)])
-    high = max([end, *(span[1] for span in merged)])
-    taken[:] = [span for span in taken if span not in merged] + [(low, high)]
+    first = bisect_left(taken, start, key=itemgetter(1))
+    after = bisect_right(taken, end, key=itemgetter(0))
+    merged = taken[first:after]
+    low = min(start, merged[0][0]) if merged else start
+    high = max(end, merged[-1][1]) if merged else end
+    taken[first:after] = [(low, high)]
     return high - low - sum(span[1] - span[0] for span in merged)

@@ -35,6 +35,8 @@ class Curve(NamedTuple):
         if index + 1 < len(self.times_s):
             (then_s, next_s), (then, after) = self.times_s[index : index + 2], self.sizes[index : index + 2]
             received = then + (after - then) * (age_s - then_s) / (next_s - then_s)
+        elif math.isinf(self.rest_bps):
+            return wanted
         else:
             received = self.sizes[-1] + self.rest_bps * (age_s - self.times_s[-1])
         return min(wanted, int(received))

@@ -204,8 +204,11 @@ def _score_recording(
 ) -> RunResult:
     """Score a run under the adaptive policy, with the multiplier of each setting."""
     stage = prepare_stage(recording, stall_timeout_s=loaded.stall_timeout_s, segments=loaded.segments)
-    plays = [] if stage is None else [play(stage, _read_multiplier(setting)) for setting in settings]
     own_s = 0.0 if stage is None else play(stage, _read_multiplier(loaded.own)).makespan_s
+    unfit = _find_misfit(loaded, stage, own_s)
+    plays = []  # of a run that is left out, whatever a setting would do
+    if stage is not None and not unfit:
+        plays = [play(stage, _read_multiplier(setting)) for setting in settings]
     cut = [curve for file in recording for curve in file.curves if curve.is_cut]
     by_rate = sum(curve.rest_bps > 0 for curve in cut)
     return RunResult(
@@ -213,7 +216,7 @@ def _score_recording(
         instant=loaded.instant,
         host=None,
         policy=loaded.policy,
-        unfit=_find_misfit(loaded, stage, own_s),
+        unfit=unfit,
         files=len(recording),
         finished=sum(bool(file.curves) and not file.curves[-1].is_cut for file in recording),
         workers=0 if stage is None else stage.places,

@@ -73,7 +73,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("download one.txt --config nope.yaml", 2, "cannot read nope.yaml: No such file or directory"),
     ("download one.txt --config wrong.yaml", 2, "unknown key 'concurency'; did you mean 'concurrency'"),
     ("download one.txt --failed-from nope", 2, "nope: cannot read the metrics: No such file or directory"),
-    ("download one.txt --cookies one.txt", 2, "is not in Netscape's format"),
+    ("download one.txt --cookies one.txt", 2, "a cookie in Netscape's format has seven fields"),
     ("download one.txt --bearer-env NOPE_TOKEN", 2, "no environment variable of that name has a value"),
     ("download one.txt --to s3://b/p", 2, "--state, or an object store that nobody else reads"),
     ("download one.txt --to s3://b/p --state s3://b/p --engine spark", 2, "name one with --state"),

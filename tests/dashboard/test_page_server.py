@@ -3,6 +3,7 @@
 import json
 import urllib.error
 import urllib.request
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ from cfetch.dashboard.serving import open_serving
 from cfetch.errors import LocalFault, UsageError
 from cfetch.events import ExecutorView, RunFinished
 from cfetch.report.openmetrics import MetricsTextfile, RunMetrics
-from cfetch.report.page.document import Cell, Table
+from cfetch.report.page.document import Cards, Cell, Table, Throughput
 from cfetch.report.run_numbers import HOSTS
 from cfetch.report.summary import Tally
 from cfetch.secret import SecretText
@@ -229,6 +230,96 @@ def test_attempts_under_way_are_bars():
         state.apply(event)
     text = msgspec.json.encode(state.make_page()).decode()
     assert '"from_s":[2.0],"to_s":[5.0],"outcome":[4]' in text
+
+
+def under_way(t_s, received, **more):
+    """The numbers of a run whose only file is under way."""
+    attempts = [active(0, elapsed_s=t_s, bytes=received, size_bytes=5_000_000, **more)]
+    return progress(t_s, bytes_active=received, active=attempts)
+
+
+def test_bytes_under_way_count_everywhere_on_the_page():
+    """Banner, card, rate, chart and the host's row agree while the only file comes."""
+    state = PageState()
+    for event in (started(files=1), under_way(4.0, 3_000_000), under_way(8.0, 4_000_000)):
+        state.apply(event)
+    overview, run, _ = state.make_page().parts
+    assert isinstance(overview.sections[0], Cards)
+    cards = {card.label: card.value for card in overview.sections[0].cards}
+    assert (state.make_live().bytes, cards["received"], cards["rate"]) == (4_000_000, "3.8 MiB", "488 KiB/s")
+    (throughput,) = [each for each in run.sections if isinstance(each, Throughput)]
+    (hosts,) = [each for each in run.sections if isinstance(each, Table) and each.title == "Hosts"]
+    assert sum(throughput.layers[0].rates_bps) * throughput.width_s == pytest.approx(4_000_000, rel=0.01)
+    assert max(throughput.active) == 1.0
+    assert [row[4] for row in hosts.rows] == ["3.8 MiB"]
+    assert "3.8 MiB" in state.make_live().text
+
+
+def test_bytes_of_an_earlier_attempt_are_not_of_the_one_under_way():
+    """A resumed attempt has brought only what came after its first byte."""
+    state = PageState()
+    for event in (started(files=1), under_way(4.0, 3_000_000, from_byte=1_000_000)):
+        state.apply(event)
+    (throughput,) = [each for each in state.make_page().parts[1].sections if isinstance(each, Throughput)]
+    assert sum(throughput.layers[0].rates_bps) * throughput.width_s == pytest.approx(2e6, rel=0.01)
+
+
+def test_the_alert_for_a_run_that_stands_is_silent_while_a_file_comes():
+    """In every ten minutes of an hour's file the counter grows; at the end it is what was received."""
+    metrics = RunMetrics()
+    metrics(started(files=2))
+    metrics(finished(record(1, 1000, status="skipped"))[0])
+    counted = [samples(metrics.render()[0].decode())["cfetch_received_bytes_total",]]
+    for minutes in range(10, 70, 10):
+        received = minutes * 1_000_000
+        metrics(progress(60.0 * minutes, skipped=1, bytes_done=1000, bytes_active=received))
+        counted.append(samples(metrics.render()[0].decode())["cfetch_received_bytes_total",])
+    assert all(after > before for before, after in pairwise(counted))
+    assert counted[-1] == 60_000_000
+    long = record(0, 61_000_000, attempt(end_s=3660.0, size=61_000_000))
+    for event in (
+        progress(3650.0),
+        *finished(long),
+        started(files=1),
+        *finished(record(0, 5, attempt(size=5))),
+    ):
+        metrics(event)
+    assert samples(metrics.render()[0].decode())["cfetch_received_bytes_total",] == 61_000_005
+
+
+def test_a_page_that_cannot_be_drawn_is_one_line_and_the_next_one_comes(monkeypatch):
+    """The reader stays connected, the fault is on the page and once among the run's lines, and no traceback is."""
+
+    def fail(*_args, **_options):
+        raise ValueError("shapes differ")
+
+    lines: list[str] = []
+    with PageServer(LOCAL, None, emit_line=lines.append) as server:
+        with monkeypatch.context() as broken:
+            broken.setattr("cfetch.dashboard.page_state.make_live_page", fail)
+            server(started(files=1))
+            stream = urllib.request.urlopen(f"{server.url}events", timeout=30)
+            while not (line := stream.readline()).startswith(b'data: {"schema":"cfetch.page/1"'):
+                pass
+            assert b"shapes differ" in line
+        for event in events_of_a_run(record(0, 100, attempt())):
+            server(event)
+    assert b"At a glance" in stream.read()
+    assert lines == [
+        "the live page: the charts cannot be drawn now (ValueError: shapes differ); the run goes on"
+    ]
+
+
+def test_an_event_that_cannot_be_shown_does_not_end_the_page():
+    """Later events count."""
+    faults: list[str] = []
+    state = PageState(on_fault=faults.append)
+    broken = msgspec.structs.replace(started(files=7), settings=None)
+    for event in (broken, started(files=1), *finished(msgspec.structs.replace(record(), attempts=None))):
+        state.apply(event)
+    state.apply(finished(record(0, 100, attempt()))[0])
+    assert "EntryFinished cannot be shown" in faults[-1]
+    assert len(state.make_page().parts) == 3
 
 
 def test_volumes_and_executors_are_tables_with_those_in_trouble_first():

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from cfetch.records import EventRecord, Tail
+from cfetch.records import EventRecord, Summary, Tail
 from cfetch.report.digest import make_digest
 from cfetch.report.ending import BOUNDS, LEARNED, Ending, Limits, find_tail
-from cfetch.report.ending_text import Setup, explain_tail
+from cfetch.report.ending_text import ADVICE, REMEDIES, Setup, explain_tail, find_advice, find_remedy
 from tests.report.records import MIB, attempt, record
 
 LIMITS = Limits("adaptive", 4, None, None, None)
@@ -60,8 +60,7 @@ def test_a_slow_file_that_several_connections_brought():
         attempt(4, 12.0, 22.0, size=4 * MIB, helper=True),
     ]
     tail = tail_of(*wave(10, places=3), record(99, 5 * MIB, own, *helpers))
-    assert (tail.bound, tail.fresh, tail.helpers) == ("slow file", 1, 3)
-    assert "--segments" in explain_tail(tail, Setup("adaptive", {}))[-1]
+    assert (tail.bound, tail.fresh, tail.helpers, tail.at_once) == ("slow file", 1, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_a_large_file_alone():
     """It came at its host's usual rate; there was just more of it."""
     tail = tail_of(*wave(10, places=3), record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB)))
     assert (tail.bound, tail.seconds, tail.rate_bps) == ("large file", 12.0, MIB)
-    what, why, _ = explain_tail(tail, Setup("adaptive", {}))
+    what, why = explain_tail(tail, Setup("adaptive", {}))
     assert what == "the last 12s were one file at 1.0 MiB/s: a/99"
     assert why == "it is 22.0 MiB, and 3 places were idle"
     assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[-1]
@@ -250,6 +249,117 @@ def test_only_the_latest_entries_are_kept():
     ending.add(record(9999, 22 * MIB, attempt(1, 590.0, 700.0, size=110 * MIB)))
     tail = ending.tail(LIMITS, 700.0)
     assert (tail.bound, tail.seconds, len(ending._kept) < 2048) == ("large file", 100.0, True)
+
+
+CAME = {"path": "a", "files": 1, "rate_bps": 9.0, "usual_bps": 99.0, "size_bytes": 9 * MIB, "seconds": 9.0}
+ALL_USED = {"helpers": 15, "at_once": 16, "segments": 16}
+ADVISED = [  # the row of the table, a tail, a setup, and the advice
+    ("flush", {"bound": "flush", "volume": "/v"}, ("adaptive", 0), "--durability crash"),
+    ("pause", {"bound": "pause", "host": "h"}, ("adaptive", 0), "a lower --per-host"),
+    (
+        "slow on every connection, of which there could be more",
+        {"bound": "slow file", **CAME, **ALL_USED, "fresh": 2},
+        ("adaptive", 0),
+        "--segments 32",
+    ),
+    ("slow on every connection", {"bound": "slow file", **CAME, "fresh": 2}, ("adaptive", 0), "a mirror"),
+    ("slow without mitigation", {"bound": "slow file", **CAME}, ("none", 0), "--mitigation tries"),
+    ("slow under policy cloudfetch", {"bound": "slow file", **CAME}, ("cloudfetch", 0), "--policy adaptive"),
+    (
+        "large, on all connections that it could have",
+        {"bound": "large file", **CAME, **ALL_USED},
+        ("adaptive", 0),
+        "--segments 32",
+    ),
+    (
+        "large under a policy without segments",
+        {"bound": "large file", **CAME},
+        ("cloudfetch", 0),
+        "--policy adaptive",
+    ),
+    ("host limit", {"bound": "host limit", "host": "h", "limit": 2}, ("adaptive", 0), "a higher --per-host"),
+    ("rate limit", {"bound": "rate limit", "limit": 9}, ("adaptive", 0), "a higher --limit-rate"),
+    ("request rate", {"bound": "request rate", "host": "h"}, ("adaptive", 0), "a higher --rate"),
+    ("disk with flushes", {"bound": "disk"}, ("adaptive", 0), "or --durability crash"),
+    (
+        "disk without flushes",
+        {"bound": "disk", "flushes": False},
+        ("adaptive", 0),
+        "more volumes (--to, several",
+    ),
+    ("places", {"bound": "places", "limit": 64}, ("adaptive", 64), "--max-concurrency 128"),
+]
+
+
+@pytest.mark.parametrize(("name", "tail", "setup", "words"), ADVISED, ids=[row[0] for row in ADVISED])
+def test_each_row_of_the_table_advises_what_would_have_helped(name, tail, setup, words):
+    """The row that counts is the one that the end asks for, and its words are the last line."""
+    policy, most = setup
+    found = find_advice(Tail(**tail), Setup(policy, {}, most))
+    assert found is not None
+    assert found.name == name
+    last = explain_tail(Tail(**tail), Setup(policy, {}, most))[-1]
+    assert last.startswith("to change that: ")
+    assert words in last
+
+
+def test_the_table_of_advice_has_no_row_without_a_test():
+    """A new row needs a case above."""
+    assert [row.name for row in ADVICE] == [name for name, *_ in ADVISED]
+
+
+@pytest.mark.parametrize(
+    ("tail", "policy"),
+    [
+        ({"bound": "flush", "flushes": False}, "adaptive"),
+        ({"bound": "retry", **CAME}, "adaptive"),
+        ({"bound": "slow file", **CAME, "fresh": 2, "failed": "corrupt"}, "adaptive"),
+        ({"bound": "slow file", **CAME, "failed": "refused"}, "none"),
+        ({"bound": "slow file", **CAME}, "adaptive"),
+        ({"bound": "large file", **CAME, **ALL_USED, "failed": "corrupt"}, "adaptive"),
+        ({"bound": "large file", **CAME, "helpers": 1, "at_once": 2, "segments": 16}, "adaptive"),
+        ({"bound": "large file", **CAME, **ALL_USED, "size_bytes": 100}, "adaptive"),
+        ({"bound": "large file", **CAME, "failed": "expired"}, "cloudfetch"),
+        ({"bound": "host limit", "host": "h", "limit": 2, "reason": LEARNED}, "adaptive"),
+    ],
+)
+def test_where_nothing_would_have_helped_nothing_is_advised(tail, policy):
+    """Not for a file that failed, nor an option that the run had used, or had not used up."""
+    assert find_advice(Tail(**tail), Setup(policy, {})) is None
+    assert "to change that" not in " ".join(explain_tail(Tail(**tail), Setup(policy, {})))
+
+
+def test_a_last_file_that_failed_says_why_and_gets_no_advice():
+    """More connections do not mend a wrong hash."""
+    attempts = [attempt(n, 0.0, 22.0, size=11 * MIB, helper=n > 1) for n in (1, 2)]
+    failed = record(99, 22 * MIB, *attempts, status="failed", error_kind="corrupt")
+    tail = tail_of(*wave(10, places=3), failed, limits=LIMITS._replace(segments=2))
+    assert (tail.failed, tail.at_once, tail.segments) == ("corrupt", 2, 2)
+    assert find_advice(tail, Setup("adaptive", {})) is None
+
+
+@pytest.mark.parametrize(
+    ("failures", "steps"),
+    [
+        ([("expired", 403), ("refused", 401)], ["log in"]),
+        ([("refused", 404)], ["correct the links"]),
+        ([("corrupt", 200), ("blocked", None)], ["correct the links", "move away"]),
+        ([("refused", 403), ("corrupt", 200)], ["log in", "correct the links"]),
+        ([("refused", 404), ("transient", 500)], []),
+        ([("expired", 410)], []),
+        ([], []),
+    ],
+)
+def test_what_has_to_be_done_before_the_command_is_repeated(failures, steps):
+    """Each kind of failure names its step; where one may pass by itself, a repetition is enough."""
+    failed = [
+        Summary.Failure(id=n, path="a", kind=kind, message="m", http_status=status)
+        for n, (kind, status) in enumerate(failures)
+    ]
+    remedy = find_remedy(failed)
+    assert [step in remedy for step in steps] == [True] * len(steps)
+    assert bool(remedy) == bool(steps)
+    assert {step for row in REMEDIES for step in (row.step,)} >= {*remedy.split(", and ")} - {""}
 
 
 @pytest.mark.parametrize("bound", BOUNDS)

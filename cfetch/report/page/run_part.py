@@ -1,7 +1,8 @@
 """One run as a part of the page: charts, stragglers, hosts, failures. Pure, in one pass over its records."""
 
 import shlex
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 
 from cfetch.events import ActiveAttempt
 from cfetch.records import EventRecord, FileRecord
@@ -12,10 +13,11 @@ from cfetch.report.format import count, duration, plural, rate, size
 from cfetch.report.metrics import Record, Run, RunHeader
 from cfetch.report.page.document import AnySection, Cell, Curve, FileTimes, Lines, Part, Table, Tone
 from cfetch.report.page.file_times import FileTimesBuilder
-from cfetch.report.page.throughput import ThroughputBuilder
+from cfetch.report.page.throughput import ThroughputBuilder, received_by
 from cfetch.report.page.timeline import TimelineBuilder
 from cfetch.secret import printable
 
+MOST_HOSTS_UNDER_WAY = 50
 FOR_PAGE = Most(slowest=50, mitigations=200, events=0, hosts=50)
 
 
@@ -59,7 +61,7 @@ class RunPart:
         line: RunLine,
         *,
         shown_s: float,
-        active: Iterable[ActiveAttempt] = (),
+        active: Sequence[ActiveAttempt] = (),
         is_over: bool = True,
     ) -> Part:
         """The part, with the headline ``line``. Charts show ``shown_s``; attempts under way last until then.
@@ -70,13 +72,14 @@ class RunPart:
             idle = Lines(title="Downloads", lines=["Nothing was downloaded: no file was missing."])
             return Part(title=title, note=_describe_run(line), sections=[idle])
         report = self._report.report([line])
+        throughput = self._throughput.with_active(shown_s, active)
         sections: list[AnySection] = [
             self._timeline.section(shown_s, active),
-            self._throughput.section(shown_s),
+            throughput.section(shown_s),
         ]
         if report.mitigations.cancelled:
             sections.append(_list_stragglers(report))
-        sections.append(_list_hosts(report, self._throughput.host_lines()))
+        sections.append(_list_hosts(report, throughput.host_lines(), active))
         if report.failures:
             sections.append(_list_failures(report, _make_retry_command(self.header, self.source)))
         sections.append(_list_slowest(report))
@@ -156,7 +159,12 @@ def _since_start(verdict: Mitigation, end_s: float | None) -> float | None:
 def _bar_cell(time_s: float | None, longest_s: float, tone: Tone) -> Cell:
     if time_s is None:
         return Cell(text="never")
-    return Cell(text=duration(time_s), bar=round(time_s / longest_s, 3), tone=tone)
+    return Cell(text=duration(time_s), bar=_share_of(time_s, longest_s), tone=tone)
+
+
+def _share_of(time_s: float, longest_s: float) -> float:
+    """The length of a bar; clocks of several machines may make a time negative."""
+    return round(max(0.0, time_s) / longest_s, 3) if longest_s > 0 else 0.0
 
 
 def _saved_cell(verdict: Mitigation) -> Cell:
@@ -167,19 +175,30 @@ def _saved_cell(verdict: Mitigation) -> Cell:
     return Cell(text=f"✗ wrong: {duration(verdict.saved_s)}", tone="bad")
 
 
-def _list_hosts(report: Report, lines: dict[str, list[float]]) -> Table:
-    failed: dict[str, int] = {}
+def _list_hosts(report: Report, lines: dict[str, list[float]], active: Sequence[ActiveAttempt]) -> Table:
+    under_way: Counter[str] = Counter()
+    for attempt in active:
+        under_way[attempt.host] += received_by(attempt)
+    failed: dict[str, int] = dict.fromkeys(list(under_way)[:MOST_HOSTS_UNDER_WAY], 0)
     for kind in report.failures:
         for host, files in kind.hosts.items():
             failed[host] = failed.get(host, 0) + files
-    rows = [_host_row(host, failed.pop(host.host, 0), lines.get(host.host, [])) for host in report.hosts]
+    rows = [
+        _host_row(host, failed.pop(host.host, 0), lines.get(host.host, []), under_way[host.host])
+        for host in report.hosts
+    ]
     for name, files in failed.items():  # hosts without a file that is done
-        rows.append([printable(name, 80), "", "0", Cell(text=count(files), tone="bad"), *[""] * 7])
+        line = Cell(text="", line=lines.get(name, []))
+        number = Cell(text=count(files), tone="bad" if files else "dim")
+        received = size(under_way[name]) if under_way[name] else ""
+        rows.append([printable(name, 80), line, "0", number, received, *[""] * 6])
     more = report.hosts_total - len(report.hosts)
     rest = f"; {plural(more, 'host')} more with fewer files" if more else ""
     return Table(
         title="Hosts",
-        note=f"percentiles over the files that are done{rest}",
+        note=f"percentiles over the files that are done; bytes with those under way{rest}"
+        if active
+        else f"percentiles over the files that are done{rest}",
         columns=["host", "throughput", *_HOST_COLUMNS],
         rows=rows,
     )
@@ -198,13 +217,13 @@ _HOST_COLUMNS = (
 )
 
 
-def _host_row(host: HostLine, failed: int, line: list[float]) -> list[Cell | str]:
+def _host_row(host: HostLine, failed: int, line: list[float], under_way: int) -> list[Cell | str]:
     return [
         printable(host.host, 80),
         Cell(text="", line=line),
         count(host.files),
         Cell(text=count(failed), tone="bad" if failed else "dim"),
-        size(host.bytes),
+        size(host.bytes + under_way),
         rate(host.rate_bps.p50),
         rate(host.rate_bps.p05),
         duration(host.elapsed_s.p50),
@@ -249,7 +268,7 @@ def _list_failures(report: Report, command: str) -> Table:
 
 
 def _list_slowest(report: Report) -> Table:
-    longest_s = max((file.elapsed_s for file in report.slowest), default=0.0) or 1.0
+    longest_s = max((file.elapsed_s for file in report.slowest), default=0.0)
     return Table(
         title="Slowest files",
         note="from the first attempt to the end, and why",
@@ -258,7 +277,7 @@ def _list_slowest(report: Report) -> Table:
             [
                 printable(file.path),
                 size(file.size_bytes),
-                Cell(text=duration(file.elapsed_s), bar=round(file.elapsed_s / longest_s, 3), tone="dim"),
+                Cell(text=duration(file.elapsed_s), bar=_share_of(file.elapsed_s, longest_s), tone="dim"),
                 rate(file.rate_bps),
                 str(file.attempts),
                 file.why,

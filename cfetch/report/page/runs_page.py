@@ -33,11 +33,21 @@ def make_live_page(
     tables: Sequence[AnySection] = (),
     *,
     is_over: bool = False,
+    received_bytes: int = 0,
 ) -> Page:
-    """The page of a run under way, with the attempts that are ``active`` now, and further ``tables``."""
+    """The page of a run under way, with the attempts that are ``active`` now, and further ``tables``.
+
+    ``received_bytes``: those of attempts under way included.
+    """
     line = run.line()
+    elapsed_s = max(line.elapsed_s, now_s, LEAST_S)
+    received_bytes = max(line.bytes, received_bytes)
     line = msgspec.structs.replace(
-        line, elapsed_s=max(line.elapsed_s, now_s, LEAST_S), complete=line.complete or not is_over
+        line,
+        elapsed_s=elapsed_s,
+        complete=line.complete or not is_over,
+        bytes=received_bytes,
+        rate_bps=received_bytes / elapsed_s,
     )
     sections: list[AnySection] = [compare_runs([line], ["this run"]), *tables]
     if curves := run.curves("this run", "left alone"):

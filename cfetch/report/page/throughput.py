@@ -3,13 +3,16 @@
 The bytes of an attempt are spread between its samples, so a stall or a dip of the network shows at its time.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from cfetch.events import ActiveAttempt
 from cfetch.records import AttemptRecord, EventRecord, FileRecord
 from cfetch.report.event_records import describe_event
 from cfetch.report.format import duration, plural, rate
 from cfetch.report.page.document import Layer, Moment, Throughput
-from cfetch.report.page.time_bins import BINS, TimeBins
+from cfetch.report.page.time_bins import TimeBins
 from cfetch.secret import printable
 
 SHOWN_HOSTS = 6  # more layers cannot be told apart
@@ -59,6 +62,21 @@ class ThroughputBuilder:
         if attempt.bytes > before:
             bins.spread(before_s, attempt.end_s, attempt.bytes - before)
 
+    def with_active(self, now_s: float, active: Sequence[ActiveAttempt]) -> "ThroughputBuilder":
+        """The same with the attempts that are under way: their bytes spread evenly over their time so far."""
+        if not active:
+            return self
+        present = ThroughputBuilder()
+        present._moments, present._unshown = self._moments, self._unshown
+        present._hosts = {name: bins.copy() for name, bins in self._hosts.items()}
+        present._active = self._active.copy()
+        for attempt in active:
+            since_s = max(0.0, now_s - attempt.elapsed_s)
+            present._active.spread(since_s, now_s, now_s - since_s)
+            if received := received_by(attempt):
+                present._bins_of(attempt.host).spread(since_s, now_s, received)
+        return present
+
     def section(self, end_s: float) -> Throughput:
         """The section of a run that has lasted ``end_s``."""
         width_s = max([self._active.width_s, *(bins.width_s for bins in self._hosts.values())])
@@ -94,9 +112,13 @@ class ThroughputBuilder:
         """The throughput of each host as a small curve of up to ``POINTS`` values between 0 and 1."""
         lines = {}
         for name, bins in self._hosts.items():
-            sums = bins.sums(bins.width_s, BINS)
-            used = int(sums.nonzero()[0].max(initial=0)) + 1
-            together = -(-used // POINTS)
-            curve = np.add.reduceat(sums[:used], np.arange(0, used, together))
+            sums = bins.sums(bins.width_s, bins.used)
+            together = -(-bins.used // POINTS)
+            curve = np.add.reduceat(sums, np.arange(0, bins.used, together))
             lines[name] = np.round(curve / max(float(curve.max()), 1.0), 3).tolist()
         return lines
+
+
+def received_by(attempt: ActiveAttempt) -> int:
+    """The bytes that an attempt under way has received itself."""
+    return max(0, attempt.bytes - attempt.from_byte)

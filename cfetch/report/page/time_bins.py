@@ -33,14 +33,28 @@ class TimeBins:
         self._sums[last] += density * (to_s - last * self.width_s)
 
     def sums(self, width_s: float, number: int) -> NDArray[np.float64]:
-        """The amounts in the first ``number`` bins of ``width_s``: this width times a power of two.
+        """The amounts in the first ``number`` bins of ``width_s``, a power of two times this width or more.
 
-        Bins after the last amount are 0, so that curves of parts of a run have equal lengths.
+        Every answer has ``number`` bins, so that those of several hosts can be added: a host whose last byte
+        came early has zeros after it.
         """
-        together = round(width_s / self.width_s)
-        sums = np.add.reduceat(self._sums, np.arange(0, BINS, together))[:number]
-        padded: NDArray[np.float64] = np.pad(sums, (0, number - len(sums)))
-        return padded
+        together = min(round(width_s / self.width_s), BINS)  # a power of two, so it divides BINS
+        merged = self._sums.reshape(-1, together).sum(axis=1)
+        sums = np.zeros(number)
+        shown = min(number, len(merged))
+        sums[:shown] = merged[:shown]
+        return sums
+
+    def copy(self) -> "TimeBins":
+        """Bins with the same amounts."""
+        copy = TimeBins()
+        copy.width_s, copy._sums = self.width_s, self._sums.copy()
+        return copy
+
+    @property
+    def used(self) -> int:
+        """The number of bins up to the last one that has an amount; at least 1."""
+        return int(self._sums.nonzero()[0].max(initial=0)) + 1
 
     @property
     def total(self) -> float:

@@ -20,9 +20,14 @@ from cfetch.secret import printable
 
 MOST_BARS = 6000
 MOST_STORIES = 1500
+MOST_TOLD = 2 * MOST_BARS  # attempts with a story: each has a bar of its own and a line
+MOST_LANES = 1024  # more are thinner than a pixel; places then share a lane
 OUTCOMES = ("done", "cut", "error", "helper", "under way")
 _CODES = {"done": 0, "straggler": 1, "lost": 1, "moved": 1, "stalled": 2, "error": 2, "expired": 2}
 _HELPER, _UNDER_WAY = 3, 4
+
+
+_Notable = tuple[bool, float, int, FileRecord]
 
 
 class Bar(NamedTuple):
@@ -42,7 +47,7 @@ class TimelineBuilder:
     def __init__(self) -> None:
         self._from_s, self._to_s = array("d"), array("d")
         self._outcome, self._record = array("b"), array("q")
-        self._notable: list[tuple[bool, float, int, FileRecord]] = []  # a heap; the number breaks ties
+        self._notable: list[_Notable] = []  # a heap; the number breaks ties
         self._seen = 0
 
     def add(self, record: FileRecord) -> None:
@@ -64,7 +69,7 @@ class TimelineBuilder:
 
     def section(self, end_s: float, active: Iterable[ActiveAttempt] = ()) -> Timeline:
         """The section of a run that has lasted ``end_s``, with the attempts that are under way."""
-        notable = sorted(self._notable, key=lambda item: item[2])
+        notable = sorted(_choose_told(self._notable), key=lambda item: item[2])
         stories = [_tell_file(record) for _, _, _, record in notable]
         story_of = {number: index for index, (_, _, number, _) in enumerate(notable)}
         spans = [
@@ -76,13 +81,15 @@ class TimelineBuilder:
         for attempt in active:
             spans.append((max(0.0, end_s - attempt.elapsed_s), end_s, _UNDER_WAY, len(stories)))
             stories.append(_tell_active(attempt))
-        bars, lanes = lay_out(spans)
+        bars, places = lay_out(spans)
+        bars, lanes = share_lanes(bars, places)
         attempts = len(bars)
         bars = merge_bars(bars, lanes, end_s)
         merged = f"; {attempts:,} attempts in {len(bars):,} bars" if attempts > len(bars) else ""
+        each = "each place" if lanes == places else f"every {-(-places // lanes)} places"
         return Timeline(
             title="Attempts",
-            note=f"a lane for each place, a bar for each attempt{merged}; drag to zoom",
+            note=f"a lane for {each}, a bar for each attempt{merged}; drag to zoom",
             summary=_summarise(self._outcome, lanes),
             end_s=round(end_s, 3),
             lanes=lanes,
@@ -115,6 +122,24 @@ def lay_out(spans: Iterable[tuple[float, float, int, int]]) -> tuple[list[Bar], 
     return bars, lanes
 
 
+def share_lanes(bars: list[Bar], places: int, most: int = MOST_LANES) -> tuple[list[Bar], int]:
+    """Let neighbouring places share a lane if there are more than ``most``; the bars, and the lanes."""
+    together = max(1, -(-places // most))
+    if together == 1:
+        return bars, places
+    return [bar._replace(lane=bar.lane // together) for bar in bars], -(-places // together)
+
+
+def _choose_told(notable: "list[_Notable]") -> "list[_Notable]":
+    """The most notable files whose attempts together can all be told."""
+    told, attempts = [], 0
+    for item in sorted(notable, reverse=True):
+        if attempts + len(item[3].attempts) <= MOST_TOLD:
+            attempts += len(item[3].attempts)
+            told.append(item)
+    return told
+
+
 def merge_bars(bars: list[Bar], lanes: int, end_s: float, most: int = MOST_BARS) -> list[Bar]:
     """Merge neighbours in a lane without a story until about ``most`` bars are left."""
     if len(bars) <= most:
@@ -127,7 +152,8 @@ def merge_bars(bars: list[Bar], lanes: int, end_s: float, most: int = MOST_BARS)
         if last is not None:
             is_alike = bar.story < 0 and bar.outcome == last.outcome
             if is_alike and bar.to_s - last.from_s <= least_s:
-                open_of[bar.lane] = last._replace(to_s=bar.to_s, attempts=last.attempts + bar.attempts)
+                to_s, attempts = max(last.to_s, bar.to_s), last.attempts + bar.attempts
+                open_of[bar.lane] = last._replace(to_s=to_s, attempts=attempts)
                 continue
             merged.append(open_of.pop(bar.lane))
         if bar.story < 0:

@@ -52,6 +52,18 @@ async def test_the_page_of_a_run_draws_every_chart_and_asks_for_nothing(show, wi
     assert page.requests == []
 
 
+async def test_hosts_that_end_at_different_times_are_drawn(show):
+    """One is done at once, the other takes minutes: both are in the chart and in the table."""
+    short = record(0, 1000, attempt(end_s=0.02, size=1000), host="127.0.0.1")
+    slow = record(1, 10**7, attempt(end_s=170.0, size=10**7), host="127.0.0.2")
+    page = await show(recorded([short, slow], files=2))
+    for kind in ("is-timeline", "is-throughput"):
+        assert await painted(page, f".{kind} .uplot canvas") > 4
+    text = await page.locator(".is-throughput").inner_text()
+    assert "127.0.0.1" in text
+    assert "127.0.0.2" in text
+
+
 async def test_the_policy_forbids_every_request_and_foreign_script(show):
     """Even a script of the page itself could not reach the network, and markup from a name would not run."""
     page = await show(recorded([record(0, 100, attempt())]))

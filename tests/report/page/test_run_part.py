@@ -10,7 +10,7 @@ from cfetch.records import EventRecord
 from cfetch.report.page.html import render_html
 from cfetch.report.page.runs_page import make_runs_page
 from cfetch.report.page.time_bins import BINS, TimeBins
-from cfetch.report.page.timeline import lay_out, merge_bars
+from cfetch.report.page.timeline import MOST_LANES, lay_out, merge_bars
 from tests.report.page.runs import header, played, recorded
 from tests.report.records import attempt, record
 
@@ -57,25 +57,38 @@ def test_bins_keep_the_sum_and_place_it():
     bins.spread(100.0, 100.0, 5.0)
     assert bins.total == pytest.approx(135.0)
     assert bins.width_s * BINS >= 100
-    by_time = bins.sums(bins.width_s, BINS)
+    by_time = bins.sums(bins.width_s, bins.used)
     assert by_time[: round(0.5 / bins.width_s) + 1].sum() == pytest.approx(100.0)
-    assert bins.sums(bins.width_s * 8, 128).sum() == pytest.approx(135.0)
+    assert bins.sums(bins.width_s * 8, BINS).sum() == pytest.approx(135.0)
 
 
-@pytest.mark.parametrize("end_s", [0.001, 7.0, 5000.0, 1e9])
-def test_hosts_that_end_at_other_times_have_curves_of_one_length(end_s):
-    """The curves are added up bin by bin; their number is bounded however late a host ends."""
-    early, late = (
-        attempt(end_s=0.01, size=1000, mirror="early"),
-        attempt(end_s=end_s, size=100, mirror="late"),
-    )
-    section = section_of(part_of(record(0, 1000, early), record(1, 100, late)), "throughput")
-    lengths = {len(section.active), *(len(layer.rates_bps) for layer in section.layers)}
-    assert len(section.layers) == 2
-    assert len(lengths) == 1
-    assert max(lengths) <= BINS
-    for layer, size in zip(section.layers, (1000, 100), strict=True):
-        assert sum(layer.rates_bps) * section.width_s == pytest.approx(size, rel=0.1) or end_s > 10
+def test_hosts_that_end_at_different_times_have_rates_of_one_length():
+    """A host that was done at once is drawn beside one that took minutes, and beside many that are merged."""
+    short = [record(n, 1000, attempt(end_s=0.01 * n, size=1000), host=f"h{n}") for n in range(1, 12)]
+    slow = record(0, 10**7, attempt(end_s=170.0, size=10**7), host="slow")
+    section = section_of(part_of(*short, slow), "throughput")
+    assert {len(layer.rates_bps) for layer in section.layers} == {len(section.active)}
+    (rates,) = [layer.rates_bps for layer in section.layers if layer.name == "slow"]
+    assert sum(rates) * section.width_s == pytest.approx(10**7, rel=0.02)
+
+
+def test_an_attempt_beyond_the_end_of_the_run_needs_no_more_memory():
+    """One wrong time, of thirty years, makes the bins of its host wide, and not those of the page many."""
+    far = record(1, 100, attempt(end_s=1e9), host="far", end_s=2.0)
+    section = section_of(part_of(record(0, 100, attempt()), far), "throughput")
+    assert {len(layer.rates_bps) for layer in section.layers} == {len(section.active)} == {1}
+
+
+def test_thousands_of_places_share_lanes_and_the_page_stays_small():
+    """Every attempt is in a bar, and a file with thousands of attempts does not get thousands of lines."""
+    files = [record(id_, 9, attempt(start_s=id_ / 1e6, end_s=9.0)) for id_ in range(20_000)]
+    tried = record(1, 9, *(attempt(n, 9.0, 9.5, size=0, outcome="error") for n in range(20_000)))
+    page = part_of(*files, tried)
+    timeline = section_of(page, "timeline")
+    assert max(timeline.lane) < timeline.lanes <= MOST_LANES
+    assert sum(timeline.files) == 40_000
+    assert "a lane for every" in timeline.note
+    assert len(msgspec.json.encode(page)) < 1 << 20
 
 
 def test_throughput_has_the_bytes_at_the_time_of_their_samples():

@@ -117,7 +117,7 @@ class PageState:
         """The page of the run so far."""
         try:
             return self._draw()
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - the picture of a run is not worth its loss
             note = self._note_fault("the charts cannot be drawn now", error)
             return Page(title="cfetch: live", note=note, version=__version__, parts=[])
 

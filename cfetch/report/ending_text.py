@@ -13,7 +13,7 @@ from cfetch.report.ending import LEARNED
 from cfetch.report.format import duration, plural, rate, shorten, size
 from cfetch.secret import printable
 
-MOST_SEGMENTS = 1024  # the range of --segments
+USUAL_SEGMENTS, MOST_SEGMENTS = 16, 1024  # the default and the range of --segments
 NAME = 40  # columns for a path
 LEAST_SHARED_BYTES = 1 << 20  # parts of a smaller file bring nothing that a person notices
 
@@ -146,8 +146,14 @@ def _lacked_segments(tail: Tail, setup: Setup) -> bool:
 
 
 def _more_segments(tail: Tail, _setup: Setup) -> str:
-    more = min(2 * tail.segments, MOST_SEGMENTS)
+    more = min(max(2 * tail.segments, USUAL_SEGMENTS), MOST_SEGMENTS)
     return f"more connections for one file: --segments {more}, if its server has ranges"
+
+
+def _allow_segments(tail: Tail, setup: Setup) -> str:
+    option = "--mitigation" if setup.policy == "none" else "--policy adaptive"
+    also = f" with --segments {USUAL_SEGMENTS}" if tail.segments == 1 else ""
+    return f"{option}{also} lets idle places bring parts of such a file"
 
 
 def _more_places(tail: Tail, setup: Setup) -> str:
@@ -206,7 +212,7 @@ ADVICE = (  # the first row of a bound that helps counts
     Advice(
         "large under a policy without segments",
         "large file",
-        _say("--policy adaptive lets idle places bring parts of such a file"),
+        _allow_segments,
         lambda tail, setup: _came(tail) and _is_divisible(tail) and setup.policy != "adaptive",
     ),
     Advice(

@@ -206,8 +206,8 @@ def _score_recording(
     stage = prepare_stage(recording, stall_timeout_s=loaded.stall_timeout_s, segments=loaded.segments)
     own_s = 0.0 if stage is None else play(stage, _read_multiplier(loaded.own)).makespan_s
     unfit = _find_misfit(loaded, stage, own_s)
-    plays = []  # of a run that is left out, whatever a setting would do
-    if stage is not None and not unfit:
+    plays = []
+    if stage is not None and not unfit:  # else the run is left out, whatever a setting would do
         plays = [play(stage, _read_multiplier(setting)) for setting in settings]
     cut = [curve for file in recording for curve in file.curves if curve.is_cut]
     by_rate = sum(curve.rest_bps > 0 for curve in cut)

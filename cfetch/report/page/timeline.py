@@ -82,7 +82,7 @@ class TimelineBuilder:
             spans.append((max(0.0, end_s - attempt.elapsed_s), end_s, _UNDER_WAY, len(stories)))
             stories.append(_tell_active(attempt))
         bars, places = lay_out(spans)
-        bars, lanes = share_lanes(bars, places)
+        bars, lanes = _share_lanes(bars, places)
         attempts = len(bars)
         bars = merge_bars(bars, lanes, end_s)
         merged = f"; {attempts:,} attempts in {len(bars):,} bars" if attempts > len(bars) else ""
@@ -122,7 +122,7 @@ def lay_out(spans: Iterable[tuple[float, float, int, int]]) -> tuple[list[Bar], 
     return bars, lanes
 
 
-def share_lanes(bars: list[Bar], places: int, most: int = MOST_LANES) -> tuple[list[Bar], int]:
+def _share_lanes(bars: list[Bar], places: int, most: int = MOST_LANES) -> tuple[list[Bar], int]:
     """Let neighbouring places share a lane if there are more than ``most``; the bars, and the lanes."""
     together = max(1, -(-places // most))
     if together == 1:
@@ -132,12 +132,12 @@ def share_lanes(bars: list[Bar], places: int, most: int = MOST_LANES) -> tuple[l
 
 def _choose_told(notable: "list[_Notable]") -> "list[_Notable]":
     """The most notable files whose attempts together can all be told."""
-    told, attempts = [], 0
+    chosen, attempts = [], 0
     for item in sorted(notable, reverse=True):
         if attempts + len(item[3].attempts) <= MOST_TOLD:
             attempts += len(item[3].attempts)
-            told.append(item)
-    return told
+            chosen.append(item)
+    return chosen
 
 
 def merge_bars(bars: list[Bar], lanes: int, end_s: float, most: int = MOST_BARS) -> list[Bar]:

@@ -24,6 +24,7 @@ from cfetch.wire.network import NETWORK_ENV
 CONTENT_LIMIT = "1MiB"
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
 _FLAG = re.compile(r"^--([a-z-]+)", re.MULTILINE)
+_HIDDEN = {f"{key}_url": key for key, kind in KINDS.items() if kind.secret}  # as Spark hides names with url
 NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a data source does not have
     *("batch_share", "color", "dry_run", "engine", "explain", "failed_from", "failures", "group"),
     *("heartbeat_interval", "heartbeat_misses", "json", "log_format", "metrics", "metrics_tables"),
@@ -59,6 +60,7 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     Raises:
         ConfigError: an option is unknown, missing, or out of its range.
     """
+    options = _reveal_hidden(options)
     names = {needed, *own, "content", "content_limit"}
     flags = {key: value for key, value in options.items() if key not in names}
     for key in flags:
@@ -107,6 +109,31 @@ def name_source(options: Mapping[str, str], name: str, *others: str) -> dict[str
             )
         named[name] = value
     return named
+
+
+def _reveal_hidden(options: Mapping[str, str]) -> dict[str, str]:
+    """The options with the setting's own name for each ``<name>_url`` that hides a secret from Spark's log.
+
+    Raises ConfigError: an option may hold a secret and is not hidden, or is given twice.
+    """
+    revealed = {key: value for key, value in options.items() if key not in _HIDDEN}
+    for key, value in revealed.items():
+        if may_hold_secrets(key, value):
+            raise ConfigError(
+                f"option {key} may hold a secret, and Spark writes this option of SQL to its event log; get "
+                f"a new secret, and call the option {key}_url, which Spark redacts, or set "
+                f"{ENV_PREFIX}{key.upper()} on the driver"
+            )
+    for key in options.keys() & _HIDDEN.keys():
+        if _HIDDEN[key] in revealed:
+            raise ConfigError(f"options {_HIDDEN[key]} and {key} are the same; give one of them")
+        revealed[_HIDDEN[key]] = options[key]
+    return revealed
+
+
+def may_hold_secrets(key: str, value: str) -> bool:
+    """Whether a setting may hold a secret, such as a header; a proxy's URL does only with a login."""
+    return key in KINDS and KINDS[key].secret and (key != "proxy" or holds_secrets(value))
 
 
 def holds_secrets(text: str) -> bool:

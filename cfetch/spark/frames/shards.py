@@ -10,10 +10,10 @@ import os
 import re
 import tarfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,14 +116,14 @@ def _hide_secrets(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     )
 
 
-def _list_samples(shown: pa.Table, rows: UrlRows) -> dict[str, str]:
-    """The user's columns of each file, as JSON, by path; of several rows the first one's."""
-    samples: dict[str, str] = {}
+def _list_samples(shown: pa.Table, rows: UrlRows) -> dict[str, list[str]]:
+    """The user's columns as JSON, by path: one text for each row that has the file."""
+    samples: dict[str, list[str]] = {}
     columns = [list_cells(column, "a value that JSON cannot hold") for column in shown.columns]
     for path, *values in zip(rows.paths, *columns, strict=True):
         if path is not None:
             named = dict(zip(shown.column_names, values, strict=True))
-            samples.setdefault(path, json.dumps(named, default=str))
+            samples.setdefault(path, []).append(json.dumps(named, default=str))
     return samples
 
 
@@ -137,7 +137,7 @@ def _write_shard(
     job: ShardJob,
     shown: pa.Table,
     rows: UrlRows,
-    samples: Mapping[str, str],
+    samples: Mapping[str, Sequence[str]],
     receipt: ShareResult,
     scratch: Path,
     name: str,
@@ -156,19 +156,36 @@ def _write_shard(
 
 
 def _list_members(
-    paths: Iterable[str], samples: Mapping[str, str], scratch: Path
+    paths: Sequence[str], samples: Mapping[str, Sequence[str]], scratch: Path
 ) -> Iterator[tuple[str, Path | bytes]]:
-    """The names of a tar file and their contents: the files of a key one after the other, then its JSON."""
+    """The names of a tar file and their contents: the files of a key one after the other, then its JSON.
+
+    Each further row with the same file is a sample of its own, with the file and that row's JSON.
+    """
+    keys = {_split_name(path)[0] for path in paths}
     for key, group in groupby(paths, lambda path: _split_name(path)[0]):
-        by_ending: dict[str, str] = {}  # in lower case, as readers take them; they refuse a repeated one
-        for path in group:
-            ending = _split_name(path)[1]
-            while ending.lower() in by_ending:
-                ending = f"{len(by_ending)}.{ending}"
-            by_ending[ending.lower()] = path
-            yield f"{key}.{ending}", scratch / path
-        about = "row.json" if "json" in by_ending else "json"
-        yield f"{key}.{about}", samples[next(iter(by_ending.values()))].encode()
+        files = list(group)
+        yield from _list_sample(key, files, samples, 0, scratch)
+        for n in range(1, max(len(samples[path]) for path in files)):
+            own_key = next(name for number in count(n) if (name := f"{key}_{number}") not in keys)
+            keys.add(own_key)
+            again = [path for path in files if len(samples[path]) > n]
+            yield from _list_sample(own_key, again, samples, n, scratch)
+
+
+def _list_sample(
+    key: str, paths: Sequence[str], samples: Mapping[str, Sequence[str]], n: int, scratch: Path
+) -> Iterator[tuple[str, Path | bytes]]:
+    """The members of one sample: the files, and the JSON of the first one's row ``n``."""
+    endings: set[str] = set()  # in lower case, as readers take them; they refuse a repeated one
+    for path in paths:
+        ending = _split_name(path)[1]
+        while ending.lower() in endings:
+            ending = f"{len(endings)}.{ending}"
+        endings.add(ending.lower())
+        yield f"{key}.{ending}", scratch / path
+    about = "row.json" if "json" in endings else "json"
+    yield f"{key}.{about}", samples[paths[0]][n].encode()
 
 
 def _split_name(path: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from cfetch.errors import ConfigError
 from cfetch.spark.frames.frame import Frame, load_frame
 from cfetch.spark.frames.once import bring_share_once
-from cfetch.spark.frames.options import holds_secrets, name_source, read_options
+from cfetch.spark.frames.options import holds_secrets, may_hold_secrets, name_source, read_options
 from cfetch.spark.frames.rows import FileRow, list_columns, make_arrow_batches
 from cfetch.spark.schemas import ddl
 
@@ -73,11 +73,12 @@ def _read_table_options(properties: Mapping[str, str]) -> dict[str, str]:
     options = {key.removeprefix(start): value for key, value in properties.items() if key.startswith(start)}
     if properties.get("path"):
         options["path"] = properties["path"]
-    if "header" in options or any(map(holds_secrets, options.values())):
+    named = {key.removesuffix("_url"): value for key, value in options.items()}
+    if any(may_hold_secrets(*item) for item in named.items()) or any(map(holds_secrets, options.values())):
         raise ConfigError(
-            "an option of CREATE TABLE is a header, or a URL with a query or a login, and Spark has written "
-            "them all to its event log; get a new one, and make a temporary view with manifest_url or "
-            "bearer_env"
+            "an option of CREATE TABLE is a header, a refresh command, or a URL with a query or a login, and "
+            "Spark has written them all to its event log; get a new one, and make a temporary view with "
+            "manifest_url, header_url or bearer_env"
         )
     return options
 

@@ -152,6 +152,27 @@ def test_names_in_a_tar_file(origin, tmp_path):
     assert samples["d/3"]["json"] == FILES["d/3.json"]
 
 
+def test_each_row_is_a_sample_also_of_one_file(origin, tmp_path):
+    """Two captions of one picture are two samples under two keys; the picture is asked for once."""
+    rows = [
+        row | {"label": n} for n, row in enumerate(rows_of(origin, ["d/1.jpg", "d/0.txt"] + ["d/1.jpg"] * 2))
+    ]
+    rows[1]["path"] = "d/1_1.txt"
+    writer = writer_of(tmp_path, files_per_shard="9")
+    publish(writer, stage(writer, rows))
+    samples = read_tar(tmp_path / "set/00000.tar")
+    assert {key: json.loads(sample["json"])["label"] for key, sample in samples.items()} == {
+        "d/1": 0,
+        "d/1_1": 1,
+        "d/1_2": 2,
+        "d/1_3": 3,
+    }
+    assert [samples[key]["jpg"] for key in ("d/1", "d/1_2", "d/1_3")] == [FILES["d/1.jpg"]] * 3
+    table = pq.read_table(tmp_path / "set/00000.parquet").to_pylist()
+    assert [(row["label"], row["status"]) for row in table] == [(n, "done") for n in range(4)]
+    assert asked(origin)["d/1.jpg"] == 1
+
+
 @pytest.mark.parametrize("signed", ["?AWSAccessKeyId=k&Expires=1&Signature=secret", "?id=7&token=secret"])
 def test_no_link_is_in_a_shard(origin, tmp_path, signed):
     """Neither its query, whatever it means, nor a header."""

@@ -346,7 +346,7 @@ def pending(settings: Settings) -> list[str]:
     with open_to_read(*find_timeline(settings)) as table:
         return [
             entry.instant
-            for entry in table.store.entries()
+            for entry in table.store.entries_twice()
             if entry.action is Action.DOWNLOAD
             and entry.state is not State.COMPLETED
             and not _elsewhere(settings, table, entry)

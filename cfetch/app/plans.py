@@ -29,7 +29,7 @@ def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
             else []
         )
         with on_this_machine("cannot read the timeline"), table.look() as now_s:
-            entries = table.store.entries()
+            entries = table.store.entries_twice()
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:
             if (entry.instant, entry.action.value) not in seen:

@@ -44,7 +44,7 @@ from cfetch.storage.taken_back import strike_out_replaced
 from cfetch.storage.tree import ReadOnlyTree
 from cfetch.storage.volume import BatchRecord
 from cfetch.timeline.states import State
-from cfetch.timeline.table import open_existing
+from cfetch.timeline.table import on_this_machine, open_existing
 
 POLL_S = 1.0  # between looks at whether another run has ended
 
@@ -337,7 +337,7 @@ def _occupy_all(
 def _refuse_live_runs(settings: Settings) -> None:
     """Raise Held if a run on any machine, by its heartbeat, is at work on the timeline of the volumes."""
     with suppress(UsageError, ConfigError), open_existing(*find_timeline(settings)) as table:
-        with table.lock.hold() as now_s:
+        with on_this_machine("cannot read the timeline"), table.lock.hold() as now_s:
             entries = table.store.entries()
         for entry in entries:
             if entry.state is State.INFLIGHT:

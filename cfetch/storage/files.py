@@ -36,7 +36,7 @@ _TOKEN_BYTES = 8
 
 
 def local_fault(error: OSError, what: str) -> LocalFault:
-    """Make a LocalFault of an ``OSError``: it names the cause, the action ``what``, and a remedy."""
+    """Make a LocalFault of an ``OSError``: it names the action ``what``, the cause, a remedy and the path."""
     remedy = {
         errno.ENOSPC: "free some space and run the same command again",
         errno.EDQUOT: "raise the quota and run the same command again",
@@ -44,13 +44,16 @@ def local_fault(error: OSError, what: str) -> LocalFault:
         errno.EIO: "the disk reports an error; see the system's log",
         errno.ENOENT: "something removed it while cfetch was running; run the same command again",
         errno.EACCES: "check the permissions",
+        errno.EPERM: "its owner, or an attribute such as append-only, forbids it; see lsattr -d",
         errno.EROFS: "the file system is mounted read-only",
         errno.ELOOP: "a symlink stands where a directory should be",
         errno.ENOTDIR: "a file or a symlink stands where a directory should be",
         errno.EMFILE: "raise the limit of open files (ulimit -n) or lower --concurrency",
     }.get(error.errno or 0)
     cause = error.strerror or type(error).__name__
-    return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}")
+    path = printable(os.fspath(error.filename)) if isinstance(error.filename, str | os.PathLike) else ""
+    place = f": {path}" if path.startswith("/") and path not in what else ""
+    return LocalFault(f"{what}: {cause}{f' ({remedy})' if remedy else ''}{place}")
 
 
 _WRONG_NAME = {

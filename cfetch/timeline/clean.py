@@ -160,8 +160,7 @@ def _sweep(table: Table, now_s: float) -> None:
 
     ``now_s`` is by the file system's clock, which also dates the files.
     """
-    twice = (*table.store.entries(), *table.store.entries())  # one scan may miss an instant that just moves
-    entries = {entry.instant: entry for entry in twice}
+    entries = {entry.instant: entry for entry in table.store.entries_twice()}
     unknown = table.store.unknown_instants()
 
     def is_over(instant: str) -> bool:
@@ -192,9 +191,8 @@ def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool]) ->
     with table.look_once():
         directories = files.names(PLANS)
         dead = {each for each in directories if _is_signed_by_the_dead(table, files, each)}
-    # A dead owner puts nothing on the timeline any more, so the entries are looked for after its death; and
-    # twice, as a name that changes while a directory is listed may be missing from the list.
-    entries = (*table.store.entries(), *table.store.entries())
+    # a dead owner puts nothing on the timeline any more, so the entries are looked for after its death
+    entries = table.store.entries_twice()
     scheduled = {entry.instant for entry in entries if entry.action is Action.DOWNLOAD}
     scheduled |= table.store.unknown_instants()
     for directory in directories:

@@ -198,6 +198,9 @@ class LocalFiles:
                 os.close(current)
                 current = below
             yield current, name
+        except OSError as error:  # it knows no more than the last name
+            error.filename = f"{self.root}/{path}"
+            raise
         finally:
             os.close(current)
 

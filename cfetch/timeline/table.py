@@ -107,14 +107,17 @@ class Table:
     def look(self) -> Iterator[float]:
         """Look at the timeline at one moment; yields that moment by the files' clock.
 
-        Under the lock; a view is one version of the index, and its clock this machine's: no store tells its
-        own to one who only reads. Raises OSError, LocalFault.
+        Under the lock. A view takes none: of a bucket it is one version of the index; of a directory a
+        name that changes while it is listed may be missing (readdir(3)). Its clock is this machine's, as
+        only who writes learns the files' own. Raises OSError, LocalFault.
         """
-        if self._is_view and self.bucket is not None:
+        if not self._is_view:
+            with self.lock.hold() as now_s:
+                yield now_s
+        elif self.bucket is not None:
             yield max(self.bucket.index.read().changed_s, self.node.wall())
-            return
-        with self.lock.hold() as now_s:
-            yield now_s
+        else:
+            yield self.node.wall()
 
     def look_once(self) -> AbstractContextManager[None]:
         """Let reads that belong together cost one request in a bucket, until this process changes something.
@@ -261,11 +264,13 @@ def open_table(
     *,
     limit_s: float | None = None,
     bucket: str | None = None,
+    is_view: bool = False,
 ) -> Iterator[Table]:
     """Open the timeline in the directory ``state``; attempts are in ``volumes``, also state directories.
 
     ``limit_s``: for how long a call may hang. Then a volume counts as empty; None: it is waited for.
     ``bucket``: the object store that has the timeline; ``state`` is this machine's own directory then.
+    ``is_view``: it is only read, also where nothing can be written.
 
     Raises LocalFault; ConfigError: the store cannot keep a timeline; UsageError: a library is missing.
     """
@@ -284,10 +289,11 @@ def open_table(
                 attempts.append(_open_files(stack, path, limit_s, as_absent=True))
             except FileNotFoundError:
                 continue
-        leave_ballast(files)
+        if not is_view:
+            leave_ballast(files)
         node = node or this_node()
         if home is None:
-            yield Table(files, attempts, node, heartbeats)
+            yield Table(files, attempts, node, heartbeats, is_view=is_view)
         else:
             yield Table(home, attempts, node, heartbeats, scratch=files, bucket=home)
 
@@ -330,27 +336,32 @@ def open_existing(
         with open_table(state, volumes, heartbeats, bucket=bucket) as table:
             yield table
         return
+    there = _require_local(state, volumes)
+    with open_table(state, there, heartbeats) as table, use_ballast(table.files, table.node.owner.token):
+        yield table
+
+
+def _require_local(state: Path, volumes: Sequence[Path]) -> list[Path]:
+    """The volumes that are there. Raises UsageError: the directory has no timeline; LocalFault."""
     try:
         is_there = (state / TIMELINE).is_dir()
     except OSError as error:
         raise local_fault(error, f"cannot read the timeline in {state}") from None
     if not is_there:
         raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
-    there = [volume for volume in volumes if os.path.isdir(volume)]
-    with open_table(state, there, heartbeats) as table, use_ballast(table.files, table.node.owner.token):
-        yield table
+    return [volume for volume in volumes if os.path.isdir(volume)]
 
 
 @contextmanager
 def open_to_read(
     state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, bucket: str | None = None
 ) -> Iterator[Table]:
-    """Open an existing timeline to read it: in a bucket by one look, which needs no right to write there.
+    """Open an existing timeline to read it, which needs no right to write there: a bucket's by one look.
 
     Raises UsageError, LocalFault.
     """
     if bucket is None:
-        with open_existing(state, volumes, heartbeats) as table:
+        with open_table(state, _require_local(state, volumes), heartbeats, is_view=True) as table:
             yield table
         return
     files = _reach_bucket(bucket)

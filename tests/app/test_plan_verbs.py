@@ -1,5 +1,6 @@
 """``cfetch plan`` as real processes against a real origin: what each verb does, says and leaves."""
 
+import errno
 import json
 import os
 import signal
@@ -7,9 +8,14 @@ import socket
 
 import pytest
 
+from cfetch.app.download import pending
+from cfetch.app.plans import clean_plans, list_plans
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
+from cfetch.config.settings import Settings
+from cfetch.errors import LocalFault
+from cfetch.timeline.files import LocalFiles
 from tests.app.test_download import CANARY, FILES, left_over, manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, states, under_way, whole
 from tests.engine.drive import tree
@@ -369,3 +375,22 @@ async def test_what_a_planned_run_has_left_is_named_by_its_metrics(tmp_path):
         again = await cfetch("download", manifest, "--to", tmp_path / "to", "--failed-from", metrics)
         assert (again.code, {request.path for request in origin.requests}) == (0, {"d/2.bin"})
     assert tree(tmp_path / "to") == whole(FILES)
+
+
+@pytest.mark.parametrize("fault", [errno.EROFS, errno.EPERM, errno.EACCES])
+async def test_a_timeline_that_cannot_be_written_is_listed_all_the_same(tmp_path, monkeypatch, fault):
+    """On a read-only mount, or in an append-only directory; what must write says where it could not."""
+    async with Origin(FILES) as origin:
+        instant = await scheduled(origin, tmp_path)
+
+    def refuse(self, path, *_):
+        raise OSError(fault, os.strerror(fault), f"{self.root}/{path}")
+
+    for name in ("create", "rename", "unlink", "link", "replace"):
+        if hasattr(LocalFiles, name):
+            monkeypatch.setattr(LocalFiles, name, refuse)
+    settings = Settings(to=(str(tmp_path),))
+    assert [plan.instant for plan in list_plans(settings).plans] == [instant]
+    assert pending(settings) == [instant]
+    with pytest.raises(LocalFault, match=r"\.cfetch/lock"):
+        clean_plans(settings, rollback_delay_s=0.0, keep_s=0.0, dry_run=False)

@@ -178,7 +178,7 @@ def _sweep(table: Table, now_s: float) -> None:
         if instant in entries or marked_s is None or now_s - marked_s >= LOST_AGE_S:
             table.attempts.end(instant, _EVERY_EPOCH)
     for home in filter(None, (table.files, table.scratch)):
-        _sweep_frozen(table, home, is_over)
+        _sweep_frozen(table, home, is_over, now_s)
     files = table.files
     with table.look_once():
         beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
@@ -186,7 +186,7 @@ def _sweep(table: Table, now_s: float) -> None:
     files.unlink_all([*(f"{HEARTBEATS}/{name}" for name in beats), *old])
 
 
-def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool]) -> None:
+def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool], now_s: float) -> None:
     """Remove the frozen plans in ``files`` that no pending instant needs."""
     with table.look_once():
         directories = files.names(PLANS)
@@ -195,10 +195,24 @@ def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool]) ->
     entries = table.store.entries_twice()
     scheduled = {entry.instant for entry in entries if entry.action is Action.DOWNLOAD}
     scheduled |= table.store.unknown_instants()
+    completed = {entry.instant for entry in entries if entry.state is State.COMPLETED}
     for directory in directories:
         # with a dot: only the run that was freezing it uses this directory
-        if (directory in dead and directory not in scheduled) or is_over(directory.removeprefix(".")):
+        instant = directory.removeprefix(".")
+        if (directory in dead and directory not in scheduled) or (
+            is_over(instant) and (instant in completed or not _is_fresh(files, directory, now_s))
+        ):
             remove_frozen(files, directory)
+
+
+def _is_fresh(files: Files, directory: str, now_s: float) -> bool:
+    """Whether a frozen plan was signed within a day by the file system's clock.
+
+    The instant's own time does not tell: the clock of this machine may be days ahead of its maker's.
+    """
+    with suppress(OSError):
+        return now_s - files.modified_s(f"{PLANS}/{directory}/{OWNER_NAME}") < ORPHAN_AGE_S
+    return False
 
 
 def _is_signed_by_the_dead(table: Table, files: Files, directory: str) -> bool:

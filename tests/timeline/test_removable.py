@@ -458,6 +458,20 @@ def test_a_plan_that_a_dead_run_has_not_put_on_the_timeline_goes_at_once(process
     assert left == {kept[scheduled], kept[alive], f".{kept[alive]}"}
 
 
+def test_the_list_of_a_slow_run_survives_a_machine_whose_clock_is_ahead(processes):
+    """Its age is by the file system's clock: two days that only another machine's clock has seen are none."""
+    slow = processes.table("slow")
+    folder = processes.state / "plans" / f".{slow.new_instant()}"
+    folder.mkdir(parents=True)
+    (folder / "owner.json").write_bytes(msgspec.json.encode(slow.node.owner))
+    processes.time_s += 2 * 86400.0
+    cleaned(processes)
+    assert folder.exists()
+    os.utime(folder / "owner.json", (0, 0))
+    cleaned(processes)
+    assert not folder.exists()
+
+
 def test_what_crashes_have_left_goes_after_a_day(processes):
     """Temporary files, stray locks, attempts and frozen plans of instants that are over; young ones stay."""
     table = processes.table("x")

@@ -67,13 +67,13 @@ def test_every_public_name_is_on_the_page():
 
 def test_the_policy_is_found_and_played(place):
     """Its package needs no more than the page shows: module, entry point, command."""
-    (module,) = (example for example in EXAMPLES if example.startswith("# patient.py"))
+    (module,) = (example for example in EXAMPLES if example.startswith("# decile.py"))
     (points,) = re.findall(r'```toml\n.*?\n\[project\.entry-points\."(.*?)"\]\n(.*?)```', TEXT, re.DOTALL)
     (command,) = re.findall(r"```sh\n(cfetch bench .*)\n```", TEXT)
-    (place / "patient.py").write_text(module)
-    (place / "patient-1.dist-info").mkdir()
-    (place / "patient-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: patient\nVersion: 1\n")
-    (place / "patient-1.dist-info/entry_points.txt").write_text(
+    (place / "decile.py").write_text(module)
+    (place / "decile-1.dist-info").mkdir()
+    (place / "decile-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: decile\nVersion: 1\n")
+    (place / "decile-1.dist-info/entry_points.txt").write_text(
         f"[{points[0]}]\n{points[1].replace(chr(34), '')}"
     )
     environment = {"PYTHONPATH": f"{ROOT}:{place}", "COLUMNS": "100", "PATH": "/usr/bin:/bin"}
@@ -89,8 +89,8 @@ def test_the_policy_is_found_and_played(place):
 
     played = run(*shlex.split(command)[1:])
     assert played.returncode == 0, played.stderr
-    assert re.search(r"patient .*\n", played.stdout)
-    shown = run("download", "x", "--policy", "patient", "--show-config")
-    assert "policy: patient" in shown.stdout
+    assert re.search(r"decile .*\n", played.stdout)
+    shown = run("download", "x", "--policy", "decile", "--show-config")
+    assert "policy: decile" in shown.stdout
     refused = run("download", "x", "--policy", "impatient", "--show-config")
-    assert (refused.returncode, "adaptive, cloudfetch, patient" in refused.stderr) == (2, True)
+    assert (refused.returncode, "adaptive, cloudfetch, decile" in refused.stderr) == (2, True)

@@ -205,7 +205,8 @@ def _run_one(
         if alone or isinstance(error, ConfigError):
             raise
         print_message(str(error))
-        return None, 0 if isinstance(error, Held | UsageError) else error.exit_code
+        is_skipped = isinstance(error, Held | UsageError) or _was_removed(instant, settings)
+        return None, 0 if is_skipped else error.exit_code
     if summary is None:
         print(f"plan {instant} is completed already", file=sys.stderr)
         return None, 0
@@ -217,6 +218,14 @@ def _run_one(
             file=sys.stderr,
         )
     return summary, summary.exit_code
+
+
+def _was_removed(instant: str, settings: Settings) -> bool:
+    """Whether another process has removed the plan meanwhile, as ``cfetch plan clean`` rightly does."""
+    from cfetch.app.plans import list_plans
+
+    plans = list_plans(settings, also_archived=True).plans
+    return all((plan.instant, plan.action) != (instant, "download") for plan in plans)
 
 
 @app.command("list")

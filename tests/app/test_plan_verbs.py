@@ -5,14 +5,17 @@ import json
 import os
 import signal
 import socket
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cfetch.app.download import pending
-from cfetch.app.plans import clean_plans, list_plans
+from cfetch.app.plans import clean_plans, list_plans, roll_back_plan
 from cfetch.bench.content import Synthetic
 from cfetch.bench.faults import Fault
 from cfetch.bench.origin import Origin
+from cfetch.cli.plan import _run_one
 from cfetch.config.settings import Settings
 from cfetch.errors import LocalFault
 from cfetch.timeline.files import LocalFiles
@@ -394,3 +397,20 @@ async def test_a_timeline_that_cannot_be_written_is_listed_all_the_same(tmp_path
     assert pending(settings) == [instant]
     with pytest.raises(LocalFault, match=r"\.cfetch/lock"):
         clean_plans(settings, rollback_delay_s=0.0, keep_s=0.0, dry_run=False)
+
+
+@pytest.mark.parametrize(("is_removed", "code"), [(True, 0), (False, 3)])
+async def test_a_plan_that_is_cleaned_while_all_are_run_is_no_fault(tmp_path, monkeypatch, is_removed, code):
+    """Its manifest goes before the timeline says so; a plan that stays and cannot be read is a fault."""
+    async with Origin(FILES) as origin:
+        instant = await scheduled(origin, tmp_path)
+    settings = Settings(to=(str(tmp_path),))
+
+    def fail(*_, **__):
+        if is_removed:
+            roll_back_plan(settings, instant, remove=True)
+        raise LocalFault("the manifest cannot be read")
+
+    monkeypatch.setattr("cfetch.app.download.prepare_planned", fail)
+    resolved: Any = SimpleNamespace(settings=settings)
+    assert _run_one(instant, resolved, alone=False, together=False) == (None, code)

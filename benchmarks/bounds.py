@@ -16,11 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from cfetch.bench.child import clean_environment
-from cfetch.bench.compare import CFETCH
-from cfetch.bench.content import Group, SyntheticSet
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import OriginSpec
+from cfetch.plugins.lab.bench.child import clean_environment
+from cfetch.plugins.lab.bench.compare import CFETCH
+from cfetch.plugins.lab.bench.content import Group, SyntheticSet
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import OriginSpec
 
 MIB = 1 << 20
 SEED = 1

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.bench.child import run_child
-from cfetch.bench.compare import CFETCH
-from cfetch.bench.content import Group, Synthetic
-from cfetch.bench.network import Network
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import JournalEntry, OriginSpec
+from cfetch.plugins.lab.bench.child import run_child
+from cfetch.plugins.lab.bench.compare import CFETCH
+from cfetch.plugins.lab.bench.content import Group, Synthetic
+from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import JournalEntry, OriginSpec
 
 OBJECTS = Group(prefix="warc/", count=20, size_bytes=1 << 30)
 MEDIAN_BYTES, SIGMA = 8 << 10, 1.0  # of a compressed page with its headers, log-normal

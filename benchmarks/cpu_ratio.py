@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.bench.child import run_child
-from cfetch.bench.compare import CFETCH
-from cfetch.bench.content import count_right
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.scenario_file import find_scenario
-from cfetch.bench.static_server import static_server
+from cfetch.plugins.lab.bench.child import run_child
+from cfetch.plugins.lab.bench.compare import CFETCH
+from cfetch.plugins.lab.bench.content import count_right
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.scenario_file import find_scenario
+from cfetch.plugins.lab.bench.static_server import static_server
 
 SETS = ("clean-1m", "clean-16k")
 LIMIT_S = 300.0

@@ -22,18 +22,18 @@ from typing import Any
 
 import msgspec
 
-from cfetch.clock import RunClock
-from cfetch.config.settings import Settings
+from cfetch.base.clock import RunClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Straggling
+from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Grounds
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.surroundings import Surroundings
-from cfetch.errors import Straggling
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.report.counts import LiveCounts
-from cfetch.secret import SecretUrl
+from cfetch.show.counts import LiveCounts
 from cfetch.straggler.policy import Policy, policy_of
 from cfetch.wire.retry import Limits
 

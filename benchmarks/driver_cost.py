@@ -18,19 +18,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from cfetch.clock import SystemClock
-from cfetch.config.settings import Settings
-from cfetch.dashboard.view import View
-from cfetch.errors import CfetchError
-from cfetch.events import EntryFinished
-from cfetch.records import AttemptRecord, FileRecord
-from cfetch.report.metrics import MetricsFile
+from cfetch.base.clock import SystemClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError
+from cfetch.base.events import EntryFinished
+from cfetch.base.records import AttemptRecord, FileRecord
 from cfetch.run.frame import Frame
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.shares.driver import Setup, ShareEngine
-from cfetch.shares.task import Reporter
-from cfetch.shares.work import RunSpec, TaskCopy
+from cfetch.show.live.view import View
+from cfetch.show.metrics import MetricsFile
 from cfetch.straggler.knowledge import NOTHING
+from cfetch.tasks.shares.driver import Setup, ShareEngine
+from cfetch.tasks.shares.task import Reporter
+from cfetch.tasks.shares.work import RunSpec, TaskCopy
 
 INSTANT = "20260301T233000.123456Z-0a1b2c3d"
 HOSTS = 20

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cfetch.bench.child import run_child
-from cfetch.bench.scenario_file import find_scenario
-from cfetch.bench.static_server import static_server
+from cfetch.plugins.lab.bench.child import run_child
+from cfetch.plugins.lab.bench.scenario_file import find_scenario
+from cfetch.plugins.lab.bench.static_server import static_server
 
 KINDS = ("crash", "power")
 

@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cfetch.bench.child import clean_environment
+from cfetch.plugins.lab.bench.child import clean_environment
 
 PER_DIRECTORY = 1000
 POLL_S = 0.2

@@ -28,20 +28,20 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from aiohttp import web
 
-from cfetch.clock import SystemClock, VirtualClock, run_virtual
-from cfetch.feed.cache import RouteCache
-from cfetch.feed.checkpoint import Checkpoint
-from cfetch.feed.lineage import grow_lineage
-from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range, Span
-from cfetch.feed.reader import Reader
-from cfetch.feed.route import Token
-from cfetch.feed.server.handler import feed_app
-from cfetch.feed.server.source_root import STATE_DIRECTORY
-from cfetch.feed.server.store import FeedStore
-from cfetch.feed.server.tree_publisher import TreePublisher
-from cfetch.feed.source import FeedId, Gone, NotModified, Page, Ranges, Why
-from tests.feed.http_world import serve_here, source_of
-from tests.feed.simulator import SimulatedFeed, SimulatedSource
+from cfetch.base.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.plugins.follow.cache import RouteCache
+from cfetch.plugins.follow.checkpoint import Checkpoint
+from cfetch.plugins.follow.lineage import grow_lineage
+from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Position, Range, Span
+from cfetch.plugins.follow.reader import Reader
+from cfetch.plugins.follow.route import Token
+from cfetch.plugins.follow.server.handler import feed_app
+from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
+from cfetch.plugins.follow.server.store import FeedStore
+from cfetch.plugins.follow.server.tree_publisher import TreePublisher
+from cfetch.plugins.follow.source import FeedId, Gone, NotModified, Page, Ranges, Why
+from tests.plugins.follow.http_world import serve_here, source_of
+from tests.plugins.follow.simulator import SimulatedFeed, SimulatedSource
 
 ROUNDS = 6
 

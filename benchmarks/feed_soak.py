@@ -18,8 +18,8 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.feed.restore_soak import soak_restores
-from tests.feed.soak import soak
+from tests.plugins.follow.restore_soak import soak_restores
+from tests.plugins.follow.soak import soak
 
 
 def main() -> int:

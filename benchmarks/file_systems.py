@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cfetch.bench.content import Content, Synthetic
+from cfetch.plugins.lab.bench.content import Content, Synthetic
 from tests.crash.process import ended, started
 from tests.crash.scene import KIB, MIB, Children, Job, Scene, serving
 

@@ -3,7 +3,7 @@
 import statistics
 import sys
 
-from cfetch.bench.child import run_child
+from cfetch.plugins.lab.bench.child import run_child
 
 ROUNDS = 15
 

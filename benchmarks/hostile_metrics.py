@@ -22,7 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the files are the tests'
 
-from tests.report.hostile import make_metrics  # noqa: E402
+from tests.show.hostile import make_metrics  # noqa: E402
 
 LIMIT_S = {"report --html": 60.0, "report": 60.0, "tune": 600.0}  # a replay of weeks takes minutes
 LIMIT_MIB = 500

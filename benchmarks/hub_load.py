@@ -16,17 +16,25 @@ from multiprocessing.connection import Connection
 
 import msgspec
 
-from cfetch.clock import SystemClock
-from cfetch.config.straggler import StragglerConfig
-from cfetch.events import ActiveAttempt
-from cfetch.hub.framing import HUB, TASK, check_proof, read_message
-from cfetch.hub.leases import Demand
-from cfetch.hub.messages import EVERY_S, MOST_ORDERS_BYTES, NONCE_BYTES, Beat, Channel, HubAddress, make_proof
-from cfetch.hub.registry import TaskRegistry
-from cfetch.hub.server import HubPlace, open_hub
-from cfetch.secret import SecretText
-from cfetch.shares.task import MOST_SHOWN, SHOWN
+from cfetch.base.clock import SystemClock
+from cfetch.base.config.straggler import StragglerConfig
+from cfetch.base.events import ActiveAttempt
+from cfetch.base.secret import SecretText
 from cfetch.straggler.merged import Sample
+from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
+from cfetch.tasks.hub.leases import Demand
+from cfetch.tasks.hub.messages import (
+    EVERY_S,
+    MOST_ORDERS_BYTES,
+    NONCE_BYTES,
+    Beat,
+    Channel,
+    HubAddress,
+    make_proof,
+)
+from cfetch.tasks.hub.registry import TaskRegistry
+from cfetch.tasks.hub.server import HubPlace, open_hub
+from cfetch.tasks.shares.task import MOST_SHOWN, SHOWN
 
 ATTEMPTS = 16
 LOOKS_A_SECOND = 4  # the driver's, for the dashboard

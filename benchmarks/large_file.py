@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cfetch.bench.child import Outcome, run_child
-from cfetch.bench.clean import MEMORY
-from cfetch.bench.compare import CFETCH
-from cfetch.bench.content import Group, count_right
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.static_server import static_server
+from cfetch.plugins.lab.bench.child import Outcome, run_child
+from cfetch.plugins.lab.bench.clean import MEMORY
+from cfetch.plugins.lab.bench.compare import CFETCH
+from cfetch.plugins.lab.bench.content import Group, count_right
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.static_server import static_server
 
 LIMIT_S = 300.0
 LIMITED_BYTES = 128 << 20  # of the file from a server that limits connections: curl takes half a minute

@@ -20,11 +20,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.bench.child import clean_environment
-from cfetch.bench.compare import CFETCH
-from cfetch.bench.content import Group
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import OriginSpec
+from cfetch.plugins.lab.bench.child import clean_environment
+from cfetch.plugins.lab.bench.compare import CFETCH
+from cfetch.plugins.lab.bench.content import Group
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import OriginSpec
 
 SIZES = range(1, 17)
 SAMPLE_S = 0.05  # the peak only grows, so that a rare look suffices; what grows within the last one is missed

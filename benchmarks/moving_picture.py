@@ -27,7 +27,7 @@ MARGIN = 14
 FRAME_S = 0.4  # cfetch draws more often; the picture would be twice as large
 LAST_S = 4.0  # the summary stays so long
 MOST_S = 60.0
-COMMAND = "python -m cfetch.bench.demo"
+COMMAND = "python -m cfetch.plugins.lab.bench.demo"
 _CONSOLE = Console(width=COLUMNS)
 
 
@@ -50,7 +50,7 @@ def tmux(*words: str) -> str:
 def record() -> list[tuple[float, list[str]]]:
     """The frames of a run with the seconds at which they were seen."""
     size = ("-x", str(COLUMNS), "-y", str(ROWS))
-    ends = f"{sys.executable} -m cfetch.bench.demo; tmux -L cfetch-picture wait -S ended; cat"
+    ends = f"{sys.executable} -m cfetch.plugins.lab.bench.demo; tmux -L cfetch-picture wait -S ended; cat"
     tmux("new-session", "-d", *size, "-s", "demo", ends)
     frames: list[tuple[float, list[str]]] = []
     began_s = time.monotonic()

@@ -24,11 +24,11 @@ from pathlib import Path
 import msgspec
 
 from cfetch.app.download import prepare
-from cfetch.bench.child import run_child
-from cfetch.bench.content import Group, SyntheticSet
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import OriginSpec
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.plugins.lab.bench.child import run_child
+from cfetch.plugins.lab.bench.content import Group, SyntheticSet
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import OriginSpec
 from cfetch.run.directories import find_timeline
 from cfetch.timeline.execution import Execution, start
 from cfetch.timeline.rollback import remove_frozen

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.bench.child import run_child
-from cfetch.bench.content import Group, SyntheticSet, count_right, pieces
-from cfetch.bench.faults import Fault, FaultRule, draw
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import OriginSpec
+from cfetch.plugins.lab.bench.child import run_child
+from cfetch.plugins.lab.bench.content import Group, SyntheticSet, count_right, pieces
+from cfetch.plugins.lab.bench.faults import Fault, FaultRule, draw
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import OriginSpec
 
 KIB, MIB = 1 << 10, 1 << 20
 BUCKET = "bench"

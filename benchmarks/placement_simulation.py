@@ -17,9 +17,9 @@ from math import inf
 from statistics import fmean
 from typing import NamedTuple
 
-from cfetch.placement.batches import Cut, cut
-from cfetch.placement.chooser import Mode
-from cfetch.placement.placer import Placer
+from cfetch.engine.placement.batches import Cut, cut
+from cfetch.engine.placement.chooser import Mode
+from cfetch.engine.placement.placer import Placer
 
 MIB = 1 << 20
 TICK_S = 1.0  # how often the speeds are measured

@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.bench.compare import run_once
-from cfetch.bench.network import Change, Network
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.scenario_file import load_scenario
-from cfetch.bench.simulation.play import simulate
-from cfetch.report.bench_document import Figures
+from cfetch.plugins.lab.bench.compare import run_once
+from cfetch.plugins.lab.bench.network import Change, Network
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.scenario_file import load_scenario
+from cfetch.plugins.lab.bench.simulation.play import simulate
+from cfetch.plugins.lab.views.bench_document import Figures
 
 FOLDER = Path(__file__).parent / "scenarios" / "simulated"
 POLICIES = ("ideal", "none", "cloudfetch", "adaptive")

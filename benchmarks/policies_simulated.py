@@ -1,6 +1,6 @@
 """Every policy over every simulated network and seed, beside the oracle and a model of curl: one table.
 
-A ratio is a makespan over the oracle's with the same seed (``cfetch/bench/simulation/oracle.py`` says what
+A ratio is a makespan over the oracle's with the same seed (``cfetch/plugins/lab/bench/simulation/oracle.py`` says what
 the oracle knows, and what it obeys). Usage::
 
     python benchmarks/policies_simulated.py [--networks NAME,…] [--seeds 20] [--jobs 2] [--json]
@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.bench.scenario_file import find_scenario, simulated_names
-from cfetch.bench.simulation.play import simulate
-from cfetch.report.simulation_document import Played
+from cfetch.plugins.lab.bench.scenario_file import find_scenario, simulated_names
+from cfetch.plugins.lab.bench.simulation.play import simulate
+from cfetch.plugins.lab.views.simulation_document import Played
 
 JUDGED = "adaptive"
 POLICIES = ("none", "cloudfetch", "curl", JUDGED)

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from cfetch.app.download import prepare
-from cfetch.bench.content import Group
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import OriginSpec
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.plugins.lab.bench.content import Group
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import OriginSpec
 
 SIZE_BYTES = 16 << 10
 

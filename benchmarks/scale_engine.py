@@ -38,29 +38,29 @@ import numpy as np
 from scale_model import BACK_S, MULTIPLIER, QUANTILE, TASK_S, YOUNGEST_S
 from scale_world import Job, World, clean, ideal_s, job_of
 
-from cfetch.bench.faults import Fault
-from cfetch.bench.network import Change, HostShare, Network, Slow
-from cfetch.bench.simulation import exchange
-from cfetch.bench.simulation.connections import Connection
-from cfetch.bench.simulation.exchange import Exchange
-from cfetch.bench.simulation.transport import SimTransport
-from cfetch.bench.simulation.volume import SimVolume
-from cfetch.clock import RunClock, VirtualClock, run_virtual
-from cfetch.config.settings import Settings
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.config.settings import Settings
+from cfetch.base.config.straggler import StragglerConfig
+from cfetch.base.events import EntryFinished, Event, StragglerCancelled
+from cfetch.base.secret import SecretUrl
 from cfetch.engine.pool import Pool
 from cfetch.engine.surroundings import Surroundings
-from cfetch.events import EntryFinished, Event, StragglerCancelled
-from cfetch.hub.client import BeatMaker, LeasedPool
-from cfetch.hub.messages import EVERY_S, Beat
-from cfetch.hub.registry import TaskRegistry
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
-from cfetch.report.counts import LiveCounts
-from cfetch.secret import SecretUrl
-from cfetch.shares.task import LOOK_S, MOST_SHOWN, SHOWN
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.network import Change, HostShare, Network, Slow
+from cfetch.plugins.lab.bench.simulation import exchange
+from cfetch.plugins.lab.bench.simulation.connections import Connection
+from cfetch.plugins.lab.bench.simulation.exchange import Exchange
+from cfetch.plugins.lab.bench.simulation.transport import SimTransport
+from cfetch.plugins.lab.bench.simulation.volume import SimVolume
+from cfetch.show.counts import LiveCounts
 from cfetch.storage.volume import Standing
 from cfetch.straggler.baseline import RunningQuantile
+from cfetch.tasks.hub.client import BeatMaker, LeasedPool
+from cfetch.tasks.hub.messages import EVERY_S, Beat
+from cfetch.tasks.hub.registry import TaskRegistry
+from cfetch.tasks.shares.task import LOOK_S, MOST_SHOWN, SHOWN
 
 HOSTS = 200
 QUANTUM_S = 0.25  # between two reads of a reply; the finer pieces of other simulations would take days here

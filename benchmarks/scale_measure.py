@@ -20,10 +20,10 @@ from pathlib import Path
 import msgspec
 from driver_cost import INSTANT, measure_apart, report_share
 
-from cfetch.hub.receipts import ReceiptReader, encode_report, share_receipt_name
 from cfetch.manifest.freezing import Opened, Part, freeze
-from cfetch.shares.cut import Pace, cut_shares
-from cfetch.spark.share_files import ShareFiles, file_name, write_shares
+from cfetch.plugins.spark.share_files import ShareFiles, file_name, write_shares
+from cfetch.tasks.hub.receipts import ReceiptReader, encode_report, share_receipt_name
+from cfetch.tasks.shares.cut import Pace, cut_shares
 
 A_RECEIPT = 600  # files: a batch of docs/scale.md's simulation
 ROW_GROUPS = (1_000, 10_000, 100_000)
@@ -142,10 +142,10 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from cfetch.base.secret import SecretUrl
     from cfetch.manifest.entry import Entry, safe_path
-    from cfetch.secret import SecretUrl
-    from cfetch.spark.schemas import arrow_schema
-    from cfetch.spark.table_writer import TABLES
+    from cfetch.plugins.spark.schemas import arrow_schema
+    from cfetch.plugins.spark.table_writer import TABLES
 
     entry = msgspec.msgpack.encode(Entry(id=0, path=safe_path("a"), url=SecretUrl("http://h.test/a")))
     schema = arrow_schema(TABLES["shares"])
@@ -173,7 +173,7 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
 
 def on_spark() -> Iterator[tuple[str, str]]:
     """Tasks that do nothing: how fast they begin, and what the result of each weighs."""
-    from cfetch.spark.session import spark_session
+    from cfetch.plugins.spark.session import spark_session
 
     with spark_session("local[2]", settings={"spark.driver.maxResultSize": "2m"}) as spark:
 

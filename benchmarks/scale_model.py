@@ -21,18 +21,18 @@ from math import ceil, inf
 import numpy as np
 from scale_world import Flow, Job, Result, Rules, World, most_at_once
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
+from cfetch.base.events import ActiveAttempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
-from cfetch.events import ActiveAttempt
-from cfetch.hub.leases import Demand
-from cfetch.hub.messages import EVERY_S, MOST_SAMPLES, Beat
-from cfetch.hub.registry import TaskRegistry
-from cfetch.shares.task import LOOK_S, MOST_SHOWN, SHOWN
-from cfetch.spark.job import SETTINGS
+from cfetch.plugins.spark.job import SETTINGS
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.detector import MAX_MITIGATIONS, Detector
 from cfetch.straggler.merged import Sample
+from cfetch.tasks.hub.leases import Demand
+from cfetch.tasks.hub.messages import EVERY_S, MOST_SAMPLES, Beat
+from cfetch.tasks.hub.registry import TaskRegistry
+from cfetch.tasks.shares.task import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.wire.retry import Limits
 
 __all__ = ["Cluster"]

@@ -6,9 +6,9 @@ own constants. No simulation.
 
 from typing import NamedTuple
 
-from cfetch.shares.cut import MICRO, MOST_FILES, Pace, choose_target
-from cfetch.shares.driver import READING_PAUSES
-from cfetch.spark.prepare.large import LARGE_BYTES
+from cfetch.plugins.spark.prepare.large import LARGE_BYTES
+from cfetch.tasks.shares.cut import MICRO, MOST_FILES, Pace, choose_target
+from cfetch.tasks.shares.driver import READING_PAUSES
 
 __all__ = ["Costs", "Paper", "limits_of", "paper"]
 

@@ -23,7 +23,7 @@ from scale_model import Cluster
 from scale_paper import paper
 from scale_world import ALL, Job, Result, Rules, World, clean, ideal_s, job_of
 
-from cfetch.shares import cut
+from cfetch.tasks.shares import cut
 
 KIB, MIB = 1 << 10, 1 << 20
 COLUMNS = (

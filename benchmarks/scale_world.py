@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cfetch.shares.cut import Pace, SharesCut, count_sharers, cut_shares
+from cfetch.tasks.shares.cut import Pace, SharesCut, count_sharers, cut_shares
 
 __all__ = ["ALL", "Flow", "Job", "Result", "Rules", "World", "clean", "ideal_s", "job_of", "most_at_once"]
 

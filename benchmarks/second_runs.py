@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from cfetch.bench.child import clean_environment
-from cfetch.bench.compare import CFETCH
+from cfetch.plugins.lab.bench.child import clean_environment
+from cfetch.plugins.lab.bench.compare import CFETCH
 
 LIMIT_S = 900.0
 

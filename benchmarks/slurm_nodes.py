@@ -23,9 +23,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.bench.content import Group, count_right
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.static_server import static_server
+from cfetch.plugins.lab.bench.content import Group, count_right
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.static_server import static_server
 
 NODES = 4
 CONNECTION_BPS = 400_000  # slow, so that there is time to harm a run

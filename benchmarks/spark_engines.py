@@ -27,14 +27,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cfetch.app.download import prepare
-from cfetch.bench.content import Group, count_right
-from cfetch.bench.faults import Fault, FaultRule
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.static_server import static_server
-from cfetch.config.settings import Settings
-from cfetch.spark import download
-from cfetch.spark.session import spark_session
+from cfetch.base.config.settings import Settings
+from cfetch.plugins.lab.bench.content import Group, count_right
+from cfetch.plugins.lab.bench.faults import Fault, FaultRule
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.static_server import static_server
+from cfetch.plugins.spark import download
+from cfetch.plugins.spark.session import spark_session
 
 SLOW = FaultRule(fraction=0.02, fault=Fault(kind="slow", rate_bps=1600.0))  # left alone, 10 s a file
 SETS = {
@@ -179,7 +179,9 @@ def read_cpu_s() -> float:
         try:
             name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
             fields = rest.split()
-            is_server = "nginx" in name or b"cfetch.bench" in stat.with_name("cmdline").read_bytes()
+            is_server = (
+                "nginx" in name or b"cfetch.plugins.lab.bench" in stat.with_name("cmdline").read_bytes()
+            )
         except (FileNotFoundError, ProcessLookupError):
             continue
         pid = int(stat.parent.name)

@@ -18,9 +18,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cfetch.spark.prepare.manifests import prepare
-from cfetch.spark.prepare.prepared import PreparedPlan
-from cfetch.spark.session import spark_session
+from cfetch.plugins.spark.prepare.manifests import prepare
+from cfetch.plugins.spark.prepare.prepared import PreparedPlan
+from cfetch.plugins.spark.session import spark_session
 
 HOSTS = 2_000
 ZIPF = 1.2

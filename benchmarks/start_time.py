@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from cfetch.bench.child import clean_environment, run_child
-from cfetch.bench.compare import CFETCH
+from cfetch.plugins.lab.bench.child import clean_environment, run_child
+from cfetch.plugins.lab.bench.compare import CFETCH
 
 ROUNDS = 15
 BODY = b"0123456789"

@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cfetch.app import download, prepared
-from cfetch.bench.child import clean_environment
-from cfetch.bench.scenario_file import find_scenario
-from cfetch.bench.static_server import static_server
-from cfetch.clock import SystemClock
-from cfetch.config.settings import Settings
+from cfetch.base.clock import SystemClock
+from cfetch.base.config.settings import Settings
 from cfetch.manifest.plan import Plan
-from cfetch.report.metrics import MetricsFile
+from cfetch.plugins.lab.bench.child import clean_environment
+from cfetch.plugins.lab.bench.scenario_file import find_scenario
+from cfetch.plugins.lab.bench.static_server import static_server
 from cfetch.run.frame import Frame
 from cfetch.run.local_run import LocalEngine
+from cfetch.show.metrics import MetricsFile
 from cfetch.timeline.execution import Execution
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.table import Table

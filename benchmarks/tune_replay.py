@@ -28,26 +28,26 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from cfetch.app.tune import TuneOptions, tune
-from cfetch.bench.child import run_child
-from cfetch.bench.content import Group
-from cfetch.bench.faults import Fault, FaultRule
-from cfetch.bench.network import Network, Slow
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.scenario_file import find_scenario, simulated_names
-from cfetch.bench.simulation.play import simulate
-from cfetch.clock import SystemClock
-from cfetch.errors import UsageError
-from cfetch.events import RunStarted
-from cfetch.report.metrics import MetricsFile, read_metrics
-from cfetch.spark.replay_job import CHUNK_BYTES, replay_on_spark
-from cfetch.spark.session import spark_session
-from cfetch.tuning.choice import RunResult
-from cfetch.tuning.history import WHOLE, History
-from cfetch.tuning.recommendation import DEFAULT_GRID, format_config
-from cfetch.tuning.replay import Setting
-from cfetch.tuning.runs import RecordedRun, replay_runs
+from cfetch.base.clock import SystemClock
+from cfetch.base.errors import UsageError
+from cfetch.base.events import RunStarted
+from cfetch.plugins.lab.bench.child import run_child
+from cfetch.plugins.lab.bench.content import Group
+from cfetch.plugins.lab.bench.faults import Fault, FaultRule
+from cfetch.plugins.lab.bench.network import Network, Slow
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.scenario_file import find_scenario, simulated_names
+from cfetch.plugins.lab.bench.simulation.play import simulate
+from cfetch.plugins.lab.tuning.choice import RunResult
+from cfetch.plugins.lab.tuning.history import WHOLE, History
+from cfetch.plugins.lab.tuning.recommendation import DEFAULT_GRID, format_config
+from cfetch.plugins.lab.tuning.replay import Setting
+from cfetch.plugins.lab.tuning.runs import RecordedRun, replay_runs
+from cfetch.plugins.lab.tuning.use_case import TuneOptions, tune
+from cfetch.plugins.spark.replay_job import CHUNK_BYTES, replay_on_spark
+from cfetch.plugins.spark.session import spark_session
+from cfetch.show.metrics import MetricsFile, read_metrics
 
 FILES = 10_000
 WORKERS = 16

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.bench.clean import MEMORY
-from cfetch.bench.content import Group, count_right
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.static_server import static_server
+from cfetch.plugins.lab.bench.clean import MEMORY
+from cfetch.plugins.lab.bench.content import Group, count_right
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.static_server import static_server
 
 VOLUMES = (1, 2, 4)
 SIZE_BYTES = 1 << 20

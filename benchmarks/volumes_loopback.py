@@ -24,10 +24,10 @@ import msgspec
 
 import cfetch.run.volumes
 from cfetch.app.download import prepare
-from cfetch.bench.content import Group, SyntheticSet
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import OriginSpec
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.plugins.lab.bench.content import Group, SyntheticSet
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import OriginSpec
 from cfetch.storage.disk import GuardedDisk
 
 KIB, MIB = 1 << 10, 1 << 20

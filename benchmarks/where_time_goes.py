@@ -24,10 +24,10 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-from cfetch.bench.clean import MEMORY
-from cfetch.bench.content import count_right
-from cfetch.bench.scenario_file import find_scenario
-from cfetch.bench.static_server import static_server
+from cfetch.plugins.lab.bench.clean import MEMORY
+from cfetch.plugins.lab.bench.content import count_right
+from cfetch.plugins.lab.bench.scenario_file import find_scenario
+from cfetch.plugins.lab.bench.static_server import static_server
 
 INTERVAL_S = 0.001
 PARTS = {

@@ -16,14 +16,16 @@ What all rooms share lies beside them:
     breaker.py    keeps work away from a failing host or volume (a value)
 """
 
+from cfetch.base.version import __version__
+
 TYPE_CHECKING = False  # type checkers take it for the name of typing, whose import takes 10 ms
 if TYPE_CHECKING:
     from cfetch.api.downloads import download, download_async, get, get_async, read_manifest
     from cfetch.api.entry import Entry
     from cfetch.api.notebook import NotebookBar
     from cfetch.api.recorded import read_metrics, read_settings
-    from cfetch.config.settings import Settings
-    from cfetch.errors import (
+    from cfetch.base.config.settings import Settings
+    from cfetch.base.errors import (
         CfetchError,
         ConfigError,
         Held,
@@ -32,10 +34,9 @@ if TYPE_CHECKING:
         ManifestError,
         UsageError,
     )
-    from cfetch.events import EntryFinished, Event, Progress, RunFinished, RunStarted, StragglerCancelled
-    from cfetch.records import FileRecord, Summary
+    from cfetch.base.events import EntryFinished, Event, Progress, RunFinished, RunStarted, StragglerCancelled
+    from cfetch.base.records import FileRecord, Summary
 
-__version__ = "0.1.0"
 __all__ = [
     "CfetchError",
     "ConfigError",
@@ -70,12 +71,12 @@ _HOMES = {
     "api.entry": ("Entry",),
     "api.notebook": ("NotebookBar",),
     "api.recorded": ("read_metrics", "read_settings"),
-    "config.settings": ("Settings",),
-    "errors": (
+    "base.config.settings": ("Settings",),
+    "base.errors": (
         "CfetchError", "ConfigError", "Held", "Incomplete", "LocalFault", "ManifestError", "UsageError",
     ),
-    "events": ("EntryFinished", "Event", "Progress", "RunFinished", "RunStarted", "StragglerCancelled"),
-    "records": ("FileRecord", "Summary"),
+    "base.events": ("EntryFinished", "Event", "Progress", "RunFinished", "RunStarted", "StragglerCancelled"),
+    "base.records": ("FileRecord", "Summary"),
 }  # fmt: skip
 """Module below ``cfetch`` -> the public names that are imported from it."""
 

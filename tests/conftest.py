@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.spark.session import spark  # noqa: F401 - a fixture
+from tests.plugins.spark.session import spark  # noqa: F401 - a fixture
 from tests.storage.s3_server import bucket, moto_server  # noqa: F401 - fixtures
 from tests.warm import WarmPopen
 
@@ -28,20 +28,20 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # under nohup, or in a script's backgro
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
 TOGETHER = {  # what shares a server that takes seconds to start
-    "tests/spark/": "spark",
-    "tests/tuning/test_tune.py": "spark",
-    "tests/feed/backends/test_kinesis.py": "kinesis",
-    "tests/report/page/test_browser.py": "chromium",
+    "tests/plugins/spark/": "spark",
+    "tests/plugins/lab/tuning/test_tune.py": "spark",
+    "tests/plugins/follow/backends/test_kinesis.py": "kinesis",
+    "tests/show/page/test_browser.py": "chromium",
 }
 
 APART = (  # none uses that session, and the process that has it has most to do
-    "tests/spark/frames/test_shards.py",
-    "tests/spark/tables/test_chunks.py",
-    "tests/spark/tables/test_store.py",
-    "tests/spark/test_scale.py",
-    "tests/spark/test_session.py::test_the_verb_makes_a_session_of_its_own",
-    "tests/spark/test_session.py::test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signature",
-    "tests/spark/test_task.py",
+    "tests/plugins/spark/frames/test_shards.py",
+    "tests/plugins/spark/tables/test_chunks.py",
+    "tests/plugins/spark/tables/test_store.py",
+    "tests/plugins/spark/test_scale.py",
+    "tests/plugins/spark/test_session.py::test_the_verb_makes_a_session_of_its_own",
+    "tests/plugins/spark/test_session.py::test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signature",
+    "tests/plugins/spark/test_task.py",
 )
 
 

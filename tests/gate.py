@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager, suppress
 
-from cfetch.bench.content import pieces
+from cfetch.plugins.lab.bench.content import pieces
 from tests.wire.raw_server import served
 
 __all__ = ["Gate"]

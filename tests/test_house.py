@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.bench.content import Group
-from cfetch.bench.process import OriginProcess
-from cfetch.bench.spec import OriginSpec
+from cfetch.base.config.document import load
+from cfetch.base.config.settings import KINDS
 from cfetch.cli import options
 from cfetch.cli.download import download
-from cfetch.config.document import load
-from cfetch.config.settings import KINDS
+from cfetch.plugins.lab.bench.content import Group
+from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.spec import OriginSpec
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "cfetch").rglob("*.py"))
@@ -329,10 +329,10 @@ def test_the_policy_is_loaded_without_numpy(tmp_path):
 def test_a_child_process_loads_no_reader_of_manifests(tmp_path):
     """Its parent has read the manifest; a task of Spark starts in the same way."""
     code = (
-        "import sys, cfetch.processes.child\n"
+        "import sys, cfetch.tasks.processes.child\n"
         "sys.exit(str({name for name in sys.modules if name.startswith('cfetch.manifest.formats.')}))"
     )
-    assert run_cfetch("-c", code, cwd=tmp_path).stderr.strip() == "{'cfetch.manifest.formats.sql_statement'}"
+    assert run_cfetch("-c", code, cwd=tmp_path).stderr.strip() == "{'cfetch.plugins.formats.sql_statement'}"
 
 
 def test_the_parent_of_several_processes_loads_nothing_that_downloads(tmp_path):
@@ -341,8 +341,8 @@ def test_the_parent_of_several_processes_loads_nothing_that_downloads(tmp_path):
         urls = "".join(f"{origin.url}g-{number:07}.bin\n" for number in range(4))
         (tmp_path / "list").write_text(urls)
         loaded = find_loaded_modules([*DOWNLOAD, "--processes", "2"], tmp_path)
-    assert "cfetch.processes.engine" in loaded
-    assert loaded & {"aiohttp", "cfetch.engine.pool", "cfetch.shares.task", "cfetch.wire.http"} == set()
+    assert "cfetch.tasks.processes.engine" in loaded
+    assert loaded & {"aiohttp", "cfetch.engine.pool", "cfetch.tasks.shares.task", "cfetch.wire.http"} == set()
 
 
 def test_a_small_download_imports_only_what_it_uses(tmp_path):
@@ -355,9 +355,23 @@ def test_a_small_download_imports_only_what_it_uses(tmp_path):
     assert {"cfetch.engine.pool", "aiohttp"} <= loaded
     unused = {
         *("numpy", "obstore", "opentelemetry", "pandas", "pyarrow", "pyspark", "rich.console", "yaml"),
-        *("cfetch.bench", "cfetch.cli.bench", "cfetch.cli.plan", "cfetch.engine.batches.batched"),
-        *("cfetch.feed", "cfetch.hub.server", "cfetch.placement.placer", "cfetch.processes.engine"),
-        *("cfetch.spark.open_shares", "cfetch.storage.object_store", "cfetch.tuning"),
+        *(
+            "cfetch.plugins.lab.bench",
+            "cfetch.plugins.lab.verb_bench",
+            "cfetch.cli.plan",
+            "cfetch.engine.batches.batched",
+        ),
+        *(
+            "cfetch.plugins.follow",
+            "cfetch.tasks.hub.server",
+            "cfetch.engine.placement.placer",
+            "cfetch.tasks.processes.engine",
+        ),
+        *(
+            "cfetch.plugins.spark.open_shares",
+            "cfetch.storage.buckets.object_store",
+            "cfetch.plugins.lab.tuning",
+        ),
     }
     assert loaded & unused == set()
     for_others = {

@@ -69,14 +69,14 @@ def test_the_wheel_works_where_it_is_installed(wheel, tmp_path):
         command, "download", "x", "--preset", "gcs", "--show-config", cwd=tmp_path, PYTHONPATH=str(place)
     )
     assert "preset gcs" in shown
-    assert (place / "cfetch/bench/scenarios/stragglers-quick.yaml").exists()
+    assert (place / "cfetch/plugins/lab/bench/scenarios/stragglers-quick.yaml").exists()
 
 
 def test_the_wheel_has_types_schemas_and_no_tests(wheel):
     """Type checkers look for the mark; other programs read the schemas."""
     with ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {"cfetch/py.typed", "cfetch/schemas/summary.json"} <= set(names)
+    assert {"cfetch/py.typed", "cfetch/show/schemas/summary.json"} <= set(names)
     assert [name for name in names if not name.startswith(("cfetch/", "cfetch-"))] == []
 
 

@@ -112,7 +112,7 @@ def test_no_figure_is_missing():
 
 def test_its_exit_codes_are_the_errors():
     """The codes of the error tree, and no other, stand in the table."""
-    from cfetch import errors
+    from cfetch.base import errors
 
     codes = {
         error.exit_code

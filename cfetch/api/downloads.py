@@ -16,11 +16,11 @@ from cfetch.api.sources import Source, prepare_source
 from cfetch.api.sources import read_manifest as read_source
 from cfetch.app.get import prepare_get
 from cfetch.app.prepared import Prepared
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, Incomplete
-from cfetch.events import Event, Listener, RunNoted, RunStopping, tell_each
-from cfetch.records import Summary
-from cfetch.report.format import plural
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, Incomplete
+from cfetch.base.events import Event, Listener, RunNoted, RunStopping, tell_each
+from cfetch.base.records import Summary
+from cfetch.show.format import plural
 
 Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A directory or a prefix of an object store; several of them share the files."""

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.fields import Headers
-from cfetch.secret import SecretUrl
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -3,9 +3,9 @@
 from html import escape
 from typing import Any
 
-from cfetch.errors import UsageError
-from cfetch.events import Event, Progress, RunFinished, RunStarted
-from cfetch.report.format import duration, plural, size
+from cfetch.base.errors import UsageError
+from cfetch.base.events import Event, Progress, RunFinished, RunStarted
+from cfetch.show.format import duration, plural, size
 
 
 class NotebookBar:

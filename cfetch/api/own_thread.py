@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from signal import SIGINT
 from typing import TypeVar
 
-from cfetch.errors import Interrupted
+from cfetch.base.errors import Interrupted
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from cfetch.config.layers import resolve
-from cfetch.config.settings import Settings
-from cfetch.records import FileRecord
-from cfetch.report import metrics
+from cfetch.base.config.layers import resolve
+from cfetch.base.config.settings import Settings
+from cfetch.base.records import FileRecord
+from cfetch.show import metrics
 
 
 def read_metrics(path: str | os.PathLike[str]) -> Iterator[FileRecord]:

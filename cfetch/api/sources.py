@@ -16,8 +16,8 @@ import msgspec
 from cfetch.api.entry import Entry, from_manifest
 from cfetch.app.download import prepare, prepare_document
 from cfetch.app.prepared import Prepared
-from cfetch.config.settings import Settings
-from cfetch.errors import UsageError
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import UsageError
 from cfetch.run.header_hosts import make_list_network
 from cfetch.run.open_manifest import ManifestReader
 from cfetch.storage.files import local_fault

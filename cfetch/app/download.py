@@ -20,14 +20,15 @@ from cfetch.app.engines import RunContext, check_for_spark
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import ORIGIN_NAME, Prepared, join_roots, read_origin
 from cfetch.app.room import fit_to_room
-from cfetch.clock import Clock, SystemClock
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, LocalFault, ManifestError, Problem, UsageError
+from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, LocalFault, ManifestError, Problem, UsageError
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.folding import KEEPS_NAMES, find_one_file
-from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
 from cfetch.manifest.plan import Plan
+from cfetch.plugins.formats.sql_statement import statement_id_of
 from cfetch.run.directories import (
     Places,
     find_places,
@@ -49,7 +50,6 @@ from cfetch.run.open_manifest import (
     shown_name,
 )
 from cfetch.run.volumes import Volumes
-from cfetch.secret import printable
 from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.storage.files import on_disk
 from cfetch.storage.patience import call_within
@@ -182,7 +182,7 @@ def _freeze_by_spark(
     rejected: Path,
     progress: Callable[[int], None] | None,
 ) -> EnginePlan:
-    from cfetch.spark.prepare.large import prepare_on_spark
+    from cfetch.plugins.spark.prepare.large import prepare_on_spark
 
     name = shown_name(manifest)
     return frozen_by_spark(prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress))
@@ -192,7 +192,7 @@ def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
     """Settings with no more downloads at a time than the system permits. Raises ConfigError."""
     page = 0
     if settings.serve is not None:
-        from cfetch.dashboard.page_server import PAGE_DESCRIPTORS
+        from cfetch.plugins.monitors.page_server import PAGE_DESCRIPTORS
 
         page = PAGE_DESCRIPTORS
 
@@ -279,8 +279,8 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
         return True
     if not is_spark or settings.failed_from:
         return False
-    from cfetch.spark.prepare.large import is_large
-    from cfetch.spark.session import count_local_slots
+    from cfetch.plugins.spark.prepare.large import is_large
+    from cfetch.plugins.spark.session import count_local_slots
 
     return is_large(path, count_local_slots(settings.spark_master or "local[*]"))
 

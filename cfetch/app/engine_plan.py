@@ -8,7 +8,7 @@ from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 
 if TYPE_CHECKING:
-    from cfetch.spark.prepare.prepared import PreparedPlan
+    from cfetch.plugins.spark.prepare.prepared import PreparedPlan
 
 
 class EnginePlan(NamedTuple):
@@ -40,7 +40,7 @@ def frozen_by_spark(plan: "PreparedPlan") -> EnginePlan:
 def load(stack: ExitStack, directory: Path) -> EnginePlan:
     """Read the plan that was saved in ``directory``; ``stack`` closes it. Raises LocalFault."""
     if (directory / PREPARED_NAME).exists():
-        from cfetch.spark.prepare.prepared import load_prepared
+        from cfetch.plugins.spark.prepare.prepared import load_prepared
 
         return frozen_by_spark(load_prepared(directory))
     return frozen_here(stack.enter_context(load_plan(directory)))

@@ -4,21 +4,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.app.engine_plan import EnginePlan
-from cfetch.clock import Clock
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, UsageError
+from cfetch.base.clock import Clock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, UsageError
 from cfetch.manifest.plan import Plan
-from cfetch.processes.choice import Work, choose_processes
-from cfetch.processes.cores import count_cores
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import Renewal
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import Knowledge
+from cfetch.tasks.processes.choice import Work, choose_processes
+from cfetch.tasks.processes.cores import count_cores
 from cfetch.timeline.table import Table
 from cfetch.wire.network import Network
 
 if TYPE_CHECKING:
-    from cfetch.nodes.board import SharedJob
+    from cfetch.tasks.nodes.board import SharedJob
 
 SAMPLE = 256  # files that are looked for: some 5 ms
 
@@ -88,7 +88,7 @@ def _estimate_left(work: Work, plan: Plan, volumes: Volumes) -> Work:
 
 
 def _processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
-    from cfetch.processes.engine import ProcessesEngine
+    from cfetch.tasks.processes.engine import ProcessesEngine
 
     return ProcessesEngine(
         plan,
@@ -116,7 +116,7 @@ def make_nodes_engine(
     Raises:
         UsageError: with these settings, several machines cannot bring this plan.
     """
-    from cfetch.nodes.engine import Here, NodesEngine
+    from cfetch.tasks.nodes.engine import Here, NodesEngine
 
     if context.settings.engine == "spark" or plan.here is None:
         raise ConfigError("--together is for the engine local; Spark has its own executors")
@@ -141,7 +141,7 @@ def make_nodes_engine(
 
 
 def _spark_engine(plan: EnginePlan, context: RunContext) -> Engine:
-    from cfetch.spark.cluster_run import SparkEngine
+    from cfetch.plugins.spark.cluster_run import SparkEngine
 
     check_for_spark(context.volumes, context.settings)
     if plan.frozen.names_batches:

@@ -6,21 +6,21 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.clock import Clock
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError
+from cfetch.base.clock import Clock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError
 from cfetch.manifest.freezing import Part, freeze
 from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
-from cfetch.report.format import plural
-from cfetch.report.metrics import Unfinished, read_unfinished
 from cfetch.run.directories import find_places
 from cfetch.run.header_hosts import make_file_network
 from cfetch.run.known_names import KnownNames
 from cfetch.run.open_manifest import refuse_empty
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.server_names import name_by_servers
+from cfetch.show.format import plural
+from cfetch.show.metrics import Unfinished, read_unfinished
 from cfetch.storage.files import make_private
 
 UNNAMED = "unnamed"  # a directory below the plan's: the plan before servers were asked for names

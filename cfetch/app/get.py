@@ -18,11 +18,12 @@ from msgspec.structs import replace as replace_fields
 
 from cfetch.app.download import prepare_entries
 from cfetch.app.prepared import Prepared
-from cfetch.clock import Clock, SystemClock
-from cfetch.config.kinds import is_object_store
-from cfetch.config.reading import STANDARD, ReadingOptions
-from cfetch.config.settings import Settings
-from cfetch.errors import ManifestError, SourceError, UsageError
+from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.kinds import is_object_store
+from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ManifestError, SourceError, UsageError
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_hash, check_path
@@ -37,7 +38,6 @@ from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import fetch_to
 from cfetch.run.server_names import ask_names, name_entry
-from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.network import Network, make_network
 

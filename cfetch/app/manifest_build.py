@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from cfetch.app.work_ahead import work_ahead
-from cfetch.clock import Clock, SystemClock
-from cfetch.errors import SourceError
+from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.errors import SourceError
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entry import Digest, Entry, UnsafePathError, safe_path
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import Plan
@@ -23,7 +24,6 @@ from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.run.asking import open_transport
 from cfetch.run.open_manifest import STANDARD_READER, ManifestReader
-from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import local_fault, open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.document import Prober

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import UsageError
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.writing import TARGETS, check_parts, list_left_out, survey
 from cfetch.run.open_manifest import STANDARD_READER, ManifestReader
-from cfetch.secret import printable
 from cfetch.storage.files import open_output
 
 SHOWN_FILES, SHOWN_CHARS = 3, 200

@@ -4,12 +4,12 @@ import os
 from collections.abc import Collection
 from contextlib import suppress
 
-from cfetch.config.settings import Settings
-from cfetch.errors import NewerRecord, UsageError
-from cfetch.report.plan_view import Cleaned, CleanedInstant, Plan, Plans
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import NewerRecord, UsageError
 from cfetch.run.directories import find_places, find_timeline
 from cfetch.run.volumes import OBJECTS
-from cfetch.storage.object_uploads import abort_dead_uploads
+from cfetch.show.plan_view import Cleaned, CleanedInstant, Plan, Plans
+from cfetch.storage.buckets.object_uploads import abort_dead_uploads
 from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back

@@ -14,12 +14,11 @@ import msgspec
 
 from cfetch.app.engine_plan import EnginePlan
 from cfetch.app.engines import RunContext, choose_engine, make_nodes_engine
-from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
-from cfetch.events import Listener, PlanWaiting, RunNoted, fan_out
-from cfetch.records import NOT_DECODED, Summary
-from cfetch.report.metrics import MetricsFile
-from cfetch.report.plan_view import Preview, Scheduled
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
+from cfetch.base.events import Listener, PlanWaiting, RunNoted, fan_out
+from cfetch.base.records import NOT_DECODED, Summary
+from cfetch.base.secret import printable
 from cfetch.run.directories import find_timeline, is_shared
 from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Engine, Frame
@@ -34,7 +33,8 @@ from cfetch.run.result_files import (
 )
 from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
-from cfetch.secret import printable
+from cfetch.show.metrics import MetricsFile
+from cfetch.show.plan_view import Preview, Scheduled
 from cfetch.storage.files import local_fault, make_private, replace_file
 from cfetch.storage.patience import call_within
 from cfetch.storage.resume import useful_parts
@@ -50,7 +50,7 @@ from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, open_table, when_free
 
 if TYPE_CHECKING:
-    from cfetch.nodes.board import SharedJob
+    from cfetch.tasks.nodes.board import SharedJob
 
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
 ORIGIN_NAME = "origin.json"
@@ -160,8 +160,8 @@ class Prepared:
             Held: a run has the plan and does not share it.
             LocalFault: as ``run``.
         """
-        from cfetch.nodes.engine import JoinedGuard
-        from cfetch.nodes.joining import wait_for_board
+        from cfetch.tasks.nodes.engine import JoinedGuard
+        from cfetch.tasks.nodes.joining import wait_for_board
 
         with self._table() as table:
             joined = wait_for_board(table, self._state, self._instant, listener)
@@ -338,7 +338,7 @@ class Prepared:
         """Put the metrics into tables, if that is wanted; the files are in place whatever comes of it."""
         if self._settings.metrics_tables is None:
             return
-        from cfetch.spark.tables.load import load_here
+        from cfetch.plugins.spark.tables.load import load_here
 
         to = Path(self._settings.metrics_tables)
         try:
@@ -420,7 +420,7 @@ def _refuse_tables(settings: Settings, roots: Sequence[str | Path]) -> None:
     """Raise UsageError if the directory for the tables holds something else, or will: the destination."""
     if settings.metrics_tables is None:
         return
-    from cfetch.spark.tables.store import refuse_foreign_directory
+    from cfetch.plugins.spark.tables.store import refuse_foreign_directory
 
     to = Path(settings.metrics_tables)
     if any(root.resolve().is_relative_to(to.resolve()) for root in roots if isinstance(root, Path)):

@@ -4,10 +4,10 @@ from dataclasses import replace
 from math import inf
 
 from cfetch.app.prepared import join_roots
-from cfetch.config.settings import Settings
-from cfetch.errors import LocalFault
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault
+from cfetch.engine.placement.batches import fit_share
 from cfetch.manifest.entries import Frozen
-from cfetch.placement.batches import fit_share
 from cfetch.run.volumes import Volumes
 
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too

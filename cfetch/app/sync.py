@@ -19,25 +19,25 @@ import msgspec
 from cfetch.app.download import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
-from cfetch.clock import Clock, SystemClock
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, Held, UsageError
-from cfetch.events import EntryFinished, Event, Listener, fan_out, tell_each
-from cfetch.feed.delete_limit import take_share
+from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, Held, UsageError
+from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
+from cfetch.base.records import FileRecord, Summary
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
-from cfetch.records import FileRecord, Summary
-from cfetch.report.plan_view import SyncPreview
+from cfetch.plugins.follow.delete_limit import take_share
 from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import ManifestReader, refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
-from cfetch.secret import printable
+from cfetch.show.plan_view import SyncPreview
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
 from cfetch.storage.moves import are_equal, find_moved

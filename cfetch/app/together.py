@@ -1,9 +1,9 @@
 """``cfetch plan run --together``: this machine leads the run of a plan, or joins another machine's run."""
 
 from cfetch.app.prepared import Prepared
-from cfetch.errors import Held
-from cfetch.events import Listener
-from cfetch.records import Summary
+from cfetch.base.errors import Held
+from cfetch.base.events import Listener
+from cfetch.base.records import Summary
 
 
 def run_together(prepared: Prepared, listener: Listener) -> Summary | None:

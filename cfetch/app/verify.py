@@ -1,6 +1,6 @@
 """``cfetch verify``: hash trees again and compare them with their manifest, file by file and both ways.
 
-A tree is a directory, or the objects below a prefix of a store (``cfetch/storage/object_tree.py``).
+A tree is a directory, or the objects below a prefix of a store (``cfetch/storage/buckets/object_tree.py``).
 This only reads: it creates nothing, and follows no symlink. Several threads hash, as hashing and reading both
 release the GIL. Each difference is reported when it is found, so that memory does not grow with their number.
 """
@@ -18,11 +18,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from cfetch.app.work_ahead import work_ahead
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.report.format import plural
 from cfetch.run.open_manifest import STANDARD_READER, ManifestReader, expand_manifests, is_elsewhere
-from cfetch.secret import printable
+from cfetch.show.format import plural
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
 
 NOWHERE = "https://nowhere.invalid/"  # base URL of a list in a file: only the paths of its URLs matter here
@@ -258,7 +258,7 @@ def open_verification(
 
 
 def _list_store(url: str, plan: Plan, reader: ManifestReader) -> Tree:
-    from cfetch.storage.object_tree import ObjectTree
+    from cfetch.storage.buckets.object_tree import ObjectTree
 
     reader.emit_line(f"listing the objects below {printable(url)}")
     return ObjectTree(url, plan.find, len(plan))

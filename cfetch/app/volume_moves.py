@@ -1,6 +1,6 @@
 """Moves batches between volumes: empties volumes, or makes them level. Nothing is downloaded here.
 
-A plan of moves is made once (``placement/relocation.py``), and carried out batch by batch
+A plan of moves is made once (``engine/placement/relocation.py``), and carried out batch by batch
 (``storage/moves.py``). Meanwhile no run may be at work on the volumes.
 """
 
@@ -18,11 +18,12 @@ from cfetch.app.volume_set import (
     refuse_stores,
     size_of,
 )
-from cfetch.config.kinds import is_object_store
-from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, ConfigError, Held, LocalFault, UsageError
-from cfetch.placement.chooser import Mode
-from cfetch.placement.relocation import (
+from cfetch.base.config.kinds import is_object_store
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError, ConfigError, Held, LocalFault, UsageError
+from cfetch.base.secret import printable
+from cfetch.engine.placement.chooser import Mode
+from cfetch.engine.placement.relocation import (
     Move,
     Relocation,
     Shelf,
@@ -31,10 +32,9 @@ from cfetch.placement.relocation import (
     plan_drain,
     plan_rebalance,
 )
-from cfetch.report.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
 from cfetch.run.directories import find_places, find_timeline
 from cfetch.run.labels import Labels
-from cfetch.secret import printable
+from cfetch.show.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
 from cfetch.storage.batch_records import Unread, read_record, record_path
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import on_disk

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.config.settings import Settings
-from cfetch.errors import UsageError, VolumeFault
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import UsageError, VolumeFault
+from cfetch.base.secret import printable
+from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.manifest.entry import UnsafePathError, safe_path
-from cfetch.placement.chooser import reserve_bytes
-from cfetch.report.volume_view import Holder, VolumeRow, Volumes, Whereabouts
 from cfetch.run.directories import find_places
 from cfetch.run.labels import Labels, read_label
-from cfetch.secret import printable
+from cfetch.show.volume_view import Holder, VolumeRow, Volumes, Whereabouts
 from cfetch.storage.batch_records import Unread, read_records
 from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.storage.patience import call_within

@@ -1,7 +1,7 @@
 """The command line: one file per verb, each options -> call -> render. There is no logic here.
 
     app.py          the verbs, the exit codes (decided here, once) and how errors look: one message
-    options.py      makes flags of ``config/option_table.py``, so that none can drift from its key
+    options.py      makes flags of ``base/config/option_table.py``, so that none can drift from its key
     help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
     streams.py      makes stdin, stdout and stderr safe before anything uses them
     output.py       prints results and messages
@@ -23,5 +23,5 @@ When it fails: an error of ``cfetch/errors.py`` brings its own exit code; anythi
 with 70. If the reader of stdout has gone (``| head -1``), the exit code is 141, without a message; a closed
 stderr never ends a job.
 
-To add a verb: a file here, a line in ``app.py``, its use case in ``app/``, and its document in ``report/``.
+To add a verb: a file here, a line in ``app.py``, its use case in ``app/``, and its document in ``show/``.
 """

@@ -15,10 +15,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cfetch import __version__
+from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
+from cfetch.base.version import __version__
 from cfetch.cli.help import Command, Group
 from cfetch.cli.streams import ReaderGone, guard, settle
-from cfetch.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
 from cfetch.run.collector import collect_seldom
 
 _EXAMPLES = """\

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cfetch.base.config.layers import Resolved
+from cfetch.base.config.settings import Settings
 from cfetch.cli.options import with_settings
 from cfetch.cli.output import document_if_held, end_with, print_document
-from cfetch.config.layers import Resolved
-from cfetch.config.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from cfetch.app.prepared import Prepared
     from cfetch.app.sync import PreparedSync
-    from cfetch.events import Listener
-    from cfetch.records import Summary
+    from cfetch.base.events import Listener
+    from cfetch.base.records import Summary
 
 
 Manifests = Annotated[
@@ -54,8 +54,8 @@ def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resol
 def open_prepared(manifests: list[str], settings: Settings) -> "AbstractContextManager[Prepared]":
     """Read the manifests, several as one, with lines of progress on stderr."""
     from cfetch.app.download import prepare
-    from cfetch.dashboard.open import reading_lines
-    from cfetch.secret import SecretUrl
+    from cfetch.base.secret import SecretUrl
+    from cfetch.show.live.open import reading_lines
 
     manifest, *more = manifests
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
@@ -77,7 +77,7 @@ def bring(prepared: "Prepared", resolved: Resolved) -> None:
 
 def preview(prepared: "Prepared", settings: Settings) -> None:
     """Print the preview of ``--dry-run``."""
-    from cfetch.dashboard.preview import preview_lines
+    from cfetch.show.live.preview import preview_lines
 
     document = prepared.preview()
     if settings.json:
@@ -95,9 +95,9 @@ def run(
 
     ``bring``: how, if it is not by ``prepared.run``.
     """
-    from cfetch.dashboard.open import open_dashboard
-    from cfetch.events import RunNoted, fan_out
-    from cfetch.report.telemetry import send_telemetry
+    from cfetch.base.events import RunNoted, fan_out
+    from cfetch.plugins.monitors.telemetry import send_telemetry
+    from cfetch.show.live.open import open_dashboard
 
     settings = resolved.settings
     dashboard = open_dashboard(
@@ -119,6 +119,6 @@ def serving(settings: Settings) -> "AbstractContextManager[Listener]":
         from contextlib import nullcontext
 
         return nullcontext(lambda _: None)
-    from cfetch.dashboard.serving import open_serving
+    from cfetch.plugins.monitors.serving import open_serving
 
     return open_serving(settings.serve, settings.metrics_textfile, token_env=settings.serve_token_env)

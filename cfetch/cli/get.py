@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from cfetch.base.config.layers import Resolved
 from cfetch.cli.download import bring
 from cfetch.cli.options import with_get
-from cfetch.config.layers import Resolved
 
 Urls = Annotated[
     list[str],

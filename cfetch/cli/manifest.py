@@ -10,7 +10,7 @@ from cfetch.cli.options import JsonOption, ManifestsArgument, make_reader, with_
 from cfetch.cli.output import print_document, print_message
 
 if TYPE_CHECKING:
-    from cfetch.config.settings import Settings
+    from cfetch.base.config.settings import Settings
 
 
 app = typer.Typer(
@@ -78,7 +78,7 @@ def check(
     import msgspec
 
     from cfetch.app.manifest_check import check as checked
-    from cfetch.errors import ManifestError
+    from cfetch.base.errors import ManifestError
 
     try:
         overview = checked(
@@ -154,9 +154,9 @@ def build(
       cfetch manifest build data/ --base-url https://example.org/data/ -o m.json
     """
     from cfetch.app.manifest_build import build_from_list, build_from_tree
-    from cfetch.dashboard.bar import progress_bar
     from cfetch.run.header_hosts import aim_repository_token, make_file_network
     from cfetch.run.open_manifest import ManifestReader
+    from cfetch.show.live.bar import progress_bar
     from cfetch.wire.network import make_network
 
     if source != "-" and os.path.isdir(source):

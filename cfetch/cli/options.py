@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cfetch.base.config.kinds import Kind, count_or_share
+from cfetch.base.config.layers import Resolved, resolve, show
+from cfetch.base.config.option_table import FORMULA
+from cfetch.base.config.settings import KINDS, Settings
+from cfetch.base.errors import CfetchError, ConfigError
 from cfetch.cli.output import print_message
-from cfetch.config.kinds import Kind, count_or_share
-from cfetch.config.layers import Resolved, resolve, show
-from cfetch.config.option_table import FORMULA
-from cfetch.config.settings import KINDS, Settings
-from cfetch.errors import CfetchError, ConfigError
 
 if TYPE_CHECKING:
     from cfetch.run.open_manifest import ManifestReader
@@ -204,9 +204,9 @@ def make_reader(
     settings: Settings, manifests: Sequence[str], *, base_url: str | None = None, prints_notes: bool = True
 ) -> "ManifestReader":
     """Make the reader of a command that has the flags of ``with_reading``, and reads only its manifests."""
-    from cfetch.dashboard.open import reading_lines
     from cfetch.run.header_hosts import make_list_network
     from cfetch.run.open_manifest import ManifestReader
+    from cfetch.show.live.open import reading_lines
 
     network = make_list_network(settings, manifests, os.environ)
     progress = reading_lines(manifests[0].partition("?")[0])

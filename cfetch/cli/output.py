@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from cfetch.errors import Held
-from cfetch.secret import encode_json
+from cfetch.base.errors import Held
+from cfetch.base.secret import encode_json
 
 if TYPE_CHECKING:
-    from cfetch.records import Summary
-    from cfetch.report.tables import Tables
+    from cfetch.base.records import Summary
+    from cfetch.show.tables import Tables
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def print_result(document: object, lines: Iterable[str], *, json: bool) -> None:
 
 def print_tables(document: T, view: "Callable[[T], Tables]", *, json: bool) -> None:
     """Print a result: the document for ``--json``, otherwise the tables that ``view`` makes of it."""
-    from cfetch.report.tables import show
+    from cfetch.show.tables import show
 
     if json:
         print_document(document)
@@ -71,7 +71,7 @@ def document_if_held(*, json: bool) -> Iterator[None]:
         yield
     except Held as held:
         if json:
-            from cfetch.report.plan_view import held_document
+            from cfetch.show.plan_view import held_document
 
             print_document(held_document(held))
         raise

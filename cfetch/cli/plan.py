@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cfetch.base.config.kinds import duration
+from cfetch.base.config.layers import Resolved
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError, ConfigError, Held, UsageError
 from cfetch.cli import download as main_job
 from cfetch.cli.options import (
     READING,
@@ -19,13 +23,9 @@ from cfetch.cli.options import (
     with_timeline,
 )
 from cfetch.cli.output import print_document, print_message, print_result
-from cfetch.config.kinds import duration
-from cfetch.config.layers import Resolved
-from cfetch.config.settings import Settings
-from cfetch.errors import CfetchError, ConfigError, Held, UsageError
 
 if TYPE_CHECKING:
-    from cfetch.records import Summary
+    from cfetch.base.records import Summary
 
 
 app = typer.Typer(
@@ -157,7 +157,7 @@ def _run_all(instants: list[str], resolved: Resolved, *, alone: bool, together: 
         if summary is not None and summary.status == "interrupted":
             break
     if resolved.settings.json:
-        from cfetch.report.plan_view import Summaries
+        from cfetch.show.plan_view import Summaries
 
         print_document(Summaries(summaries=summaries))
     elif not instants:
@@ -172,8 +172,8 @@ def _preview(instants: list[str], settings: Settings, *, alone: bool) -> None:
     Unless ``alone``, skip a plan that another run has removed meanwhile.
     """
     from cfetch.app.download import prepare_planned
-    from cfetch.dashboard.preview import preview_lines
-    from cfetch.report.plan_view import Previews
+    from cfetch.show.live.preview import preview_lines
+    from cfetch.show.plan_view import Previews
 
     previews, lines = [], []
     for planned in instants:
@@ -245,7 +245,7 @@ def list_(
       cfetch plan list --to data/ --json | jq '.plans[] | select(.state != "completed")'
     """
     from cfetch.app.plans import list_plans
-    from cfetch.report.plan_view import plan_lines
+    from cfetch.show.plan_view import plan_lines
 
     plans = list_plans(settings, also_archived=archived)
     print_result(plans, plan_lines(plans.plans), json=json)
@@ -261,7 +261,7 @@ def show_(*, instant: Instant, json: JsonOption = False, settings: Settings) -> 
       cfetch plan show 20261121T160430123Z-1a2b --to data/
     """
     from cfetch.app.plans import show_plan
-    from cfetch.report.plan_view import detail_lines
+    from cfetch.show.plan_view import detail_lines
 
     plans = show_plan(settings, instant)
     print_result(plans, detail_lines(plans.plans), json=json)
@@ -290,7 +290,7 @@ def rollback(
       cfetch plan rollback 20261121T160430123Z-1a2b --to data/ --remove
     """
     from cfetch.app.plans import list_plans, roll_back_plan
-    from cfetch.report.plan_view import Plans, plan_lines
+    from cfetch.show.plan_view import Plans, plan_lines
 
     roll_back_plan(settings, instant, remove=remove)
     plans = Plans(plans=[p for p in list_plans(settings).plans if instant in (p.instant, p.target)])
@@ -326,7 +326,7 @@ def clean(
       cfetch plan clean --to data/ --dry-run
     """
     from cfetch.app.plans import clean_plans
-    from cfetch.report.plan_view import clean_lines
+    from cfetch.show.plan_view import clean_lines
 
     cleaned = clean_plans(
         settings,

@@ -37,16 +37,16 @@ def report(
     if html is not None:
         _write_page(metrics, html)
         return
-    from cfetch.report.analysis import analyse
-    from cfetch.report.metrics import expand_metrics, read_metrics
-    from cfetch.report.tables import ReportTables
+    from cfetch.show.analysis import analyse
+    from cfetch.show.metrics import expand_metrics, read_metrics
+    from cfetch.show.tables import ReportTables
 
     print_tables(analyse(read_metrics(expand_metrics(metrics))), ReportTables, json=json)
 
 
 def _write_page(metrics: list[Path], html: Path) -> None:
-    from cfetch.report.metrics import expand_metrics, read_metrics
-    from cfetch.report.page.html import write_html
-    from cfetch.report.page.runs_page import make_runs_page
+    from cfetch.show.metrics import expand_metrics, read_metrics
+    from cfetch.show.page.html import write_html
+    from cfetch.show.page.runs_page import make_runs_page
 
     write_html(make_runs_page(read_metrics(expand_metrics(metrics))), html)

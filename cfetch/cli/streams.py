@@ -13,7 +13,7 @@ import select
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cfetch.base.config.layers import Resolved
+from cfetch.base.errors import UsageError
 from cfetch.cli.download import run
 from cfetch.cli.options import MAX_DELETE, parse_option, with_sync
 from cfetch.cli.output import document_if_held, end_with, print_document, progress_printer
-from cfetch.config.layers import Resolved
-from cfetch.errors import UsageError
 
 if TYPE_CHECKING:
-    from cfetch.report.plan_view import SyncPreview
+    from cfetch.show.plan_view import SyncPreview
 
 
 Source = Annotated[
@@ -74,7 +74,7 @@ def sync(
 
 def _preview(document: "SyncPreview", *, as_json: bool) -> None:
     """Print what a run would do; exit with 2 if it would refuse to delete so much."""
-    from cfetch.dashboard.preview import preview_lines, sync_lines
+    from cfetch.show.live.preview import preview_lines, sync_lines
 
     if as_json:
         print_document(document)

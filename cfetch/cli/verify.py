@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import encode_json, printable
 from cfetch.cli.options import JsonOption, ManifestsArgument, make_reader, with_reading
-from cfetch.errors import ConfigError
-from cfetch.secret import encode_json, printable
 
 if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification
-    from cfetch.config.settings import Settings
+    from cfetch.base.config.settings import Settings
 
 Roots = Annotated[
     list[str] | None,
@@ -75,14 +75,14 @@ def verify(
 
 def print_verification(comparison: "Verification", *, json: bool) -> None:
     """Compare, and print what is found meanwhile."""
-    from cfetch.dashboard.bar import progress_bar
+    from cfetch.show.live.bar import progress_bar
 
     with progress_bar("verifying", files=comparison.files, size_bytes=comparison.total_bytes) as advance:
         (_print_json if json else _print_lines)(comparison, comparison.differences(advance))
 
 
 def _find_roots(to: list[str]) -> tuple[str | Path, ...]:
-    from cfetch.config.settings import KINDS
+    from cfetch.base.config.settings import KINDS
     from cfetch.run.directories import find_roots
 
     try:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cfetch.base.config.settings import Settings
 from cfetch.cli.options import JsonOption, with_moves, with_volumes
 from cfetch.cli.output import print_message, print_result
-from cfetch.config.settings import Settings
 
 if TYPE_CHECKING:
     from cfetch.app.volume_moves import PreparedMoves
@@ -33,8 +33,8 @@ def list_(*, json: JsonOption = False, settings: Settings) -> None:
       cfetch volume list --to /data1 --json | jq '.volumes[] | select(.state == "missing")'
     """
     from cfetch.app.volume_set import list_volumes
-    from cfetch.dashboard.bar import progress_bar
-    from cfetch.report.volume_view import volume_lines
+    from cfetch.show.live.bar import progress_bar
+    from cfetch.show.volume_view import volume_lines
 
     with progress_bar("looking at files") as advance:
         volumes = list_volumes(settings, advance)
@@ -67,8 +67,8 @@ def where(
       cfetch volume where shards/0017.tar shards/0018.tar --to /data1 --json | jq -r '.holders[].volume'
     """
     from cfetch.app.volume_set import find_files
-    from cfetch.report.volume_view import where_lines
-    from cfetch.secret import printable
+    from cfetch.base.secret import printable
+    from cfetch.show.volume_view import where_lines
 
     whereabouts = find_files(settings, paths)
     print_result(whereabouts, where_lines(whereabouts), json=json)
@@ -149,8 +149,8 @@ def rebalance(
 
 
 def _move(prepared: "PreparedMoves", *, dry_run: bool, json: bool) -> None:
-    from cfetch.dashboard.bar import progress_bar
-    from cfetch.report.volume_view import move_lines
+    from cfetch.show.live.bar import progress_bar
+    from cfetch.show.volume_view import move_lines
 
     if dry_run:
         moves = prepared.preview()

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import Expired, SourceError
+from cfetch.base.errors import Expired, SourceError
+from cfetch.base.records import AttemptRecord, Outcome, round_s
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
-from cfetch.records import AttemptRecord, Outcome, round_s
-from cfetch.secret import printable
 from cfetch.wire.judge import Action, Verdict
 from cfetch.wire.transport import Response
 

@@ -12,11 +12,11 @@ the ledger exactly once.
 
 from typing import Protocol
 
+from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.base.events import VolumeView
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import CfetchError, LocalFault
-from cfetch.events import VolumeView
 from cfetch.storage.volume import Standing
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cfetch.config.engine import PlacementOptions
+from cfetch.base.config.engine import PlacementOptions
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers

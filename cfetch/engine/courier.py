@@ -11,13 +11,13 @@ the worker is cancelled     -> interrupt
 import asyncio
 from contextlib import suppress
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import Blocked, Corrupt, LocalFault, SourceError
 from cfetch.engine.attempt import Unchanged
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import Blocked, Corrupt, LocalFault, SourceError
-from cfetch.report.counts import LiveCounts
+from cfetch.show.counts import LiveCounts
 from cfetch.straggler.policy import Policy
 
 

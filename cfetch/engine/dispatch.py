@@ -7,7 +7,7 @@ idle, and is woken when a place becomes free. Idle workers help the entries unde
 from collections import deque
 from collections.abc import Sequence
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.hosts import Hosts

@@ -5,7 +5,7 @@ A helper is an attempt by an idle worker at a segment of the entry, or at the wh
 
 import asyncio
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 
 NOT_NEEDED = 1  # is never a helper's key: those are below 0
 

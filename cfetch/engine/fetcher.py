@@ -8,7 +8,10 @@ schedule.
 import asyncio
 from http import HTTPStatus
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
+from cfetch.base.events import RetryScheduled, StragglerCancelled
+from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
 from cfetch.engine.fetching import Fetching
 from cfetch.engine.flights import Flights
@@ -17,10 +20,7 @@ from cfetch.engine.links import Links
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
-from cfetch.events import RetryScheduled, StragglerCancelled
 from cfetch.manifest.entry import Entry
-from cfetch.records import Outcome
 from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy

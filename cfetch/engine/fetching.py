@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError, Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
-from cfetch.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.manifest.digests import Bytes
-from cfetch.secret import SecretUrl
 from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.judge import Action, Asked, Verdict, judge

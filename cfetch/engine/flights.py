@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cfetch.base.errors import SourceError, Throttled, Transient
+from cfetch.base.events import HostPaused, Listener, RescueGivenUp
+from cfetch.base.records import AttemptRecord, Outcome
 from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import SourceError, Throttled, Transient
-from cfetch.events import HostPaused, Listener, RescueGivenUp
-from cfetch.records import AttemptRecord, Outcome
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.cures import Cure
 from cfetch.straggler.policy import Policy

@@ -18,10 +18,10 @@ from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import NamedTuple
 
-from cfetch.breaker import CLOSED, Position
+from cfetch.base.breaker import CLOSED, Position
+from cfetch.base.errors import RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.engine.connection_limit import ConnectionLimit
-from cfetch.errors import RangeRefused, SourceError, Straggling, Throttled, Transient
-from cfetch.placement.chooser import finish_s
+from cfetch.engine.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
 from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from cfetch.base.errors import CfetchError
+from cfetch.base.events import EntriesFinished, EntryFinished
+from cfetch.base.records import FileRecord, RecordList, Status
 from cfetch.engine.flights import Flights
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import CfetchError
-from cfetch.events import EntriesFinished, EntryFinished
 from cfetch.manifest.entry import Entry
-from cfetch.records import FileRecord, RecordList, Status
-from cfetch.report.digest import make_skipped_digest
-from cfetch.report.saved_time import add_verdicts
+from cfetch.show.digest import make_skipped_digest
+from cfetch.show.saved_time import add_verdicts
 from cfetch.straggler.policy import Policy
 
 

@@ -4,10 +4,10 @@ from math import inf
 
 from msgspec.structs import replace
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import SourceError
+from cfetch.base.events import Listener, UrlRefreshed
 from cfetch.engine.transfer import Access, Transfer
-from cfetch.errors import SourceError
-from cfetch.events import Listener, UrlRefreshed
 from cfetch.manifest.fields import Headers
 from cfetch.wire.refresh import Link, UrlRefresher
 

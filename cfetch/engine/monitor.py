@@ -5,14 +5,8 @@
 
 from collections.abc import Callable, Sequence
 
-from cfetch.config.settings import Settings
-from cfetch.engine.attempt import Attempt, BreakOff, Grounds
-from cfetch.engine.commitment import Commitment
-from cfetch.engine.flights import Flights
-from cfetch.engine.hosts import FAIR_BYTES
-from cfetch.engine.rate_floor import RateFloor
-from cfetch.engine.surroundings import Surroundings
-from cfetch.events import (
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import (
     ActiveAttempt,
     BaselineView,
     FallbackTriggered,
@@ -23,6 +17,12 @@ from cfetch.events import (
     StragglerCancelling,
     StragglerCheck,
 )
+from cfetch.engine.attempt import Attempt, BreakOff, Grounds
+from cfetch.engine.commitment import Commitment
+from cfetch.engine.flights import Flights
+from cfetch.engine.hosts import FAIR_BYTES
+from cfetch.engine.rate_floor import RateFloor
+from cfetch.engine.surroundings import Surroundings
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from cfetch.config.option_table import POLICIES
-from cfetch.config.settings import Settings
-from cfetch.errors import UsageError
-from cfetch.events import Listener, RunNoted
-from cfetch.secret import printable
+from cfetch.base.config.option_table import POLICIES
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import UsageError
+from cfetch.base.events import Listener, RunNoted
+from cfetch.base.secret import printable
 from cfetch.straggler.guarded import GuardedPolicy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy, policy_of
@@ -28,7 +28,7 @@ def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: floa
     is_own = not settings.mitigation or settings.policy in POLICIES
     try:
         if not is_own:
-            from cfetch.config.plugins import load_policy
+            from cfetch.base.config.plugins import load_policy
 
             make = load_policy(settings.policy)
         return make(
@@ -64,7 +64,7 @@ def _describe_fault(name: str, error: Exception) -> str:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         return f"a bug in cfetch: the policy {name} failed with {kind} at {place}"
-    from cfetch.config.plugins import find_policy
+    from cfetch.base.config.plugins import find_policy
 
     point = find_policy(name)
     package = (

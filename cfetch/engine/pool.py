@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault
 from cfetch.engine.cancellation import let_pass
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.committing import make_commitment
@@ -30,7 +31,6 @@ from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.widths import look_at_widths, make_hosts
-from cfetch.errors import LocalFault
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
+from cfetch.base.errors import LocalFault
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.errors import LocalFault
 from cfetch.storage.volume import Volume
 
 

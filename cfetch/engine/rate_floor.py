@@ -2,9 +2,9 @@
 
 from math import inf
 
+from cfetch.base.events import Listener, MinRateWaived
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
 from cfetch.engine.flights import Flight, Flights
-from cfetch.events import Listener, MinRateWaived
 from cfetch.straggler.min_rate import LOOK_S, Measured, MinRate
 
 

@@ -4,7 +4,7 @@ A worker could also find such an entry in place, and it does so for the entries 
 But then each of these entries would cost as much as an entry that is downloaded.
 """
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch

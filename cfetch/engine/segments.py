@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import LocalFault, Transient
 from cfetch.engine.attempt import Attempt, BreakOff
 from cfetch.engine.entry_helpers import NOT_NEEDED
 from cfetch.engine.flights import Flight, Flights
@@ -17,7 +18,6 @@ from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import LocalFault, Transient
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from cfetch.base.errors import LocalFault
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.errors import LocalFault
 
 
 class SideTasks:

@@ -3,7 +3,9 @@
 from functools import partial
 from typing import NoReturn
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.base.events import VolumeView
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import Schedule
@@ -11,8 +13,6 @@ from cfetch.engine.search import end_standing
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import CfetchError, LocalFault
-from cfetch.events import VolumeView
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Standing, Volume
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from cfetch.clock import RunClock
-from cfetch.errors import LocalFault
-from cfetch.events import Listener, RunStopping
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import LocalFault
+from cfetch.base.events import Listener, RunStopping
 
 
 class StopSwitch:

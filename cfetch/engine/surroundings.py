@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cfetch.clock import RunClock
-from cfetch.events import Listener
-from cfetch.report.counts import LiveCounts
+from cfetch.base.clock import RunClock
+from cfetch.base.events import Listener
+from cfetch.show.counts import LiveCounts
 
 
 class Surroundings(NamedTuple):

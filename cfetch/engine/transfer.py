@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
+from cfetch.base.errors import CfetchError, Corrupt, Expired, SourceError, Straggling, Throttled
+from cfetch.base.records import AttemptRecord, FileRecord, Status, round_rate, round_s
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.engine.entry_helpers import Helpers
 from cfetch.engine.hosts import Hosts
-from cfetch.errors import CfetchError, Corrupt, Expired, SourceError, Straggling, Throttled
 from cfetch.manifest.entry import Entry
-from cfetch.records import AttemptRecord, FileRecord, Status, round_rate, round_s
-from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.volume import Part, Standing
 from cfetch.wire.refresh import Link
 

@@ -1,10 +1,10 @@
 """The widths of a run's hosts: how many places each of them has."""
 
-from cfetch.clock import RunClock
-from cfetch.config.engine import Widths
+from cfetch.base.clock import RunClock
+from cfetch.base.config.engine import Widths
+from cfetch.base.events import BreakerClosed, Listener, WidthChanged
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
-from cfetch.events import BreakerClosed, Listener, WidthChanged
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.width import Width
 from cfetch.wire.request_pace import RequestPace

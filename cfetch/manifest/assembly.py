@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import msgspec
 
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.fields import MAX_BATCH_CHARS, MAX_INT
 from cfetch.manifest.urls import strip_signature
-from cfetch.secret import printable
 
 _DIGEST_CHARS = 16
 

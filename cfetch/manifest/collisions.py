@@ -15,10 +15,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.folding import collision_key
-from cfetch.secret import printable
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
 MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes when it comes again

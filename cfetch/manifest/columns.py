@@ -7,8 +7,8 @@ misspelled key, the table is refused, and the message names the option that deci
 
 from collections.abc import Iterable, Sequence
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import UsageError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import UsageError
 from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.kept import KEPT, MOST_COLUMNS
 from cfetch.manifest.strict_json import quoted_key

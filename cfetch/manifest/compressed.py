@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from cfetch.errors import LocalFault, ManifestError, Problem, UsageError
+from cfetch.base.errors import LocalFault, ManifestError, Problem, UsageError
 from cfetch.manifest.digests import missing_library
 
 ENDINGS = (".gz", ".zst", ".zstd")

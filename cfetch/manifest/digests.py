@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Protocol
 
-from cfetch.errors import UsageError
+from cfetch.base.errors import UsageError
 from cfetch.manifest.entry import Digest
 
 HEX_DIGITS = {

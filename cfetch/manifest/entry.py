@@ -5,8 +5,8 @@ from typing import NamedTuple, NewType
 
 import msgspec
 
+from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.manifest.folding import is_state_name
-from cfetch.secret import SecretText, SecretUrl, printable
 
 SafePath = NewType("SafePath", str)
 """A relative path with forward slashes that ``safe_path`` has checked; no other function makes one."""

@@ -6,7 +6,7 @@ is raised as ``BrokenDocumentError`` and becomes the last fault.
 
 from collections.abc import Callable
 
-from cfetch.errors import ManifestError, Problem
+from cfetch.base.errors import ManifestError, Problem
 
 MAX_KEPT = 100  # more than a person reads, and the message does not grow with the manifest; all are counted
 

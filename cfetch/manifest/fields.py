@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
+from cfetch.base.secret import SecretText
 from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.entry import Digest, SafePath, UnsafePathError, safe_path
 from cfetch.manifest.strict_json import kind_of, quoted_key
-from cfetch.secret import SecretText
 
 Headers = tuple[tuple[str, SecretText], ...]
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from cfetch.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.manifest.assembly import place_pieces, put_in_place
 from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.compressed import open_decompressed

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from cfetch.secret import SecretUrl, printable
+from cfetch.base.secret import SecretUrl, printable
 
 KEPT = "keep "  # prefix of the keys of such values in a row; no other key has a space
 MOST_COLUMNS = 20

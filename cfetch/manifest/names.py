@@ -11,7 +11,7 @@ import re
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit
 
-from cfetch.errors import UsageError
+from cfetch.base.errors import UsageError
 from cfetch.manifest.object_urls import split_object_url
 from cfetch.manifest.urls import UrlError, strip_signature
 

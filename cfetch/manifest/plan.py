@@ -7,11 +7,11 @@ from typing import Self
 
 import msgspec
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
+from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan_file import PlanFile
-from cfetch.records import NOT_DECODED
 
 FILE_NAME = "entries.msgpack"
 PREPARED_NAME = "about.json"  # its place in a plan that Spark has prepared; JSON, as numbers may be large

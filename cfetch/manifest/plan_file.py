@@ -20,11 +20,11 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
+from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of, strip_signature
-from cfetch.records import NOT_DECODED
 
 _END = struct.Struct("<QQ8s")  # entries, bytes of the data about all, the mark
 _MARK = b"cfetch-1"

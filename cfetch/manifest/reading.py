@@ -9,8 +9,8 @@ such as collisions of paths, come later: ``freezing.freeze``.
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from cfetch.config.reading import STANDARD, ReadingOptions
-from cfetch.errors import UsageError
+from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.errors import UsageError
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults

@@ -3,7 +3,7 @@
 import os
 import re
 
-from cfetch.errors import UsageError
+from cfetch.base.errors import UsageError
 from cfetch.manifest.repository_urls import HUGGING_FACE
 
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9._-]+(?::\d{1,5})?(?:/[!-.0-~]+)*\Z", re.ASCII)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.assembly import name_batch
 from cfetch.manifest.columns import Columns
 from cfetch.manifest.digests import choose_stronger, needs_library
@@ -21,7 +22,6 @@ from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
 from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
-from cfetch.secret import SecretUrl
 
 KEYS = ("url", *CHECKS, "mirrors")
 """The keys that an entry may have in every format: keys of JSON, columns of tables."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 
 FetchChunk = Callable[[int], bytes]

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from cfetch.base.secret import printable
 from cfetch.manifest.faults import BrokenDocumentError
-from cfetch.secret import printable
 
 # 2**64 has 20; longer integers are out of every range here, and Python refuses 4,301 digits.
 MAX_INT_DIGITS = 20

@@ -14,15 +14,15 @@ from typing import NamedTuple, TextIO
 
 import msgspec
 
-from cfetch.errors import UsageError
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import printable
 from cfetch.manifest.assembly import name_batch
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.formats.aria2_input import CHECKSUM_TYPES
 from cfetch.manifest.names import name_range
 from cfetch.manifest.rows import KEYS
 from cfetch.manifest.urls import UrlError, last_segment
-from cfetch.secret import printable
+from cfetch.plugins.formats.aria2_input import CHECKSUM_TYPES
 
 _ARIA2_TYPES = {ours: theirs for theirs, ours in CHECKSUM_TYPES.items()}
 

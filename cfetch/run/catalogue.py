@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from cfetch.errors import Held, LocalFault
+from cfetch.base.errors import Held, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.manifest.folding import collision_key
 from cfetch.manifest.urls import strip_signature

@@ -10,10 +10,10 @@ from itertools import combinations
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple, TypeVar
 
-from cfetch.config.kinds import is_object_store
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, LocalFault
-from cfetch.secret import printable
+from cfetch.base.config.kinds import is_object_store
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, LocalFault
+from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
 from cfetch.storage.sharing import refuse_foreign_state, share_destination, share_state

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cfetch.events import EntryFinished, Event
+from cfetch.base.events import EntryFinished, Event
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.writing import TARGETS, Survey
 from cfetch.storage.files import open_output

@@ -25,12 +25,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from cfetch import __version__
-from cfetch.clock import Clock, RunClock
-from cfetch.config.settings import Settings
-from cfetch.config.units import duration_text
-from cfetch.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
-from cfetch.events import (
+from cfetch.base.clock import Clock, RunClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.config.units import duration_text
+from cfetch.base.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
+from cfetch.base.events import (
     Event,
     Listener,
     RunExplained,
@@ -40,14 +39,15 @@ from cfetch.events import (
     RunStopping,
     fan_out,
 )
+from cfetch.base.records import Summary
+from cfetch.base.version import __version__
 from cfetch.manifest.entries import Frozen
-from cfetch.records import Summary
-from cfetch.report.counts import LiveCounts
-from cfetch.report.metrics import MetricsFile
-from cfetch.report.summary import Tally
-from cfetch.report.telemetry import telemetry_listener
+from cfetch.plugins.monitors.telemetry import telemetry_listener
 from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import listen
+from cfetch.show.counts import LiveCounts
+from cfetch.show.metrics import MetricsFile
+from cfetch.show.summary import Tally
 from cfetch.straggler.knowledge import Knowledge
 
 ENDING_S = 15.0  # after a signal, beside what disks take: supervisors kill a process after 90 s

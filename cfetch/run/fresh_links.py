@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.clock import Clock
-from cfetch.config.reading import STANDARD, ReadingOptions
-from cfetch.errors import ConfigError
+from cfetch.base.clock import Clock
+from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import is_url
 from cfetch.run.asking import open_transport
-from cfetch.secret import SecretText, SecretUrl
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import fetch_document, make_chunk_fetcher
 from cfetch.wire.network import Network

@@ -6,13 +6,13 @@ The list of a Hugging Face repository may need the token itself, so its hub is n
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.urls import is_url
-from cfetch.secret import SecretUrl, printable
 from cfetch.wire.credentials import ALL_HOSTS
 from cfetch.wire.network import Network, make_network
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import LocalFault
-from cfetch.secret import printable
+from cfetch.base.errors import LocalFault
+from cfetch.base.secret import printable
 from cfetch.storage.files import remove_temporaries, replace_file
 from cfetch.straggler.knowledge import NOTHING, Knowledge, is_sound, merge_knowledge
 

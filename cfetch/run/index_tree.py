@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cfetch.clock import Clock
-from cfetch.errors import UsageError
+from cfetch.base.clock import Clock
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.folding import is_state_name
-from cfetch.manifest.formats.html_index import Page, is_directory_index, read_page
 from cfetch.manifest.source import HEAD_BYTES
 from cfetch.manifest.urls import UrlError, decode_last_segment
+from cfetch.plugins.formats.html_index import Page, is_directory_index, read_page
 from cfetch.run.asking import open_loop
 from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away
-from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import Answer
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport

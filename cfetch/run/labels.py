@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import LocalFault, VolumeFault
-from cfetch.records import NOT_DECODED
+from cfetch.base.errors import LocalFault, VolumeFault
+from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import STATE_NAME, publish_once, replace_file
 
 LABELS = "volumes.json"  # in the state directory: labels by destination

@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cfetch.clock import Clock
-from cfetch.errors import Refused, SourceError, UsageError
+from cfetch.base.clock import Clock
+from cfetch.base.errors import Refused, SourceError, UsageError
+from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.object_urls import Listing, ObjectUrl, make_listing, split_object_url
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import (
@@ -22,9 +24,7 @@ from cfetch.manifest.repository_urls import (
     make_tree_address,
     split_repository_url,
 )
-from cfetch.records import NOT_DECODED
 from cfetch.run.asking import open_loop
-from cfetch.secret import SecretUrl, printable
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
 from cfetch.wire.judge import Headers
 from cfetch.wire.link_header import find_next_link
@@ -81,7 +81,7 @@ def list_files(listing: Listing, clock: Clock, network: Network) -> Iterator[Lis
     """
     if is_repository_url(listing.store):
         return _list_repository(listing, clock, network)
-    from cfetch.storage.object_source import list_objects
+    from cfetch.storage.buckets.object_source import list_objects
 
     return (ListedFile(row, version) for row, version in list_objects(listing))
 

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError
+from cfetch.base.events import VolumePaused
 from cfetch.engine.pool import Pool
 from cfetch.engine.surroundings import Surroundings
-from cfetch.errors import CfetchError
-from cfetch.events import VolumePaused
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Guard, Run
 from cfetch.run.signals import listen_in_loop

@@ -14,13 +14,12 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from cfetch.clock import Clock, SystemClock
-from cfetch.config.reading import STANDARD, ReadingOptions
-from cfetch.errors import LocalFault, SourceError, UsageError
+from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.errors import LocalFault, SourceError, UsageError
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import INDEX, detect_format
-from cfetch.manifest.formats.html_index import find_place, read_page
-from cfetch.manifest.formats.stac import find_next_page
 from cfetch.manifest.formats.whole_json import load_object, load_text
 from cfetch.manifest.freezing import Opened, Part, freeze
 from cfetch.manifest.names import refuse_server_names
@@ -30,13 +29,14 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import is_url
+from cfetch.plugins.formats.html_index import find_place, read_page
+from cfetch.plugins.formats.stac import find_next_page
 from cfetch.run.asking import open_transport
 from cfetch.run.index_tree import IndexTree
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
 from cfetch.run.stac_pages import StacPages
-from cfetch.secret import SecretUrl, printable
 from cfetch.storage.files import input_fault
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
 from cfetch.wire.network import DIRECT, Network

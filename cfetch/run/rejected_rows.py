@@ -5,8 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
-from cfetch.report.format import plural
-from cfetch.secret import encode_json, printable
+from cfetch.base.secret import encode_json, printable
+from cfetch.show.format import plural
 from cfetch.storage.files import local_fault, make_private
 from cfetch.storage.sharing import create_file
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError, UsageError
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, UsageError
+from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.compressed import import_zstd
 from cfetch.manifest.entries import Frozen
-from cfetch.records import NOT_DECODED
-from cfetch.report.metrics import PACKED, is_metrics, order_of_runs
 from cfetch.run.volumes import Volumes
+from cfetch.show.metrics import PACKED, is_metrics, order_of_runs
 from cfetch.storage.files import STATE_NAME, find_output, local_fault, make_private, open_replacement
 from cfetch.timeline.states import is_instant
 

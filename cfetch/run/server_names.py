@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.clock import Clock
-from cfetch.errors import SourceError
+from cfetch.base.clock import Clock
+from cfetch.base.errors import SourceError
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, Headers, check_path
@@ -24,7 +25,6 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, last_segment
 from cfetch.run.asking import open_transport
 from cfetch.run.known_names import KnownNames
-from cfetch.secret import printable
 from cfetch.storage.resume import identity_of
 from cfetch.wire.network import Network
 from cfetch.wire.stated_name import ask_name

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from cfetch.clock import Clock
-from cfetch.errors import UsageError
+from cfetch.base.clock import Clock
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.faults import BrokenDocumentError
-from cfetch.manifest.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
 from cfetch.manifest.strict_json import decode_text
 from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.plugins.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
 from cfetch.run.asking import open_loop
 from cfetch.run.listings import ask_list
-from cfetch.secret import SecretUrl
 from cfetch.wire.network import Network
 
 MOST_PAGES = 10_000  # of up to 10,000 items each; a server whose pages have no end is stopped there

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from cfetch.errors import Interrupted
+from cfetch.base.errors import Interrupted
 
 T = TypeVar("T")
 

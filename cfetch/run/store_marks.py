@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from cfetch.errors import VolumeFault
-from cfetch.records import NOT_DECODED
-from cfetch.secret import printable
-from cfetch.storage.object_store import RUNS, ObjectStore
+from cfetch.base.errors import VolumeFault
+from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import printable
+from cfetch.storage.buckets.object_store import RUNS, ObjectStore
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner, is_alive, is_gone, make_same_plan_error, this_owner
 

@@ -10,7 +10,7 @@ import mmap
 import threading
 from contextlib import suppress
 
-from cfetch.errors import ConfigError
+from cfetch.base.errors import ConfigError
 
 OTHERS = 10  # 4 that resolve names, 4 that hash, 2 that write heartbeats
 PER_VOLUME = 2  # one thread writes, the other checks whether the first hangs

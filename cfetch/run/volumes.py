@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from cfetch.clock import RunClock
-from cfetch.errors import Blocked, CfetchError, LocalFault, VolumeFault
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import Blocked, CfetchError, LocalFault, VolumeFault
+from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.folding import Folding
-from cfetch.records import NOT_DECODED
 from cfetch.run.labels import Labels
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
@@ -33,7 +33,7 @@ from cfetch.timeline.owner import Owner, is_alive, make_same_plan_error, this_ow
 
 if TYPE_CHECKING:
     from cfetch.run.store_marks import StoreMarks
-    from cfetch.storage.object_store import ObjectStore
+    from cfetch.storage.buckets.object_store import ObjectStore
 
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Volumes:
     def _open(self, root: str | Path, *, sharers: int) -> None:
         try:
             if isinstance(root, str):
-                from cfetch.storage.object_store import ObjectStore
+                from cfetch.storage.buckets.object_store import ObjectStore
 
                 self._order.append(ObjectStore(root, timeout_s=self._timeout_s, is_only=sharers == 1))
                 self.stores.append(root)
@@ -297,7 +297,7 @@ class Volumes:
         make = partial(DirectoryVolume, durable=durable, existing=existing, keeps_time=keeps_time)
         for place in self._order:
             if not isinstance(place, Directory):
-                from cfetch.storage.object_volume import ObjectStoreVolume
+                from cfetch.storage.buckets.object_volume import ObjectStoreVolume
 
                 volumes.append(
                     ObjectStoreVolume(

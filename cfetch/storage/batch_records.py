@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import LocalFault, VolumeFault
-from cfetch.records import NOT_DECODED
+from cfetch.base.errors import LocalFault, VolumeFault
+from cfetch.base.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
 from cfetch.storage.sharing import create_file

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.errors import ConfigError, VolumeFault
+from cfetch.base.errors import ConfigError, VolumeFault
 from cfetch.storage.sharing import make_for_group
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

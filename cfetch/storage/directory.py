@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cfetch.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.secret import printable
 from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault

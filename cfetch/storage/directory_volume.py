@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import cast
 
-from cfetch.errors import Blocked
+from cfetch.base.errors import Blocked
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory, spare_foreign

@@ -18,7 +18,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
-from cfetch.errors import VolumeFault
+from cfetch.base.errors import VolumeFault
 from cfetch.storage.patience import begin_beside
 
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from cfetch.errors import LocalFault, UsageError, VolumeFault
-from cfetch.secret import printable
+from cfetch.base.errors import LocalFault, UsageError, VolumeFault
+from cfetch.base.secret import printable
 from cfetch.storage.sharing import create_file, is_for_group, make_directory, may_share
 
 STATE_NAME = ".cfetch"

@@ -13,8 +13,8 @@ import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from cfetch.errors import ConfigError
-from cfetch.secret import printable
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, flush_file_system, on_disk
 from cfetch.storage.sharing import for_group, is_for_group, share_destination
 from cfetch.storage.tree import ReadOnlyTree

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Sequence
 from io import FileIO
 
-from cfetch.errors import Blocked, LocalFault, VolumeFault
-from cfetch.secret import printable
+from cfetch.base.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import volume_fault
 from cfetch.storage.part import Part

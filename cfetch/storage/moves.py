@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import Blocked, CfetchError, Corrupt, LocalFault
+from cfetch.base.errors import Blocked, CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity

@@ -15,7 +15,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from cfetch.errors import Held, LocalFault
+from cfetch.base.errors import Held, LocalFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, volume_fault
 from cfetch.storage.sharing import create_file

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cfetch.errors import LocalFault
-from cfetch.records import NOT_DECODED
-from cfetch.secret import printable
+from cfetch.base.errors import LocalFault
+from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import printable
 from cfetch.storage.sharing import make_file
 
 NOT_OURS = "it is not what cfetch writes"

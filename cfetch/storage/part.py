@@ -5,10 +5,10 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from cfetch.errors import Corrupt, LocalFault
+from cfetch.base.errors import Corrupt, LocalFault
+from cfetch.base.secret import printable
 from cfetch.manifest.digests import Bytes, Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry, SafePath
-from cfetch.secret import printable
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.files import volume_fault

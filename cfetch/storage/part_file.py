@@ -17,10 +17,10 @@ import os
 import re
 from functools import lru_cache
 
-from cfetch.errors import LocalFault, VolumeFault
+from cfetch.base.errors import LocalFault, VolumeFault
+from cfetch.base.secret import printable
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Entry
-from cfetch.secret import printable
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name

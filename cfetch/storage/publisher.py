@@ -20,7 +20,7 @@ from functools import partial
 
 import msgspec
 
-from cfetch.errors import Blocked, CfetchError, LocalFault
+from cfetch.base.errors import Blocked, CfetchError, LocalFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
 from cfetch.storage.joining import JoinedFile, Publishable

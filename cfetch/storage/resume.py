@@ -21,12 +21,12 @@ from itertools import pairwise
 
 import msgspec
 
-from cfetch.errors import Corrupt
+from cfetch.base.errors import Corrupt
+from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
-from cfetch.records import NOT_DECODED
-from cfetch.secret import SecretUrl
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 WORTH_KEEPING_BYTES = 1 << 20  # fewer bytes are fetched in 0.1 s at 100 Mbit/s; a note would cost more

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cfetch.errors import ConfigError, LocalFault
+from cfetch.base.errors import ConfigError, LocalFault
 
 _OF_GROUP = stat.S_ISGID | stat.S_IRWXG
 _GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import msgspec
 
+from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import SafePath
-from cfetch.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.etags import is_hash, keep_etag
 from cfetch.storage.files import STATE_NAME

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.directory import Directory

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
+from cfetch.base.secret import printable
 from cfetch.manifest.digests import new_hash
-from cfetch.secret import printable
 from cfetch.storage.files import STATE_NAME, input_fault, local_fault
 
 READ_BYTES = 1 << 20

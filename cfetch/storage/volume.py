@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from cfetch.errors import Blocked, CfetchError
+from cfetch.base.errors import Blocked, CfetchError
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.urls import strip_signature

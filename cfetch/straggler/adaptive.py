@@ -12,7 +12,7 @@ and this module flags as many of those as the budget allows.
 import math
 from collections.abc import Collection, Iterable
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.court import Court
 from cfetch.straggler.cures import Cure

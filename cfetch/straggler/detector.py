@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.entries import Entries

@@ -4,7 +4,7 @@ Only new starts wait: attempts under way continue, and so does detection. A run 
 sequential to its end; the next run starts parallel again.
 """
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 
 
 class Fallback:

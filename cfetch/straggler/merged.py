@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.baseline import RunningQuantile, count_required
 
 RECENT = 32  # samples of one machine and kind that count: it may be slow for a while only

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.cures import Cure
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
-from cfetch.errors import LocalFault, NewerRecord
-from cfetch.records import NOT_DECODED
+from cfetch.base.errors import LocalFault, NewerRecord
+from cfetch.base.records import NOT_DECODED
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.store import RECORDS, TIMELINE

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.timeline.files import Files
 
 ATTEMPTS = "attempts"

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cfetch.errors import VolumeFault
+from cfetch.base.errors import VolumeFault
+from cfetch.storage.buckets.object_versions import VersionedObjects
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.object_versions import VersionedObjects
 from cfetch.timeline.bucket_index import BucketIndex, Index, Node, as_os_error
 from cfetch.timeline.owner import OWNER_NAME
 

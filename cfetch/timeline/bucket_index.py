@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from cfetch.errors import NewerRecord, VolumeFault
-from cfetch.records import NOT_DECODED
-from cfetch.secret import printable
+from cfetch.base.errors import NewerRecord, VolumeFault
+from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import printable
+from cfetch.storage.buckets.object_versions import MOST_FAULTS, QUICK_S, StoodStill, Version, VersionedObjects
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.object_versions import MOST_FAULTS, QUICK_S, StoodStill, Version, VersionedObjects
 
 T = TypeVar("T")
 INDEX = f"{STATE_NAME}/timeline.json"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import Held, NewerRecord
-from cfetch.records import NOT_DECODED
+from cfetch.base.errors import Held, NewerRecord
+from cfetch.base.records import NOT_DECODED
 from cfetch.timeline.archive import archive
 from cfetch.timeline.files import Files
 from cfetch.timeline.heartbeat import HEARTBEATS, Verdict

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.attempts import ATTEMPTS, Salvage
 from cfetch.timeline.heartbeat import Pulse, Verdict
 from cfetch.timeline.records import PlanRecord, RollbackRecord

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import ConfigError
+from cfetch.base.errors import ConfigError
 from cfetch.timeline.files import Files
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat

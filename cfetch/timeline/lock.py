@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from cfetch.errors import LocalFault
-from cfetch.records import NOT_DECODED
+from cfetch.base.errors import LocalFault
+from cfetch.base.records import NOT_DECODED
 from cfetch.timeline.files import Files
 from cfetch.timeline.owner import Owner
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.errors import Held
-from cfetch.secret import printable
+from cfetch.base.errors import Held
+from cfetch.base.secret import printable
 from cfetch.storage.files import replace_file
 from cfetch.storage.staging import boot_id
 

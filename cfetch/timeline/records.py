@@ -2,7 +2,7 @@
 
 import msgspec
 
-from cfetch.records import NOT_DECODED
+from cfetch.base.records import NOT_DECODED
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.states import Kind
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import msgspec
 
-from cfetch.errors import NewerRecord
-from cfetch.records import NOT_DECODED
-from cfetch.secret import printable
+from cfetch.base.errors import NewerRecord
+from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import printable
 from cfetch.timeline.files import Files
 from cfetch.timeline.records import PLAN_SCHEMA, ROLLBACK_SCHEMA, PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, is_instant, parse

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from cfetch.errors import Held, LocalFault, UsageError
-from cfetch.secret import printable
+from cfetch.base.errors import Held, LocalFault, UsageError
+from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
 from cfetch.storage.patience import call_within
 from cfetch.timeline.attempts import Attempts

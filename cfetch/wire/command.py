@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import BinaryIO
 
-from cfetch.errors import Refused, Transient
+from cfetch.base.errors import Refused, Transient
 
 COMMAND_TIMEOUT_S = 60.0  # after which a signing helper counts as hanging
 MOST_OUTPUT_BYTES = 64 << 10  # a link with its headers has less than a tenth; a log or a page may have no end

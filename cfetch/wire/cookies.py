@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cfetch.errors import ConfigError
-from cfetch.secret import SecretText, SecretUrl, printable
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretText, SecretUrl, printable
 
 _FLAGS = {"TRUE": True, "FALSE": False}
 _HTTP_ONLY = "#HttpOnly_"  # such a line is a cookie that scripts of a page do not see, and no comment

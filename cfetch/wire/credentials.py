@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cfetch.config.wire import NetworkOptions
-from cfetch.errors import ConfigError
+from cfetch.base.config.wire import NetworkOptions
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.manifest.fields import FieldError, Headers, check_headers
-from cfetch.secret import SecretText, SecretUrl, printable
 from cfetch.wire.cookies import Cookies, read_cookies
 
 ALL_HOSTS = "*"

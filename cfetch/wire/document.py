@@ -15,9 +15,9 @@ from io import BytesIO
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple, TypeVar
 
-from cfetch.clock import Clock
-from cfetch.errors import ConfigError, Refused, SourceError, Transient
-from cfetch.secret import SecretText, SecretUrl
+from cfetch.base.clock import Clock
+from cfetch.base.errors import ConfigError, Refused, SourceError, Transient
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
 from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
 from cfetch.wire.transport import Response, Transport

@@ -16,8 +16,8 @@ from typing import cast
 import aiohttp
 from httptools import HttpParserError
 
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
-from cfetch.secret import SecretUrl
 from cfetch.wire.body_buffer import BodyBuffer, Buffers
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.reply_parser import MAX_BARE_BYTES, ReplyParser, make_parser

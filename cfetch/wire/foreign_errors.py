@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 from httptools import HttpParserError
 
-from cfetch.errors import CfetchError, Refused, SourceError, Transient
+from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
 from cfetch.wire.targets import NotPublic
 

@@ -19,10 +19,10 @@ import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver
 
-from cfetch import __version__
-from cfetch.errors import Refused, Transient
+from cfetch.base.errors import Refused, Transient
+from cfetch.base.secret import SecretUrl
+from cfetch.base.version import __version__
 from cfetch.manifest.object_urls import is_object_url
-from cfetch.secret import SecretUrl
 from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
@@ -31,7 +31,7 @@ from cfetch.wire.targets import REDIRECTS, next_hop
 from cfetch.wire.transport import Response
 
 if TYPE_CHECKING:
-    from cfetch.storage.object_source import ObjectLinks
+    from cfetch.storage.buckets.object_source import ObjectLinks
 
 OBJECT_REFUSALS = {  # the link is new, so a refusal is about the login, not about the link
     400: "the store does not accept the request; if its bucket is in another region, set AWS_REGION",
@@ -132,7 +132,7 @@ class HttpTransport:
     ) -> Response:
         """Request an object by a link that is made now. Raises SourceError."""
         if self._links is None:
-            from cfetch.storage.object_source import ObjectLinks
+            from cfetch.storage.buckets.object_source import ObjectLinks
 
             self._links = ObjectLinks()
         link = await self._links.sign(url, "HEAD" if method == "HEAD" else "GET")

@@ -6,7 +6,7 @@ aiohttp reads it too, but splits parameters within quotes, and leaves relation t
 import re
 from collections.abc import Iterable
 
-from cfetch.errors import Refused
+from cfetch.base.errors import Refused
 
 _SPACE = re.compile(r"[ \t]*")
 _TARGET = re.compile(r"<([^<>]*)>")

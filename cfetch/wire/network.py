@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cfetch.config.kinds import read_proxy
-from cfetch.config.wire import NetworkOptions
-from cfetch.errors import ConfigError
-from cfetch.secret import SecretText, SecretUrl, printable
+from cfetch.base.config.kinds import read_proxy
+from cfetch.base.config.wire import NetworkOptions
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.wire.credentials import Credentials, read_credentials
 
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")

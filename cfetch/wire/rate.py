@@ -8,8 +8,8 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from cfetch.clock import RunClock
-from cfetch.config.wire import ALL_HOSTS, RateLimits
+from cfetch.base.clock import RunClock
+from cfetch.base.config.wire import ALL_HOSTS, RateLimits
 from cfetch.manifest.digests import Bytes
 
 BURST_S = 0.1  # so much unused time can be used later: enough for late timers, below 5 % of a few seconds

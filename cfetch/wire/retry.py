@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.errors import Corrupt, Expired, SourceError, Straggling, Throttled
+from cfetch.base.errors import Corrupt, Expired, SourceError, Straggling, Throttled
 from cfetch.wire.judge import Headers
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over

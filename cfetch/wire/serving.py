@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from cfetch.errors import UsageError
-from cfetch.secret import SecretText, printable
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import SecretText, printable
 from cfetch.wire.listener import close_listener
 
 HEADER_S = 30.0  # to send a request, and to send the next one

@@ -7,9 +7,9 @@ import asyncio
 import warnings
 from collections.abc import Callable, Mapping
 
-from cfetch.clock import Clock
-from cfetch.errors import Transient
-from cfetch.secret import SecretUrl
+from cfetch.base.clock import Clock
+from cfetch.base.errors import Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, make_refusal, repeat_until_answered
 from cfetch.wire.judge import Asked, Headers, judge
 from cfetch.wire.transport import Transport

@@ -13,9 +13,9 @@ import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import quote, urlsplit
 
-from cfetch.errors import Refused
+from cfetch.base.errors import Refused
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
-from cfetch.secret import SecretUrl
 from cfetch.wire.judge import Headers
 
 MAX_HOPS = 5  # object stores need one, download portals two or three

@@ -7,8 +7,8 @@ imports them for its first request: if all files are in place, it has none.
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
-from cfetch.secret import SecretUrl
 from cfetch.wire.judge import Headers
 from cfetch.wire.network import Network
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import cfetch
-from cfetch.events import fan_out
+from cfetch.base.events import fan_out
 from tests.api.slow_site import BODY
 from tests.engine.drive import tree
 

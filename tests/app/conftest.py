@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
 from tests.app.site import Runner, Site
 
 

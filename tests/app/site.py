@@ -5,8 +5,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from cfetch.app.download import prepare
-from cfetch.config.settings import Settings
-from cfetch.events import EntryFinished, tell_each
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import EntryFinished, tell_each
 
 __all__ = ["NAMES", "Runner", "Site"]
 

@@ -14,7 +14,7 @@ import pytest
 from cfetch.app import room
 from cfetch.app.room import DISK_RESERVE_BYTES
 from cfetch.app.verify import open_verification
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.run.volumes import Volumes
 from cfetch.storage.directory import Directory
 from tests.app.site import Runner

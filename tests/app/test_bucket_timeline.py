@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.app.test_download import manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, whole
 
@@ -185,7 +185,7 @@ async def test_a_login_that_may_only_read_sees_the_plans(bucket, on):
 
 MEANWHILE = """
 import runpy, subprocess, sys
-from cfetch.storage.object_versions import VersionedObjects
+from cfetch.storage.buckets.object_versions import VersionedObjects
 words, bring = sys.argv.pop(1).split("|"), VersionedObjects.get_file
 def bring_late(*how):
     VersionedObjects.get_file = bring

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from cfetch.app.download import prepare
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
-from cfetch.errors import LocalFault
-from cfetch.report.metrics import MetricsFile
+from cfetch.base.errors import LocalFault
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.show.metrics import MetricsFile
 from cfetch.storage.directory import Directory
 from cfetch.timeline.execution import schedule
 from tests.engine.drive import tree

@@ -7,9 +7,9 @@ import pytest
 from cfetch.app import engines
 from cfetch.app.download import prepare
 from cfetch.app.engines import _count_processes
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
 from cfetch.manifest.plan import Plan
-from cfetch.processes import choice
+from cfetch.tasks.processes import choice
 
 FILES = 40
 

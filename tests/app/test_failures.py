@@ -9,9 +9,9 @@ import pytest
 
 from cfetch.app.download import pending
 from cfetch.app.plans import list_plans
-from cfetch.config.settings import Settings
-from cfetch.dashboard.closing import closing_lines
-from cfetch.errors import ConfigError, UsageError
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, UsageError
+from cfetch.show.live.closing import closing_lines
 from tests.app.site import NAMES
 from tests.engine.drive import tree
 

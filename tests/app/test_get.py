@@ -6,11 +6,11 @@ import hashlib
 import pytest
 
 from cfetch.app.get import prepare_get
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
-from cfetch.config.settings import Settings
-from cfetch.errors import UsageError
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import UsageError
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.cli.verbs import cfetch
 from tests.conditions.runner import call
 from tests.engine.drive import tree

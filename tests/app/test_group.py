@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.sharing import create_file, make_directory, make_for_group, share_files, share_state
 from tests.engine.drive import tree
-from tests.feed.follow_world import open_world
+from tests.plugins.follow.follow_world import open_world
 from tests.warm import AT_THE_START
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")

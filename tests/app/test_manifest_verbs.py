@@ -21,12 +21,12 @@ from multidict import CIMultiDict
 
 from cfetch.app.manifest_build import PROBES, UNKNOWN, _hash_tree, build_from_list, build_from_tree, probe
 from cfetch.app.manifest_check import check, convert
-from cfetch.bench.origin import Origin
-from cfetch.clock import VirtualClock, run_virtual
-from cfetch.errors import LocalFault, ManifestError, Refused, Transient, UsageError
+from cfetch.base.clock import VirtualClock, run_virtual
+from cfetch.base.errors import LocalFault, ManifestError, Refused, Transient, UsageError
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Digest
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.open_manifest import ManifestReader, open_manifest
-from cfetch.secret import SecretUrl
 from cfetch.storage.files import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober

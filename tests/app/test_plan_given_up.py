@@ -2,9 +2,9 @@
 
 import json
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.app.test_download import left_over
 from tests.cli.verbs import cfetch, cfetch_plan, plans_of, whole
 

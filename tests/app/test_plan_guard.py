@@ -10,11 +10,11 @@ from pathlib import Path
 
 from cfetch.app import prepared
 from cfetch.app.download import prepare, prepare_planned
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
-from cfetch.config.settings import Settings
-from cfetch.events import RunStarted, RunStopping
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import RunStarted, RunStopping
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.files import make_private
 from tests.app.test_download import manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, under_way, whole

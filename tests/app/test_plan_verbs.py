@@ -12,12 +12,12 @@ import pytest
 
 from cfetch.app.download import pending
 from cfetch.app.plans import clean_plans, list_plans, roll_back_plan
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault
 from cfetch.cli.plan import _run_one
-from cfetch.config.settings import Settings
-from cfetch.errors import LocalFault
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.timeline.files import LocalFiles
 from tests.app.test_download import CANARY, FILES, left_over, manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, states, under_way, whole

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.clock import SystemClock
-from cfetch.errors import UsageError
+from cfetch.base.clock import SystemClock
+from cfetch.base.errors import UsageError
 from cfetch.run import listings
 from cfetch.run.listings import find_listing, list_files
 from cfetch.wire.network import DIRECT

@@ -4,8 +4,8 @@ import pytest
 
 from cfetch.app.download import prepare
 from cfetch.app.room import DISK_RESERVE_BYTES
-from cfetch.config.settings import Settings
-from cfetch.errors import LocalFault
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault
 from cfetch.storage.directory import Directory
 
 KIB = 1 << 10

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cfetch.app.plans import clean_plans
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
 from cfetch.run.volumes import OBJECTS
-from cfetch.storage.object_uploads import OpenUploads
+from cfetch.storage.buckets.object_uploads import OpenUploads
 from tests.app.site import NAMES
 from tests.engine.drive import tree
 

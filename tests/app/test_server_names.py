@@ -8,9 +8,9 @@ import pytest
 
 from cfetch.app.get import prepare_get
 from cfetch.app.manifest_build import build_from_list
-from cfetch.config.reading import ReadingOptions
-from cfetch.config.settings import Settings
-from cfetch.errors import LocalFault, ManifestError, UsageError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault, ManifestError, UsageError
 from cfetch.run.open_manifest import ManifestReader
 from cfetch.storage.part_file import PartFile
 from tests.app.site import NAMES

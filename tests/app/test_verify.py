@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cfetch.app.verify import CHUNK_FILES, open_verification
-from cfetch.dashboard.bar import progress_bar
-from cfetch.errors import ManifestError, UsageError
+from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest.digests import new_hash
+from cfetch.show.live.bar import progress_bar
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from tests.app.command import cfetch
 
@@ -361,7 +361,7 @@ def test_bar_on_a_terminal(monkeypatch, size_bytes):
 def test_lines_elsewhere(monkeypatch):
     """In a log nothing is said of short work, then a line now and then."""
     now = [0.0]
-    monkeypatch.setattr("cfetch.dashboard.bar.SystemClock.monotonic", lambda: now[0])
+    monkeypatch.setattr("cfetch.show.live.bar.SystemClock.monotonic", lambda: now[0])
     stream = io.StringIO()
     with progress_bar("verifying", files=2000, stream=stream) as advance:
         for at_s in (1.0, 1.9, 2.0, 3.0, 11.9, 12.0):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from cfetch.app.verify import open_verification
-from cfetch.storage import object_tree
+from cfetch.storage.buckets import object_tree
 from tests.app.command import cfetch
 
 CONTENT = {

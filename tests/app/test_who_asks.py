@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from cfetch.app.download import prepare, prepare_planned
-from cfetch.app.follow import FollowOptions, follow
 from cfetch.app.get import prepare_get
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError
-from cfetch.secret import SecretUrl
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretUrl
+from cfetch.plugins.follow.use_cases.follow import FollowOptions, follow
 from tests.cli.verbs import cfetch
 from tests.conditions.runner import call, secrets_in
-from tests.processes.soak import children_of
+from tests.tasks.processes.soak import children_of
 from tests.wire.raw_server import RawServer, reply
 
 SECRETS = {"CFETCH_HEADER": "X-Key: CANARYHEADER\nX-Two: CANARYTWO", "TOKEN": "CANARYTOKEN"}

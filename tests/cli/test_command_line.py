@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.config.option_table import FORMULA
-from cfetch.config.settings import KINDS, Settings
+from cfetch.base.config.option_table import FORMULA
+from cfetch.base.config.settings import KINDS, Settings
 
 ROOT = Path(__file__).parents[2]
 VERBS = [

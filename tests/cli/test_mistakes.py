@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from cfetch.base.errors import LocalFault, UsageError
 from cfetch.cli import app
-from cfetch.errors import LocalFault, UsageError
-from cfetch.report.metrics import expand_metrics
 from cfetch.run.directories import make_own_directory
+from cfetch.show.metrics import expand_metrics
 from cfetch.storage.directory import Directory
-from tests.report.records import attempt, record
+from tests.show.records import attempt, record
 
 HEADER = {
     "schema": "cfetch.run/1",
@@ -132,7 +132,7 @@ def test_a_report_of_a_destination_on_a_terminal_of_ascii(tmp_path):
     """All its metrics are read; bars are drawn with what there is, and letters are spelled out."""
     folder = tmp_path / "data/.cfetch/metrics"
     folder.mkdir(parents=True)
-    from cfetch.secret import encode_json
+    from cfetch.base.secret import encode_json
 
     rows = [encode_json(record(n, 100, attempt(end_s=1.0 + n), path=f"caf\u00e9{n}")) for n in range(3)]
     (folder / "a.jsonl").write_text("\n".join([json.dumps(HEADER), *rows, ""]))

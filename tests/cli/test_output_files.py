@@ -4,14 +4,14 @@ import os
 
 import pytest
 
-from cfetch.errors import UsageError
-from cfetch.events import RunFinished
-from cfetch.report.openmetrics import MetricsTextfile
-from cfetch.report.page.document import Page
-from cfetch.report.page.html import write_html
-from cfetch.report.summary import Tally
-from cfetch.spark.pack import write_pack
-from cfetch.tuning.recommendation import write_config
+from cfetch.base.errors import UsageError
+from cfetch.base.events import RunFinished
+from cfetch.plugins.lab.tuning.recommendation import write_config
+from cfetch.plugins.monitors.openmetrics import MetricsTextfile
+from cfetch.plugins.spark.pack import write_pack
+from cfetch.show.page.document import Page
+from cfetch.show.page.html import write_html
+from cfetch.show.summary import Tally
 from tests.cli.verbs import cfetch
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from cfetch.bench.content import pieces
+from cfetch.plugins.lab.bench.content import pieces
 from tests.app.test_download import Ended
 
 __all__ = ["begun", "cfetch", "cfetch_plan", "ended", "plans_of", "states", "under_way", "whole"]

@@ -9,10 +9,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cfetch.bench.faults import Fault
+from cfetch.plugins.lab.bench.faults import Fault
 from tests.cluster.standalone import PROJECT, Cluster
 from tests.engine.drive import tree
-from tests.spark.scene import asked, files_of, whole
+from tests.plugins.spark.scene import asked, files_of, whole
 
 __all__ = ["FILES", "LATE", "Ended", "begin", "ended", "in_place", "result", "wait_until"]
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cfetch.events import Event, ExecutorSlow
-from cfetch.shares import cut
-from cfetch.spark.job import SETTINGS
+from cfetch.base.events import Event, ExecutorSlow
+from cfetch.plugins.spark.job import SETTINGS
+from cfetch.tasks.shares import cut
 from tests.cluster.scene import FILES, LATE, begin, ended, in_place, result, wait_until
 from tests.cluster.standalone import Cluster, descendants
-from tests.spark.scene import download, served, whole, write_manifest
+from tests.plugins.spark.scene import download, served, whole, write_manifest
 
 pytestmark = pytest.mark.cluster
 

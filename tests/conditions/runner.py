@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
+from cfetch.base.errors import CfetchError
 from cfetch.cli import app
-from cfetch.errors import CfetchError
 from tests.conditions.server import CaseServer
 from tests.engine.drive import tree
 

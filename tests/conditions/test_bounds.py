@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import cfetch.straggler.evidence  # noqa: F401 - runs on a busy machine import it, with numpy, in their middle
-from cfetch.secret import SecretUrl
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from tests.conditions.cases import CASES, Drip, always, chunked, head, raw, whole
 from tests.conditions.runner import play

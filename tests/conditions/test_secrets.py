@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.secret import SecretText, SecretUrl
+from cfetch.base.secret import SecretText, SecretUrl
 from tests.conditions.cases import BODY, CASES, Reply, head, moved, whole
 from tests.conditions.runner import SECRETS, call, manifest_of, play, secrets_in
 from tests.conditions.server import CaseServer

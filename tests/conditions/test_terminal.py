@@ -16,7 +16,7 @@ import pytest
 
 from tests.conditions.cases import BODY, ESCAPE, head, raw, whole
 from tests.conditions.server import CaseServer
-from tests.dashboard.test_live import SEQUENCE
+from tests.show.live.test_live import SEQUENCE
 
 NOTE_S = 1.0  # several frames
 ROOT = Path(__file__).parents[2]

@@ -19,9 +19,9 @@ from urllib.parse import quote
 import msgspec
 
 from cfetch.app.download import prepare
-from cfetch.bench.content import Content, Synthetic, pieces
-from cfetch.bench.origin import Origin
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.plugins.lab.bench.content import Content, Synthetic, pieces
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.timeline import lock
 
 __all__ = ["CALLS", "FILES", "Children", "Job", "Killed", "Point", "Scene", "can_trace", "serving"]

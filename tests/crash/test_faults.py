@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cfetch.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic
 from tests.crash.process import command, ended, started
 from tests.crash.scene import KIB, MIB, Job, Point, Scene, serving
 from tests.crash.test_points import MOST_AGAIN, sample

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.origin import Origin
 
 PROJECT = Path(__file__).parents[2]
 MIB = 1 << 20

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic
 from tests.crash.order import violations
 from tests.crash.scene import Children, Job, Scene, can_trace, serving
 

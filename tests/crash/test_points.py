@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from cfetch.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.storage.resume import WORTH_KEEPING_BYTES
 from tests.crash.scene import KIB, Job, Point, Scene, Weak, serving
 

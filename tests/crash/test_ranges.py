@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cfetch.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.resume import read_note, useful_parts

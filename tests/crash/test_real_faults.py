@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from cfetch.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic
 from tests.crash.process import command, ended, started
 from tests.crash.scene import KIB, MIB, PROJECT, TIMEOUT_S, Job, Scene, serving
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cfetch.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic
 from tests.crash.process import command, ended, started
 from tests.crash.scene import KIB, MIB, Job, Scene, serving
 

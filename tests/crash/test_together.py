@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from cfetch.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic
 from tests.crash.scene import KIB, Children, Job, Scene, serving
 
 FILES = {

@@ -6,12 +6,10 @@ import itertools
 import os
 from typing import Any
 
-from cfetch.clock import RunClock, VirtualClock, run_virtual
-from cfetch.config.option_table import FORMULA
-from cfetch.config.settings import Settings
-from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
-from cfetch.events import (
+from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.config.option_table import FORMULA
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import (
     EntryFinished,
     Event,
     Progress,
@@ -19,9 +17,11 @@ from cfetch.events import (
     StragglerCancelling,
     tell_each,
 )
+from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
 from cfetch.manifest.entry import Digest, Entry, safe_path
-from cfetch.report.counts import LiveCounts
-from cfetch.secret import SecretText, SecretUrl
+from cfetch.show.counts import LiveCounts
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.straggler.knowledge import NOTHING

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from multidict import CIMultiDict
 
-from cfetch.errors import Transient
-from cfetch.secret import SecretUrl
+from cfetch.base.errors import Transient
+from cfetch.base.secret import SecretUrl
 
 __all__ = ["FakeTransport", "Opened", "Reply"]
 

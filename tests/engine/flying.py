@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.straggler.detector import Detector

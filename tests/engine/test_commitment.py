@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from cfetch.bench.simulation.volume import SimVolume
-from cfetch.clock import RunClock, VirtualClock, run_virtual
-from cfetch.config.settings import Settings
+from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault, Refused, VolumeFault
+from cfetch.base.events import EntryFinished
 from cfetch.engine.committing import make_commitment
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
@@ -15,9 +16,8 @@ from cfetch.engine.schedule import NEVER
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
-from cfetch.errors import LocalFault, Refused, VolumeFault
-from cfetch.events import EntryFinished
-from cfetch.report.counts import LiveCounts
+from cfetch.plugins.lab.bench.simulation.volume import SimVolume
+from cfetch.show.counts import LiveCounts
 from cfetch.straggler.policy import policy_of
 from tests.engine.drive import ListPlan, entry_of
 from tests.engine.flying import new_flights

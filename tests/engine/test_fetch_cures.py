@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from cfetch.clock import RunClock, SystemClock
+from cfetch.base.clock import RunClock, SystemClock
+from cfetch.base.errors import RangeRefused, Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.fetching import Fetching
-from cfetch.errors import RangeRefused, Transient
-from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.straggler.cures import Cure

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import RunClock, SystemClock
+from cfetch.base.clock import RunClock, SystemClock
+from cfetch.base.errors import RangeRefused, Refused, Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
 from cfetch.engine.fetching import Fetching, salvage
-from cfetch.errors import RangeRefused, Refused, Transient
-from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part

@@ -2,11 +2,11 @@
 
 import pytest
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Straggling, Throttled
+from cfetch.base.events import Event, HostPaused, RescueGivenUp
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
-from cfetch.errors import Straggling, Throttled
-from cfetch.events import Event, HostPaused, RescueGivenUp
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.detector import Detector
 from cfetch.wire.retry import Limits

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cfetch.breaker import THRESHOLD
+from cfetch.base.breaker import THRESHOLD
+from cfetch.base.errors import Corrupt, RangeRefused, Refused, Straggling, Throttled, Transient
 from cfetch.engine.connection_limit import PREVAILS
 from cfetch.engine.hosts import BEARS, KEPT_S, RESETS, Hosts, Pause
-from cfetch.errors import Corrupt, RangeRefused, Refused, Straggling, Throttled, Transient
 from cfetch.straggler.width import Change, Width
 from cfetch.wire.retry import Limits, RetryBudget
 

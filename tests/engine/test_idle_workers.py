@@ -2,7 +2,7 @@
 
 import asyncio
 
-from cfetch.clock import run_virtual
+from cfetch.base.clock import run_virtual
 from cfetch.engine.idle_workers import IdleWorkers
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cfetch.events import StragglerCancelled
-from cfetch.report.makespan import Makespan
+from cfetch.base.events import StragglerCancelled
+from cfetch.show.makespan import Makespan
 from cfetch.straggler.knowledge import NOTHING, HostKnowledge, Knowledge
 from tests.engine.drive import drive
 from tests.engine.fake import Reply

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.events import MinRateWaived
+from cfetch.base.events import MinRateWaived
 from tests.engine.drive import KIB, drive, entry_of
 from tests.engine.fake import Reply
 

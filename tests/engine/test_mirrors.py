@@ -2,8 +2,8 @@
 
 import pytest
 
-from cfetch.errors import Transient
-from cfetch.secret import SecretText, SecretUrl
+from cfetch.base.errors import Transient
+from cfetch.base.secret import SecretText, SecretUrl
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 

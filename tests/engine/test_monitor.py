@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import Progress
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.surroundings import Surroundings
-from cfetch.events import Progress
-from cfetch.report.counts import LiveCounts
+from cfetch.show.counts import LiveCounts
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import entry_of
 from tests.engine.flying import new_flights, new_transfer

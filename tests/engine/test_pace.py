@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cfetch.config.settings import KINDS, Settings
-from cfetch.shares.task import divide_limits
+from cfetch.base.config.settings import KINDS, Settings
+from cfetch.tasks.shares.task import divide_limits
 from cfetch.wire.request_pace import LATE_S, RequestPace
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply

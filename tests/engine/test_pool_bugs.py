@@ -5,12 +5,12 @@ from itertools import count
 
 import pytest
 
+from cfetch.base.events import RunStopping
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.rounds import Rounds
 from cfetch.engine.courier import Courier
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.pool import Pool
-from cfetch.events import RunStopping
 from cfetch.storage.publisher import Publisher
 from tests.engine.drive import drive, entries_for
 from tests.engine.fake import Reply

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from cfetch.errors import Throttled, Transient
-from cfetch.events import HostPaused
+from cfetch.base.errors import Throttled, Transient
+from cfetch.base.events import HostPaused
 from cfetch.manifest.entry import Entry
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import FakeTransport, Reply

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import SystemClock, VirtualClock, run_virtual
-from cfetch.errors import LocalFault, ManifestError, Problem, Refused, Transient
-from cfetch.events import UrlRefreshed
-from cfetch.secret import SecretText, SecretUrl
+from cfetch.base.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.base.errors import LocalFault, ManifestError, Problem, Refused, Transient
+from cfetch.base.events import UrlRefreshed
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.wire.refresh import REREAD_S, CommandRefresher, Link, ManifestRefresher
 from tests.engine.drive import ListPlan, drive, entry_of
 from tests.engine.fake import FakeTransport, Reply

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.errors import Transient
-from cfetch.events import EntryFinished, Progress, RetryScheduled
-from cfetch.secret import SecretUrl
+from cfetch.base.errors import Transient
+from cfetch.base.events import EntryFinished, Progress, RetryScheduled
+from cfetch.base.secret import SecretUrl
 from cfetch.storage.resume import identity
 from cfetch.storage.sources import Source, set_source, source_of
 from tests.engine.drive import drive, entries_for, entry_of
@@ -259,7 +259,7 @@ def test_a_failed_connection_is_not_taken_from_the_pool_again(tmp_path):
 
 def test_the_headers_of_manifest_and_entry_go_with_the_request(tmp_path):
     """P16: sent unchanged; the entry's win over the manifest's."""
-    from cfetch.secret import SecretText
+    from cfetch.base.secret import SecretText
 
     entry = entry_of(0, "a", BODY, headers={"X-Key": "own"})
     plan_headers = (("X-Key", SecretText("all")), ("X-More", SecretText("m")))

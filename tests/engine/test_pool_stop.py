@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.errors import Transient
-from cfetch.events import FallbackTriggered, RunStopping, StragglerCancelling, StragglerCheck
+from cfetch.base.errors import Transient
+from cfetch.base.events import FallbackTriggered, RunStopping, StragglerCancelling, StragglerCheck
 from cfetch.storage.resume import part_name
 from cfetch.storage.staging import boot_id
 from tests.engine.drive import drive, entry_of

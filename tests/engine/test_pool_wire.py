@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
-from cfetch.clock import RunClock, SystemClock
-from cfetch.config.settings import Settings
+from cfetch.base.clock import RunClock, SystemClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import EntryFinished, Event, StragglerCancelled, fan_out
+from cfetch.base.secret import SecretUrl
 from cfetch.engine.pool import Pool
 from cfetch.engine.surroundings import Surroundings
-from cfetch.events import EntryFinished, Event, StragglerCancelled, fan_out
 from cfetch.manifest.entry import Digest, Entry, safe_path
-from cfetch.report.counts import LiveCounts
-from cfetch.secret import SecretUrl
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.show.counts import LiveCounts
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.wire.http import HttpTransport

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.records import FileRecord
+from cfetch.base.records import FileRecord
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import fits, identity_of, note_for, part_name

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import RunClock, VirtualClock
-from cfetch.config.settings import Settings
+from cfetch.base.clock import RunClock, VirtualClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Transient
+from cfetch.base.events import EntryFinished, HostPaused, Progress, RetryScheduled
+from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.segments import Segments
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import Transient
-from cfetch.events import EntryFinished, HostPaused, Progress, RetryScheduled
-from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.straggler.detector import Detector

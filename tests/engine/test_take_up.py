@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import RunClock, VirtualClock
-from cfetch.config.settings import Settings
+from cfetch.base.clock import RunClock, VirtualClock
+from cfetch.base.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule

@@ -5,10 +5,10 @@ import itertools
 
 import pytest
 
-from cfetch.bench.network import Network
-from cfetch.bench.simulation.transport import SimTransport
-from cfetch.clock import RunClock, VirtualClock
-from cfetch.events import SlowdownOver, SlowdownSeen, WidthChanged
+from cfetch.base.clock import RunClock, VirtualClock
+from cfetch.base.events import SlowdownOver, SlowdownSeen, WidthChanged
+from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import FakeTransport, Reply
 

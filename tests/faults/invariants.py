@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from cfetch.base.errors import LocalFault
 from cfetch.engine.segments import MOST_FAILURES
-from cfetch.errors import LocalFault
 from cfetch.wire.judge import MAX_SKIPPED_BYTES
 from cfetch.wire.retry import MAX_REFRESHES
 from tests.faults.world import hex_of

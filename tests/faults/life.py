@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cfetch.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.errors import CfetchError, Interrupted, LocalFault
+from cfetch.base.events import EntryFinished, Progress, RunStarted, tell_each
+from cfetch.base.records import FileRecord, Summary
 from cfetch.engine.pool import Pool
 from cfetch.engine.surroundings import Surroundings
-from cfetch.errors import CfetchError, Interrupted, LocalFault
-from cfetch.events import EntryFinished, Progress, RunStarted, tell_each
-from cfetch.records import FileRecord, Summary
-from cfetch.report.summary import Tally
+from cfetch.show.summary import Tally
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import STATE_NAME

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from multidict import CIMultiDict
 
-from cfetch.errors import Refused, Transient
-from cfetch.secret import SecretText, SecretUrl
+from cfetch.base.errors import Refused, Transient
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.wire.refresh import Link
 from tests.faults.world import EPOCH
 

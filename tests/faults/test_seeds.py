@@ -18,7 +18,7 @@ from cfetch.engine import segment_split as helping
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.pool import Pool
 from cfetch.engine.transfer import Access
-from cfetch.report.summary import exit_code
+from cfetch.show.summary import exit_code
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.part_file import PartFile

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from cfetch.clock import VirtualClock
-from cfetch.config.settings import Settings
+from cfetch.base.clock import VirtualClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.entry import Digest, Entry, safe_path
-from cfetch.secret import SecretText, SecretUrl
 
 __all__ = ["EPOCH", "FAULTS", "Ending", "Host", "Object", "Version", "World", "draw_world", "hex_of"]
 

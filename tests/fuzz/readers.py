@@ -22,27 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from multidict import CIMultiDict
 
-from cfetch.config import document as yaml_document
-from cfetch.config.reading import ReadingOptions
-from cfetch.config.straggler import StragglerConfig
-from cfetch.errors import CfetchError, NewerRecord
-from cfetch.feed.backends import http, serial
-from cfetch.feed.backends.segment_index import INDEX_NAME, parse_index
-from cfetch.feed.backends.segments import SegmentSource
-from cfetch.feed.checkpoint import Checkpoint, encode_checkpoint, make_row, read_checkpoint
-from cfetch.feed.journal import NEXT, STEP, Journal, _Next, _Round
-from cfetch.feed.lineage import Closed, Lineage
-from cfetch.feed.protocol import format_keys, parse_keys
-from cfetch.feed.ranges import ALL_KEYS, KeyRange, Position, Range
-from cfetch.feed.route import Token
-from cfetch.feed.source import Change, FeedId
-from cfetch.hub.account import Account
-from cfetch.hub.framing import HUB, read_message
-from cfetch.hub.leases import Demand
-from cfetch.hub.messages import MOST_BEAT_BYTES, Channel
-from cfetch.hub.receipts import ReceiptReader, Report, encode_report, read_result
-from cfetch.hub.registry import TaskRegistry
-from cfetch.hub.server import BAD_INPUT
+from cfetch.base.config import document as yaml_document
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.config.straggler import StragglerConfig
+from cfetch.base.errors import CfetchError, NewerRecord
+from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import SecretUrl, encode_json
 from cfetch.manifest.compressed import import_zstd
 from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Entry, SafePath
@@ -54,31 +39,46 @@ from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_urls import split_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
-from cfetch.records import NOT_DECODED
-from cfetch.report.analysis import analyse
-from cfetch.report.digest import make_digest
-from cfetch.report.metrics import RunHeader, read_metrics
+from cfetch.plugins.follow.backends import http, serial
+from cfetch.plugins.follow.backends.segment_index import INDEX_NAME, parse_index
+from cfetch.plugins.follow.backends.segments import SegmentSource
+from cfetch.plugins.follow.checkpoint import Checkpoint, encode_checkpoint, make_row, read_checkpoint
+from cfetch.plugins.follow.journal import NEXT, STEP, Journal, _Next, _Round
+from cfetch.plugins.follow.lineage import Closed, Lineage
+from cfetch.plugins.follow.protocol import format_keys, parse_keys
+from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Position, Range
+from cfetch.plugins.follow.route import Token
+from cfetch.plugins.follow.source import Change, FeedId
+from cfetch.plugins.spark.tables.chunks import cut_chunks, read_lines
 from cfetch.run.catalogue import Catalogue, Own
 from cfetch.run.host_baseline import NAME as BASELINE
 from cfetch.run.host_baseline import read_baseline
 from cfetch.run.listings import _read_page, _select_files
-from cfetch.secret import SecretUrl, encode_json
-from cfetch.spark.tables.chunks import cut_chunks, read_lines
+from cfetch.show.analysis import analyse
+from cfetch.show.digest import make_digest
+from cfetch.show.metrics import RunHeader, read_metrics
 from cfetch.storage.directory import Identity
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.merged import Sample
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.framing import HUB, read_message
+from cfetch.tasks.hub.leases import Demand
+from cfetch.tasks.hub.messages import MOST_BEAT_BYTES, Channel
+from cfetch.tasks.hub.receipts import ReceiptReader, Report, encode_report, read_result
+from cfetch.tasks.hub.registry import TaskRegistry
+from cfetch.tasks.hub.server import BAD_INPUT
 from cfetch.timeline import archive, records
 from cfetch.timeline.owner import this_owner
 from cfetch.timeline.states import Action, Kind, State
 from cfetch.timeline.states import Entry as TimelineEntry
 from cfetch.timeline.store import Store
 from cfetch.wire.stated_hash import find_stated_hash
-from tests.hub.beats import attempt as active_attempt
-from tests.hub.beats import beat as hub_beat
 from tests.manifest.frozen import freeze
 from tests.manifest.lists import find_samples
-from tests.report.records import attempt, record
+from tests.show.records import attempt, record
+from tests.tasks.hub.beats import attempt as active_attempt
+from tests.tasks.hub.beats import beat as hub_beat
 
 BASE = "http://base.example/d/"
 SHA = "ab" * 32

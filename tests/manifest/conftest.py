@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from cfetch.errors import ManifestError
+from cfetch.base.errors import ManifestError
 from tests.manifest.frozen import freeze
 
 

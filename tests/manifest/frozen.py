@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 
-from cfetch.config.reading import ReadingOptions
+from cfetch.base.config.reading import ReadingOptions
 from cfetch.manifest import freezing
 from cfetch.manifest.freezing import Opened, Part
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import convert
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import ManifestError, UsageError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.reading import Reading

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import ManifestError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import ManifestError
 from cfetch.manifest.writing import TARGETS, survey
 from tests.manifest.frozen import freeze
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cfetch.errors import LocalFault, ManifestError, UsageError
+from cfetch.base.errors import LocalFault, ManifestError, UsageError
 from cfetch.manifest import compressed
 from cfetch.manifest.reading import read_entries
 

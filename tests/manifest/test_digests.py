@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from cfetch.errors import ManifestError, UsageError
+from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest import digests
 from cfetch.manifest.digests import HEX_DIGITS, choose_stronger, needs_library, new_hash
 from cfetch.manifest.entry import Digest

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from cfetch.bench.content import Group
-from cfetch.bench.scenario import Scenario
-from cfetch.bench.simulation.plan import SimPlan
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entries import Entries
-from cfetch.secret import SecretUrl
-from cfetch.shares.task import EntryList
+from cfetch.plugins.lab.bench.content import Group
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.simulation.plan import SimPlan
+from cfetch.tasks.shares.task import EntryList
 from tests.engine.drive import ListPlan, entry_of
 
 BODIES = [b"five!", b"", b"two", b"unknown"]

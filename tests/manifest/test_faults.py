@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from cfetch.errors import ManifestError
+from cfetch.base.errors import ManifestError
 from cfetch.manifest.faults import MAX_KEPT
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import MAX_ROW_CHARS

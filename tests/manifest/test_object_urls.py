@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import UsageError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import UsageError
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.names import choose_path
 from cfetch.manifest.object_urls import make_listing, split_object_url

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cfetch.errors import LocalFault, ManifestError
+from cfetch.base.errors import LocalFault, ManifestError
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.freezing import freeze_entries
 from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES, PlanFile
-from cfetch.secret import SecretUrl
 from tests.manifest.frozen import freeze
 
 SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object

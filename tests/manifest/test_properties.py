@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cfetch.errors import ManifestError
+from cfetch.base.errors import ManifestError
 from cfetch.manifest.formats.detection import READERS
 from tests.manifest.frozen import freeze
 

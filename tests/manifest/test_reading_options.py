@@ -7,8 +7,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import ManifestError, UsageError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest.freezing import Opened, Part, freeze
 from cfetch.manifest.reading import Reading, read_entries
 from cfetch.manifest.source import Source

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cfetch.feed.backends.package_index import _File, _make_row
-from cfetch.manifest.formats.stac import find_next_page
 from cfetch.manifest.urls import UrlError, join_url, resolve_url
+from cfetch.plugins.follow.backends.package_index import _File, _make_row
+from cfetch.plugins.formats.stac import find_next_page
 
 BASE = "http://a.test/d/x"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.app.manifest_check import convert
-from cfetch.errors import UsageError
+from cfetch.base.errors import UsageError
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
 from tests.manifest.frozen import freeze
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from cfetch.bench.faults import Fault
-from cfetch.clock import SystemClock
-from cfetch.config.settings import Settings
-from cfetch.errors import Held
-from cfetch.events import (
+from cfetch.base.clock import SystemClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Held
+from cfetch.base.events import (
     EntryFinished,
     Event,
     Progress,
@@ -21,10 +20,11 @@ from cfetch.events import (
     tell_each,
 )
 from cfetch.manifest.freezing import freeze_entries
-from cfetch.report.metrics import MetricsFile
+from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.run.frame import Engine, Frame
+from cfetch.show.metrics import MetricsFile
 from tests.engine.drive import entry_of, tree
-from tests.spark.scene import asked, files_of, served, whole
+from tests.plugins.spark.scene import asked, files_of, served, whole
 
 __all__ = ["EngineContract", "FakeGuard", "Scene"]
 

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from cfetch.errors import Held, LocalFault
+from cfetch.base.errors import Held, LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.run.catalogue import COMMIT_FILES, Catalogue, Own, locate_catalogue
 from cfetch.storage.directory import Identity

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.config.settings import Settings
-from cfetch.errors import ConfigError
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError
 from cfetch.run.directories import find_places, find_roots, find_timeline, is_shared
 from tests.crash.test_real_faults import namespaces
 

@@ -9,17 +9,25 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import SystemClock
-from cfetch.config.settings import Settings
-from cfetch.errors import Held, Interrupted, LocalFault, UsageError
-from cfetch.events import EntryFinished, Event, RunExplained, RunFinished, RunNoted, RunStarted, RunStopping
-from cfetch.records import EndRecord
-from cfetch.report.metrics import MetricsFile, read_metrics
+from cfetch.base.clock import SystemClock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Held, Interrupted, LocalFault, UsageError
+from cfetch.base.events import (
+    EntryFinished,
+    Event,
+    RunExplained,
+    RunFinished,
+    RunNoted,
+    RunStarted,
+    RunStopping,
+)
+from cfetch.base.records import EndRecord
 from cfetch.run.frame import Frame
 from cfetch.run.signals import keep_handlers, listen
+from cfetch.show.metrics import MetricsFile, read_metrics
 from cfetch.straggler.knowledge import NOTHING
-from tests.report.records import attempt, record
 from tests.run.engines import FakeGuard
+from tests.show.records import attempt, record
 
 DONE = [record(0, 100, attempt()), record(1, 50, attempt(size=50))]
 FAULT = LocalFault("the disk is full")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
 from cfetch.run.header_hosts import aim_repository_token, note_unmet_hosts
 
 HUB = "hf://datasets/o/n/"

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run import host_baseline
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.straggler.knowledge import NOTHING, HostKnowledge, Knowledge

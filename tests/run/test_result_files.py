@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import cfetch
-from cfetch.config.settings import Settings
-from cfetch.events import RunNoted
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import RunNoted
 from cfetch.manifest.compressed import import_zstd
+from cfetch.plugins.spark.tables.store import Store
 from cfetch.run import result_files
 from cfetch.run.result_files import rotate_metrics
-from cfetch.spark.tables.store import Store
 from tests.conditions.runner import call
-from tests.spark.scene import files_of, served
+from tests.plugins.spark.scene import files_of, served
 
 
 def test_only_the_latest_metrics_stay(tmp_path):

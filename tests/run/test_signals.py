@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.errors import Interrupted
+from cfetch.base.errors import Interrupted
 from cfetch.run.signals import HANDLED_SIGNALS, listen
 
 HANGS = """
 import ctypes, sys
-from cfetch.errors import Interrupted
+from cfetch.base.errors import Interrupted
 from cfetch.run.signals import listen
 
 mutex = ctypes.create_string_buffer(64)

@@ -5,7 +5,7 @@ import time
 import msgspec
 import pytest
 
-from cfetch.errors import Held
+from cfetch.base.errors import Held
 from cfetch.run import store_marks
 from cfetch.run.store_marks import RunMark, StoreMarks
 from cfetch.timeline.heartbeat import Heartbeats

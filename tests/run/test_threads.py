@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from cfetch.errors import ConfigError
+from cfetch.base.errors import ConfigError
 from cfetch.run.threads import OTHERS, PER_VOLUME, prove_threads
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from cfetch.errors import CfetchError, Corrupt, LocalFault
+from cfetch.base.errors import CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import Digest
 from cfetch.storage.disk import Disk
 from cfetch.storage.volume import BatchRecord, Holding, Part, Standing, Volume

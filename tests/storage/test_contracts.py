@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.bench.simulation.volume import SimVolume
+from cfetch.plugins.lab.bench.simulation.volume import SimVolume
+from cfetch.storage.buckets.object_store import ObjectStore
+from cfetch.storage.buckets.object_volume import ObjectStoreVolume
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import GuardedDisk, InlineDisk
-from cfetch.storage.object_store import ObjectStore
-from cfetch.storage.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import useful_parts
 from cfetch.storage.volume import Volume
 from tests.engine.batches.test_placing import Volume as FailingDirectory

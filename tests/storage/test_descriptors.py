@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from cfetch.errors import ConfigError
+from cfetch.base.errors import ConfigError
 from cfetch.storage.descriptors import directories_for, most_downloads, reserve_descriptors
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.manifest.entry import safe_path
 from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import Directory

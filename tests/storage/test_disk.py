@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cfetch.errors import VolumeFault
+from cfetch.base.errors import VolumeFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES, GuardedDisk

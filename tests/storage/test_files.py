@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.errors import LocalFault, UsageError
+from cfetch.base.errors import LocalFault, UsageError
 from cfetch.storage.files import (
     input_fault,
     make_private,

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cfetch.errors import ConfigError, LocalFault
+from cfetch.base.errors import ConfigError, LocalFault
 from cfetch.storage.generations import Generations
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from msgspec.structs import replace
 
-from cfetch.errors import VolumeFault
+from cfetch.base.errors import VolumeFault
 from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import GuardedDisk

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
-from cfetch.secret import SecretUrl
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.part_file import parse_http_date

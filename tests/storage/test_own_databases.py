@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.storage.own_databases import explain_errors, open_database
 
 

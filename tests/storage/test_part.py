@@ -9,7 +9,7 @@ import stat
 
 import pytest
 
-from cfetch.errors import Blocked, Corrupt, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest, safe_path
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cfetch.errors import Corrupt, LocalFault, VolumeFault
+from cfetch.base.errors import Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest, Piece
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cfetch.clock import VirtualClock, run_virtual
-from cfetch.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.clock import VirtualClock, run_virtual
+from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.storage import publisher as module
 from cfetch.storage.disk import InlineDisk
 from cfetch.storage.part import INLINE

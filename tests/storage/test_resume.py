@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Digest, Entry, safe_path
-from cfetch.secret import SecretUrl
 from cfetch.storage.resume import encode_note, fits, identity, note_for, part_name, read_note
 
 URL = "https://bucket.example.org/a/part-0?v=1&X-Amz-Algorithm=A&X-Amz-Credential=k&X-Amz-Date=1&X-Amz-Signature=abc"

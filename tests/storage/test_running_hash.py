@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cfetch.errors import Corrupt
+from cfetch.base.errors import Corrupt
 from cfetch.storage import running_hash, spare_memory
 from cfetch.storage.part import Part
 from cfetch.storage.running_hash import (

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cfetch.secret import SecretUrl
+from cfetch.base.secret import SecretUrl
 from cfetch.storage import standing
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import identity

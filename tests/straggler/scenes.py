@@ -1,6 +1,6 @@
 """Detectors with a history, as the tables describe them."""
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.detector import Detector
 
 MIB = 1 << 20

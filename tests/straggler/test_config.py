@@ -2,8 +2,8 @@
 
 import pytest
 
-from cfetch.config.straggler import PROPERTY_PREFIX, StragglerConfig
-from cfetch.errors import ConfigError
+from cfetch.base.config.straggler import PROPERTY_PREFIX, StragglerConfig
+from cfetch.base.errors import ConfigError
 
 ENABLED = {PROPERTY_PREFIX + "straggler_mitigation_enabled": "true"}
 NAN, INFINITY = float("nan"), float("inf")

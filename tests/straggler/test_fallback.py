@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.fallback import Fallback
 
 

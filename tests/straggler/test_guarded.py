@@ -4,10 +4,10 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from cfetch.config.settings import Settings
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import UsageError
+from cfetch.base.events import Event, RunNoted
 from cfetch.engine.policies import guard_policy, make_policy
-from cfetch.errors import UsageError
-from cfetch.events import Event, RunNoted
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.base_policy import BasePolicy
 from cfetch.straggler.policy import Check, Flagged, Policy
@@ -76,7 +76,7 @@ def test_a_policy_that_flags_nobody_we_know_is_switched_off():
 def test_a_policy_of_a_package_that_cannot_be_made_is_named(monkeypatch):
     """With its text, as a usage error; it is no bug in cfetch."""
     point = EntryPoint("odd", "tests.straggler.test_guarded:fail", "cfetch.policies")
-    monkeypatch.setattr("cfetch.config.plugins.entry_points", lambda **_: [point])
+    monkeypatch.setattr("cfetch.base.config.plugins.entry_points", lambda **_: [point])
     with pytest.raises(
         UsageError, match=r"^the policy odd failed with ZeroDivisionError: secret; nothing was"
     ):

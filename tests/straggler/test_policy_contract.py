@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cfetch.bench.simulation.alarms import PolicyWatch
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
+from cfetch.plugins.lab.bench.simulation.alarms import PolicyWatch
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.knowledge import Knowledge
 from tests.straggler.world import KIB, MIB, Stream, adaptive, at, play, teach

@@ -19,8 +19,8 @@ ALLOWED = {
     "msgspec",
     "numpy",
     "typing",
-    "cfetch.config.straggler",
-    "cfetch.errors",
+    "cfetch.base.config.straggler",
+    "cfetch.base.errors",
     "cfetch.straggler",
 }
 MODULES = sorted(Path(cfetch.straggler.__path__[0]).rglob("*.py"))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.burst import Bursts
 from cfetch.straggler.cold import Cold

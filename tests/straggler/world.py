@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from cfetch.config.straggler import StragglerConfig
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.straggler.policy import Flagged

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.timeline import archive as room
 from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean

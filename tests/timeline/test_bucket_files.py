@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from cfetch.errors import ConfigError, NewerRecord, VolumeFault
-from cfetch.storage import object_versions as versions
-from cfetch.storage.object_versions import VersionedObjects, _Objects
+from cfetch.base.errors import ConfigError, NewerRecord, VolumeFault
+from cfetch.storage.buckets import object_versions as versions
+from cfetch.storage.buckets.object_versions import VersionedObjects, _Objects
 from cfetch.timeline import bucket_index as index_room
 from cfetch.timeline.bucket_files import DATA, BucketFiles
 from cfetch.timeline.bucket_index import INDEX

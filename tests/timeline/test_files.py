@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from cfetch.errors import Held, LocalFault
+from cfetch.base.errors import Held, LocalFault
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.execution import Execution, schedule
 from cfetch.timeline.files import LocalFiles

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cfetch.errors import ConfigError, Held
+from cfetch.base.errors import ConfigError, Held
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse
 from cfetch.timeline.owner import Owner

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.clean import clean, tidy_up
 from cfetch.timeline.execution import Completed, Execution, roll_back
 from cfetch.timeline.rollback import finish, schedule_rollback

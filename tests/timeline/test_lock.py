@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from cfetch.errors import LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.timeline import clean as sweep
 from cfetch.timeline import lock as room
 from cfetch.timeline.clean import tidy_up

@@ -15,7 +15,7 @@ import time
 import msgspec
 import pytest
 
-from cfetch.errors import Held, NewerRecord, UsageError
+from cfetch.base.errors import Held, NewerRecord, UsageError
 from cfetch.timeline.archive import archive
 from cfetch.timeline.attempts import ELSEWHERE
 from cfetch.timeline.clean import clean

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cfetch.errors import Held, LocalFault, UsageError
+from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.archive import read_archive
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.clean import ORPHAN_AGE_S

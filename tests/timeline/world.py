@@ -9,7 +9,7 @@ import _thread
 import re
 from contextlib import contextmanager
 
-from cfetch.errors import CfetchError, Held
+from cfetch.base.errors import CfetchError, Held
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.heartbeat import Heartbeats

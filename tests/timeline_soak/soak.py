@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.bench.content import Synthetic, pieces
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic, pieces
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.cli.verbs import begun, cfetch, plans_of
 
 __all__ = ["Report", "soak"]

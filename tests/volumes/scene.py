@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cfetch.app.download import prepare
-from cfetch.bench.content import Content, Synthetic, pieces
-from cfetch.config.settings import Settings
-from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, tell_each
+from cfetch.base.config.settings import Settings
+from cfetch.base.events import BatchCommitted, BatchPlaced, VolumePaused, tell_each
+from cfetch.plugins.lab.bench.content import Content, Synthetic, pieces
 from cfetch.storage.volume import BatchRecord
 
 __all__ = ["KIB", "MIB", "PROJECT", "PYTHON", "Found", "Scene", "Volume", "named", "under"]

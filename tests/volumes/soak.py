@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.bench.content import Synthetic, pieces
+from cfetch.plugins.lab.bench.content import Synthetic, pieces
 from tests.crash.scene import serving
 from tests.volumes.scene import KIB, PROJECT, Scene
 

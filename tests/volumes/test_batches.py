@@ -2,9 +2,9 @@
 
 import pytest
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.volumes.scene import KIB, Scene, named
 
 GONE = Fault(kind="status", status=404, first=0)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.volumes.scene import KIB, PROJECT, Scene, named
 
 DEAD = f"{sys.executable} -m tests.volumes.dead"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cfetch.bench.origin import Origin
-from cfetch.errors import Held, VolumeFault
-from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
+from cfetch.base.errors import Held, VolumeFault
+from cfetch.base.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.labels import require_mount
 from cfetch.storage.directory import Directory
 from tests.gate import Gate

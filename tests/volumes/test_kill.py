@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.crash.scene import serving
 from tests.volumes.scene import KIB, Scene, named
 

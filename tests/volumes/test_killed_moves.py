@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.volumes.scene import KIB, MIB, Scene, named, records_of
 from tests.volumes.test_mounts_that_hang import mirror, mirrors  # noqa: F401 - a fixture
 

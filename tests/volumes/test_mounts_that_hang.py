@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.origin import Origin
 from tests.gate import Gate
 from tests.volumes.scene import KIB, PROJECT, PYTHON, Scene, named
 

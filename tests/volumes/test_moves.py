@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from cfetch.app import volume_moves
-from cfetch.bench.content import Synthetic
-from cfetch.bench.faults import Fault
-from cfetch.bench.origin import Origin
-from cfetch.config.settings import Settings
-from cfetch.errors import Held
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Held
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover

@@ -6,13 +6,13 @@ import json
 import msgspec
 import pytest
 
-from cfetch.bench.content import Synthetic
-from cfetch.bench.origin import Origin
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records, record_path
 from cfetch.storage.taken_back import strike_out
 from cfetch.storage.volume import BatchRecord
 from tests.app.command import cfetch
-from tests.feed.follow_world import open_world
+from tests.plugins.follow.follow_world import open_world
 
 FILES = {f"{batch}/{n}": Synthetic(f"{batch}/{n}", 3000) for batch in "ab" for n in range(3)}
 
@@ -147,10 +147,10 @@ def test_a_batch_moves_without_what_a_follower_has_deleted(tmp_path, monkeypatch
             calls -= 1
             strike_out(*words)
 
-        monkeypatch.setattr("cfetch.app.feed_plans.strike_out", die)
+        monkeypatch.setattr("cfetch.plugins.follow.use_cases.feed_plans.strike_out", die)
         with pytest.raises(KeyboardInterrupt):
             world.follow(settings=settings, delete=True, max_delete=9)
-        monkeypatch.setattr("cfetch.app.feed_plans.strike_out", strike_out)
+        monkeypatch.setattr("cfetch.plugins.follow.use_cases.feed_plans.strike_out", strike_out)
         world.follow(settings=settings, delete=True, max_delete=9)
         left = ["d/3", "d/4", "d/5", "d/two"]
         assert sorted(world.served.tree()) == left

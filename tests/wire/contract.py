@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from cfetch.errors import Transient
-from cfetch.secret import SecretUrl
+from cfetch.base.errors import Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.transport import Response, Transport
 
 __all__ = ["BROKEN", "REFUSED", "SIZE_BYTES", "WHOLE", "TransportContract", "World"]

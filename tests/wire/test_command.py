@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from cfetch.errors import Refused
+from cfetch.base.errors import Refused
 from cfetch.wire import command as command_module
 from cfetch.wire.command import MOST_OUTPUT_BYTES, run_command
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from cfetch.bench.faults import Fault
-from cfetch.bench.network import Network
-from cfetch.bench.origin import Origin
-from cfetch.bench.simulation.transport import SimTransport
-from cfetch.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.wire.http import HttpTransport
 from tests.engine.fake import FakeTransport, Reply
 from tests.wire.contract import BROKEN, REFUSED, SIZE_BYTES, WHOLE, TransportContract

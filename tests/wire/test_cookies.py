@@ -2,8 +2,8 @@
 
 import pytest
 
-from cfetch.errors import ConfigError
-from cfetch.secret import SecretUrl
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.cookies import read_cookies
 
 CANARY = "CANARY0123456789"

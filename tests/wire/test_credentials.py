@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from cfetch.config.wire import NetworkOptions
-from cfetch.errors import ConfigError
-from cfetch.secret import SecretUrl
+from cfetch.base.config.wire import NetworkOptions
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
 from tests.wire.raw_server import RawServer, reply

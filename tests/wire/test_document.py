@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from cfetch.clock import SystemClock, VirtualClock, run_virtual
-from cfetch.errors import ConfigError, Expired, Refused, Throttled, Transient
+from cfetch.base.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.base.errors import ConfigError, Expired, Refused, Throttled, Transient
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
-from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.document import Prober, fetch_document, make_chunk_fetcher
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.refresh import Link, StatementRefresher

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cfetch.errors import Refused, SourceError, Transient
-from cfetch.secret import SecretUrl
+from cfetch.base.errors import Refused, SourceError, Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.body_buffer import Buffers
 from cfetch.wire.exchange import Exchange, PooledConnection
 from cfetch.wire.http import HttpTransport

@@ -13,8 +13,8 @@ import pytest
 import trustme
 from aiohttp import client_exceptions, http_exceptions
 
-from cfetch.errors import LocalFault, Refused, SourceError, Transient
-from cfetch.secret import SecretUrl
+from cfetch.base.errors import LocalFault, Refused, SourceError, Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.errors import Refused
+from cfetch.base.errors import Refused
 from cfetch.wire.link_header import find_next_link
 
 

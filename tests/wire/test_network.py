@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.app.download import prepare
-from cfetch.config.layers import resolve, show
-from cfetch.config.settings import Settings
-from cfetch.config.wire import NetworkOptions
-from cfetch.errors import ConfigError
-from cfetch.secret import SecretUrl
+from cfetch.base.config.layers import resolve, show
+from cfetch.base.config.settings import Settings
+from cfetch.base.config.wire import NetworkOptions
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.network import DIRECT, make_network
 from cfetch.wire.targets import is_public
 

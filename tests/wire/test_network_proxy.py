@@ -13,10 +13,10 @@ from cfetch.app.download import prepare
 from cfetch.app.manifest_build import build_from_list
 from cfetch.app.manifest_check import check, convert
 from cfetch.app.verify import open_verification
-from cfetch.config.settings import Settings
-from cfetch.errors import Refused, Transient
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Refused, Transient
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.run.open_manifest import ManifestReader
-from cfetch.secret import SecretText, SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network, make_network
 from tests.wire.proxy import Proxy

@@ -9,11 +9,11 @@ from unittest.mock import Mock
 import aiohttp
 import pytest
 
-from cfetch.clock import run_virtual
-from cfetch.errors import Refused, SourceError, Transient
+from cfetch.base.clock import run_virtual
+from cfetch.base.errors import Refused, SourceError, Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.urls import UrlError, resolve_url
-from cfetch.secret import SecretUrl
 from cfetch.wire.connections import APART_S, AT_ONCE, UNKNOWN_NAME_S, Pool
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport

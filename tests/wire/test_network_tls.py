@@ -7,10 +7,10 @@ import warnings
 import pytest
 import trustme
 
-from cfetch.config.settings import Settings
-from cfetch.errors import Refused, Transient
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Refused, Transient
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
-from cfetch.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
 from tests.engine.test_pool_wire import fetched

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.clock import RunClock, SystemClock, VirtualClock, run_virtual
-from cfetch.config.wire import ALL_HOSTS, RateLimits
-from cfetch.events import Progress
+from cfetch.base.clock import RunClock, SystemClock, VirtualClock, run_virtual
+from cfetch.base.config.wire import ALL_HOSTS, RateLimits
+from cfetch.base.events import Progress
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.rate import (
     BURST_S,

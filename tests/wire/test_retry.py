@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cfetch.errors import Corrupt, Expired, Refused, Straggling, Throttled, Transient
+from cfetch.base.errors import Corrupt, Expired, Refused, Straggling, Throttled, Transient
 from cfetch.wire.retry import (
     CAP_S,
     Limits,

@@ -12,14 +12,14 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
-from cfetch.errors import UsageError
-from cfetch.feed.ranges import ALL_KEYS, Position
-from cfetch.feed.source import Page
-from cfetch.secret import SecretText
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import SecretText
+from cfetch.plugins.follow.ranges import ALL_KEYS, Position
+from cfetch.plugins.follow.source import Page
 from cfetch.wire import serving
 from cfetch.wire.serving import Access, FaultLines, Limits, count_connections, serve_app
-from tests.feed.contract import listed
-from tests.feed.server.test_process import Server, write
+from tests.plugins.follow.contract import listed
+from tests.plugins.follow.server.test_process import Server, write
 
 ANYONE = Access()
 WHOLE = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from cfetch.errors import Refused
-from cfetch.secret import SecretUrl
+from cfetch.base.errors import Refused
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.targets import MAX_HOPS, next_hop
 
 START = SecretUrl("https://a.test/dir/x?sig=CANARY")

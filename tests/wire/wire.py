@@ -6,8 +6,8 @@ import ssl
 
 from aiohttp.abc import AbstractResolver
 
-from cfetch.config.settings import Settings
-from cfetch.secret import SecretUrl
+from cfetch.base.config.settings import Settings
+from cfetch.base.secret import SecretUrl
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import DIRECT, make_network
 

@@ -1,6 +1,6 @@
 """Batches on several volumes: where they are staged, when they are committed, and what a failed volume means.
 
-``placement/`` decides, and this room carries its decisions out. A batch is published on one volume as a
+``engine/placement/`` decides, and this room carries its decisions out. A batch is published on one volume as a
 whole, or goes to another one, which begins with copies of its parts.
 
     batched.py         the answers to the pool: the ``Commitment`` to batches
@@ -27,5 +27,5 @@ kept for a later run. A volume that hangs does not delay the others, and a file 
 late is removed again.
 
 Where to change: the order of arrival is in ``arrivals.py``; when a batch is begun, in ``rounds.py``; patience
-with volumes, in ``health.py``; the choice of the volume, in ``placement/``.
+with volumes, in ``health.py``; the choice of the volume, in ``engine/placement/``.
 """

@@ -5,11 +5,11 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from cfetch.base.errors import LocalFault
 from cfetch.engine.batches.staging import Batch, BatchSize
-from cfetch.errors import LocalFault
+from cfetch.engine.placement.batches import cut
 from cfetch.manifest.entries import Entries
 from cfetch.manifest.entry import Entry
-from cfetch.placement.batches import cut
 from cfetch.storage.volume import Holding, Volume, batch_id
 
 LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold nothing of the batches

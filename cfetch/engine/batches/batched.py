@@ -9,7 +9,9 @@ are cancelled, and their attempts end as ``moved``. What the old volume holds of
 import asyncio
 from collections.abc import Sequence
 
-from cfetch.config.engine import PlacementOptions
+from cfetch.base.config.engine import PlacementOptions
+from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
+from cfetch.base.events import VolumeView
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.rounds import Rounds
@@ -20,17 +22,15 @@ from cfetch.engine.cancellation import was_the_move
 from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.ledger import Ledger
+from cfetch.engine.placement.chooser import Mode
+from cfetch.engine.placement.placer import Placer
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import CfetchError, LocalFault, VolumeFault
-from cfetch.events import VolumeView
 from cfetch.manifest.entries import Entries
-from cfetch.placement.chooser import Mode
-from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Standing, Volume
 
 

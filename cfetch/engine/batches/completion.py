@@ -8,16 +8,16 @@ Files of a batch that was cut by size do not wait for those that failed.
 from collections.abc import Sequence
 from functools import partial
 
+from cfetch.base.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
+from cfetch.base.records import Status
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_batch_committed
 from cfetch.engine.batches.volume_watch import VolumeWatch
+from cfetch.engine.placement.placer import Placer
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
-from cfetch.placement.placer import Placer
-from cfetch.records import Status
 from cfetch.storage.volume import Part, Volume
 
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cfetch.clock import RunClock
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.flights import Flights
-from cfetch.errors import LocalFault, VolumeFault
-from cfetch.placement.chooser import reserve_bytes
-from cfetch.placement.placer import Placer
+from cfetch.engine.placement.chooser import reserve_bytes
+from cfetch.engine.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not return

@@ -17,14 +17,14 @@ from cfetch.engine.batches.volume_events import explain_placement, make_batch_pl
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.placement.chooser import NO_ROOM
+from cfetch.engine.placement.ledger import Placed
+from cfetch.engine.placement.placer import Placer, Unplaceable
+from cfetch.engine.placement.places import Shares
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.placement.chooser import NO_ROOM
-from cfetch.placement.ledger import Placed
-from cfetch.placement.placer import Placer, Unplaceable
-from cfetch.placement.places import Shares
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01

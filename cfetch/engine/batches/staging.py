@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from cfetch.base.errors import Blocked
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import Blocked
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.volume import BatchRecord
 

@@ -11,14 +11,14 @@ from contextlib import suppress
 
 import msgspec
 
+from cfetch.base.errors import CfetchError
+from cfetch.base.records import AttemptRecord, Status
 from cfetch.engine.batches.arrivals import BatchQueues
 from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
-from cfetch.errors import CfetchError
 from cfetch.manifest.entries import Entries
-from cfetch.records import AttemptRecord, Status
 from cfetch.storage.volume import Volume
 
 LEAVE_S = 5.0  # how long an entry waits for the worker that had it; a step on a disk cannot be interrupted

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from cfetch.base.errors import VolumeFault
+from cfetch.base.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
 from cfetch.engine.batches.staging import Batch, Staging
-from cfetch.errors import VolumeFault
-from cfetch.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
-from cfetch.placement.chooser import Mode, explain
-from cfetch.placement.ledger import Placed
-from cfetch.placement.placer import View
+from cfetch.engine.placement.chooser import Mode, explain
+from cfetch.engine.placement.ledger import Placed
+from cfetch.engine.placement.placer import View
 
 
 def explain_placement(batch: Batch, placed: Placed, names: Sequence[str]) -> str:

@@ -5,17 +5,17 @@ the placer's breaker decides when it is asked again. With a single volume there 
 fails.
 """
 
-from cfetch.breaker import Position
+from cfetch.base.breaker import Position
+from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
+from cfetch.base.events import BreakerClosed, VolumeView
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_left_behind, make_volume_paused, make_volume_view
 from cfetch.engine.flights import Flights
+from cfetch.engine.placement.placer import Placer
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.surroundings import Surroundings
-from cfetch.errors import CfetchError, LocalFault, VolumeFault
-from cfetch.events import BreakerClosed, VolumeView
-from cfetch.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
 

@@ -9,52 +9,52 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import UsageError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import UsageError
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.annex_batch import is_annex_line, read_annex_batch
-from cfetch.manifest.formats.annex_whereis import read_annex_whereis
-from cfetch.manifest.formats.aria2_input import looks_like_aria2, read_aria2_input
-from cfetch.manifest.formats.bagit_fetch import is_fetch_line, read_bagit_fetch
-from cfetch.manifest.formats.bucket_json import read_bucket_json
-from cfetch.manifest.formats.bucket_ls import is_bucket_listing, read_bucket_ls
-from cfetch.manifest.formats.checksum_list import is_checksum_line, read_checksum_list
-from cfetch.manifest.formats.croissant import read_croissant
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, read_csv, split_line
-from cfetch.manifest.formats.curl_config import is_url_option, read_curl_config
-from cfetch.manifest.formats.datapackage import read_datapackage
-from cfetch.manifest.formats.dataverse import read_dataverse
-from cfetch.manifest.formats.ena_report import KINDS, is_report_head, read_ena_report
-from cfetch.manifest.formats.figshare import read_figshare
-from cfetch.manifest.formats.github_release import read_github_release
-from cfetch.manifest.formats.html_index import is_directory_index, read_html_index
-from cfetch.manifest.formats.huggingface_tree import read_huggingface_tree
 from cfetch.manifest.formats.json_document import read_json
 from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.formats.landing_pages import find_list_address
-from cfetch.manifest.formats.lfs_files import read_lfs_files
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
-from cfetch.manifest.formats.package_index import is_project_page, read_package_index
-from cfetch.manifest.formats.parquet_table import MAGIC, read_parquet
-from cfetch.manifest.formats.pooch_registry import is_registry_line, read_pooch_registry
-from cfetch.manifest.formats.rclone_lsjson import read_rclone_lsjson
-from cfetch.manifest.formats.ro_crate import read_ro_crate
-from cfetch.manifest.formats.s3_listing import (
+from cfetch.manifest.formats.url_list import read_url_list
+from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import HEAD_BYTES, Source
+from cfetch.plugins.formats.annex_batch import is_annex_line, read_annex_batch
+from cfetch.plugins.formats.annex_whereis import read_annex_whereis
+from cfetch.plugins.formats.aria2_input import looks_like_aria2, read_aria2_input
+from cfetch.plugins.formats.bagit_fetch import is_fetch_line, read_bagit_fetch
+from cfetch.plugins.formats.bucket_json import read_bucket_json
+from cfetch.plugins.formats.bucket_ls import is_bucket_listing, read_bucket_ls
+from cfetch.plugins.formats.checksum_list import is_checksum_line, read_checksum_list
+from cfetch.plugins.formats.croissant import read_croissant
+from cfetch.plugins.formats.curl_config import is_url_option, read_curl_config
+from cfetch.plugins.formats.datapackage import read_datapackage
+from cfetch.plugins.formats.dataverse import read_dataverse
+from cfetch.plugins.formats.ena_report import KINDS, is_report_head, read_ena_report
+from cfetch.plugins.formats.figshare import read_figshare
+from cfetch.plugins.formats.github_release import read_github_release
+from cfetch.plugins.formats.html_index import is_directory_index, read_html_index
+from cfetch.plugins.formats.huggingface_tree import read_huggingface_tree
+from cfetch.plugins.formats.lfs_files import read_lfs_files
+from cfetch.plugins.formats.package_index import is_project_page, read_package_index
+from cfetch.plugins.formats.parquet_table import MAGIC, read_parquet
+from cfetch.plugins.formats.pooch_registry import is_registry_line, read_pooch_registry
+from cfetch.plugins.formats.rclone_lsjson import read_rclone_lsjson
+from cfetch.plugins.formats.ro_crate import read_ro_crate
+from cfetch.plugins.formats.s3_listing import (
     is_inventory,
     is_listing_line,
     read_s3_inventory,
     read_s3_listing,
 )
-from cfetch.manifest.formats.sitemap import read_sitemap
-from cfetch.manifest.formats.sql_statement import read_sql_statement
-from cfetch.manifest.formats.stac import read_stac
-from cfetch.manifest.formats.tsv_http_data import FIRST_LINE, read_tsv_http_data
-from cfetch.manifest.formats.url_list import read_url_list
-from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
-from cfetch.manifest.formats.zenodo import read_zenodo
-from cfetch.manifest.rows import Document, Row
-from cfetch.manifest.source import HEAD_BYTES, Source
+from cfetch.plugins.formats.sitemap import read_sitemap
+from cfetch.plugins.formats.sql_statement import read_sql_statement
+from cfetch.plugins.formats.stac import read_stac
+from cfetch.plugins.formats.tsv_http_data import FIRST_LINE, read_tsv_http_data
+from cfetch.plugins.formats.zenodo import read_zenodo
 
 Reader = Callable[[Source, Document, Faults], Iterator[Row]]
 """Yields rows, sets the document's values for all rows, adds faults; raises ``BrokenDocumentError``."""
@@ -63,7 +63,7 @@ INDEX = "html-index"
 
 
 def _read_metalink(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    from cfetch.manifest.formats.metalink import read_metalink  # few lists need a parser of XML
+    from cfetch.plugins.formats.metalink import read_metalink  # few lists need a parser of XML
 
     return read_metalink(source, document, faults)
 

@@ -4,10 +4,10 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from cfetch.bench.simulation.volume import SimVolume
-from cfetch.clock import run_virtual
+from cfetch.base.clock import run_virtual
+from cfetch.base.errors import VolumeFault
 from cfetch.engine.batches.arrivals import LOOK_S, Arrivals
-from cfetch.errors import VolumeFault
+from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.storage.volume import Holding, batch_id
 from tests.engine.drive import ListPlan, entry_of
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cfetch.errors import VolumeFault
-from cfetch.events import Progress
-from cfetch.report.wasted_bytes import wasted_bytes
+from cfetch.base.errors import VolumeFault
+from cfetch.base.events import Progress
+from cfetch.show.wasted_bytes import wasted_bytes
 from cfetch.storage.staging import Staging
 from tests.engine.batches.test_placing import BODY, World, named, plain
 from tests.engine.fake import Reply

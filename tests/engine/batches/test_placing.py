@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cfetch.clock import RunClock, VirtualClock, run_virtual
-from cfetch.config.settings import Settings
+from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Blocked, Held, LocalFault, VolumeFault
+from cfetch.base.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
 from cfetch.engine.pool import Pool
 from cfetch.engine.surroundings import Surroundings
-from cfetch.errors import Blocked, Held, LocalFault, VolumeFault
-from cfetch.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
-from cfetch.report.counts import LiveCounts
-from cfetch.report.wasted_bytes import wasted_bytes
+from cfetch.show.counts import LiveCounts
+from cfetch.show.wasted_bytes import wasted_bytes
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from tests.engine.drive import ListPlan, entry_of, tree

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from cfetch.base.errors import VolumeFault
+from cfetch.base.events import VolumePaused
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.staging import Batch, BatchSize, Staging
 from cfetch.engine.batches.volume_watch import VolumeWatch
-from cfetch.errors import VolumeFault
-from cfetch.events import VolumePaused
-from cfetch.placement.chooser import Mode
-from cfetch.placement.placer import EVIDENCE, Placer
+from cfetch.engine.placement.chooser import Mode
+from cfetch.engine.placement.placer import EVIDENCE, Placer
 from tests.engine.flying import new_flights
 
 MIB = 1 << 20

@@ -19,8 +19,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import ManifestError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import ManifestError
 from cfetch.manifest.reading import read_entries
 
 LIMIT_BYTES = 500 << 20

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from cfetch.config.reading import ReadingOptions
-from cfetch.errors import LocalFault, UsageError
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import LocalFault, UsageError
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.detection import READERS, detect_format
 from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES

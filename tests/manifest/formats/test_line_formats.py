@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from cfetch.errors import ManifestError, UsageError
+from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest.formats.detection import READERS, detect_format
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import Source

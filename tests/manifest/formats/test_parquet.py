@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cfetch.errors import UsageError
-from cfetch.manifest.formats import parquet_table
+from cfetch.base.errors import UsageError
 from cfetch.manifest.reading import read_entries
+from cfetch.plugins.formats import parquet_table
 
 SHA = "ab" * 32
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""What every room stands on: errors, events, records, clock, secrets, options."""

@@ -1,0 +1,365 @@
+"""Kinds of option values: how the text is read, which range is allowed, how the value is shown.
+
+File, environment and flag give text, so one parser serves all three.
+"""
+
+import math
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from cfetch.base.config.units import duration_text, parse_duration, parse_rate, size_text
+
+CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
+_OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One option's values. ``help`` is for ``--help``, ``why`` is the reason for default and range.
+
+    A ``secret`` value may hold a password or a token: it is shown nowhere.
+    """
+
+    metavar: str
+    read: Callable[[str], Any]
+    show: Callable[[Any], str]
+    help: str
+    why: str = ""
+    low: float | None = None
+    high: float | None = None
+    above: bool = False  # the low end itself is out of range
+    choices: tuple[str, ...] = ()
+    find_more: Callable[[], tuple[str, ...]] | None = None  # words beside ``choices`` that are allowed too
+    is_flag: bool = False
+    item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
+    secret: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the option may be given several times."""
+        return self.item is not None
+
+    def range_text(self) -> str:
+        """The allowed values in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.low is None:
+            return self.metavar
+        if self.high is None:
+            return f"{'above' if self.above else 'at least'} {self.show(self.low)}"
+        if self.above:
+            return f"above {self.show(self.low)} and at most {self.show(self.high)}"
+        return f"from {self.show(self.low)} to {self.show(self.high)}"
+
+    def parse(self, text: str) -> Any:  # noqa: ANN401 - each option has its own type
+        """Read and check a value. Raises ValueError, whose text says what is allowed."""
+        value = self.read(text)
+        self.check(value)
+        return value
+
+    def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
+        """Raise ValueError if ``value`` is out of range, or not what records and metrics can hold."""
+        for words in value if isinstance(value, tuple) else (value,):
+            if isinstance(words, str) and not words.isascii():
+                _refuse_broken_text(words)
+        if self.item is not None and value is not None:
+            if not isinstance(value, tuple) or not value:
+                raise ValueError("must be one value or a list of them")
+            for item in value:
+                self.item(item)
+        if self.choices and value not in self.choices:
+            more = self.find_more() if self.find_more is not None else ()
+            if value not in more:
+                raise ValueError(f"must be one of {', '.join((*self.choices, *more))}")
+        if self.is_flag and not isinstance(value, bool):
+            raise ValueError("must be True or False")
+        if self.low is None or value is None:
+            return
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number:
+            raise ValueError(f"must be a number{self._hint_number(value)}")
+        too_low = value <= self.low if self.above else value < self.low
+        if not math.isfinite(value) or too_low or (self.high is not None and value > self.high):
+            raise ValueError(f"must be {self.range_text()}")
+
+    def _hint_number(self, value: object) -> str:
+        """The number that a text stands for on the command line: the library takes only numbers."""
+        try:
+            return f": {self.read(value)}" if isinstance(value, str) else ""
+        except ValueError:
+            return ""
+
+
+def _read_int(raw: str) -> int:
+    stripped = raw.strip()
+    if not stripped.isascii() or not stripped.removeprefix("-").isdigit() or len(stripped) > 18:
+        raise ValueError("must be a whole number")
+    return int(stripped)
+
+
+def _read_float(raw: str) -> float:
+    try:
+        return float(raw.replace("_", "?"))  # float() would read 1_5 as 15
+    except ValueError:
+        raise ValueError("must be a number") from None
+
+
+def _show_float(value: float) -> str:
+    return repr(value).removesuffix(".0")
+
+
+_BOOLEANS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+
+
+def _read_bool(raw: str) -> bool:
+    try:
+        return _BOOLEANS[raw.strip().lower()]
+    except KeyError:
+        raise ValueError("must be true or false") from None
+
+
+def count(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """A whole number."""
+    return Kind(metavar="N", read=_read_int, show=str, low=low, high=high, help=help_, why=why)
+
+
+def count_or_auto(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """A whole number, or ``auto``, which is None: the run chooses."""
+
+    def read(raw: str) -> int | None:
+        return None if raw.strip() == "auto" else _read_int(raw)
+
+    return Kind(metavar="N|auto", read=read, show=str, low=low, high=high, help=help_, why=why)
+
+
+def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """A whole number (int), or a share (float), which is written in per cent."""
+
+    def read(raw: str) -> float:
+        percent = raw.strip().removesuffix("%")
+        if percent == raw.strip():
+            return _read_int(raw)
+        share = _read_float(percent) / 100
+        if not 0 <= share <= 1:
+            raise ValueError(f"must be a number from {low} to {high}, or a share from 0% to 100%")
+        return share
+
+    def show(value: float) -> str:
+        return f"{_show_float(value * 100)}%" if isinstance(value, float) else str(value)
+
+    return Kind(metavar="N|P%", read=read, show=show, low=low, high=high, help=help_, why=why)
+
+
+def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> Kind:
+    """A number without a unit."""
+    return Kind(
+        metavar="X",
+        read=_read_float,
+        show=_show_float,
+        low=low,
+        high=high,
+        above=above,
+        help=help_,
+        why=why,
+    )
+
+
+def duration(low: float, high: float, help_: str, why: str = "", *, above: bool = False) -> Kind:
+    """Seconds, written like 30s or 5m."""
+    return Kind(
+        metavar="DURATION",
+        read=parse_duration,
+        show=duration_text,
+        low=low,
+        high=high,
+        above=above,
+        help=help_,
+        why=why,
+    )
+
+
+def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """Bytes per second, written like 500K or 10M."""
+    return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
+
+
+def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
+    """Requests a second, written like 5/s, 30/m or 100/h."""
+
+    def read(raw: str) -> float:
+        number, slash, unit = raw.strip().partition("/")
+        if slash and unit not in _UNITS_S:
+            raise ValueError("must be written like 5/s, 30/m or 100/h")
+        return _read_float(number) / _UNITS_S.get(unit, 1)
+
+    def show(per_s: float) -> str:
+        return f"{_show_float(per_s)}/s"
+
+    return Kind(metavar="N/s", read=read, show=show, low=low, high=high, help=help_, why=why)
+
+
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def flag(help_: str, why: str = "") -> Kind:
+    """True or false."""
+    return Kind(metavar="", read=_read_bool, show=lambda v: str(v).lower(), help=help_, why=why, is_flag=True)
+
+
+def choice(
+    choices: tuple[str, ...],
+    help_: str,
+    why: str = "",
+    *,
+    find_more: Callable[[], tuple[str, ...]] | None = None,
+) -> Kind:
+    """One of a few words. If they are too long for the flag's metavar, ``help_`` names them.
+
+    ``find_more``: further words that are allowed; asked only for a word that is not one of the few.
+    """
+    joined = "|".join(choices)
+    return Kind(
+        metavar=joined if len(joined) <= CHOICES_WIDTH else "HOW",
+        read=str.strip,
+        show=str,
+        choices=choices,
+        find_more=find_more,
+        help=help_,
+        why=why,
+    )
+
+
+def _refuse_broken_text(words: str) -> None:
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be UTF-8; rename it") from None
+
+
+def text(metavar: str, help_: str, why: str = "") -> Kind:
+    """Any text, such as a path."""
+    return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
+
+
+def destinations(help_: str, why: str = "") -> Kind:
+    """Directories and object stores. In one text, such as an environment variable, commas separate them."""
+    return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
+
+
+def headers(help_: str, why: str = "") -> Kind:
+    """Headers of a request. In one text, such as an environment variable, each is on its own line."""
+    return Kind(
+        metavar="'NAME: VALUE'",
+        read=lambda raw: tuple(raw.splitlines()),
+        show="\n".join,
+        item=_check_header,
+        help=help_,
+        why=why,
+        secret=True,
+    )
+
+
+def _check_header(text: str) -> None:
+    if not re.fullmatch(r"[!#-'*+.^-`|~0-9A-Za-z-]+[ \t]*:[^\x00-\x08\x0a-\x1f\x7f]*", text):
+        raise ValueError("must be a name, a colon and a value, as in 'X-Team: lake'")
+
+
+def header_value(metavar: str, help_: str, why: str = "") -> Kind:
+    """The value of one header that holds no secret."""
+
+    def read(raw: str) -> str:
+        if not raw.strip() or not raw.isascii() or not raw.isprintable():
+            raise ValueError("must be printable ASCII characters")
+        return raw.strip()
+
+    return Kind(metavar=metavar, read=read, show=str, help=help_, why=why)
+
+
+def hosts(help_: str, why: str = "") -> Kind:
+    """Hosts, each with its port if a URL has one; ``*`` is all. In one text, commas separate them."""
+    return Kind(metavar="HOST", read=_split, show=",".join, item=_check_host, help=help_, why=why)
+
+
+def _check_host(text: str) -> None:
+    if text != "*" and not re.fullmatch(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?", text):
+        raise ValueError("must be a host as its URLs have it, in lower case, like example.org or h.test:8080")
+
+
+def is_object_store(destination: str) -> bool:
+    """Whether a destination is a URL and not a directory."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", destination) is not None
+
+
+def _split(raw: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in raw.split(","))
+
+
+def _check_destination(destination: str) -> None:
+    if not destination or "\0" in destination:
+        raise ValueError("must name a directory, or an object store like s3://bucket/prefix")
+    is_valid_url = re.fullmatch(_OBJECT_STORE, destination) and destination.isprintable()
+    if is_object_store(destination) and not is_valid_url:
+        raise ValueError(
+            "must be a directory, or s3://, gs:// or az:// with bucket/prefix, and without user, query or "
+            "fragment; logins come from the environment"
+        )
+
+
+def command(help_: str, why: str = "") -> Kind:
+    """A program with its arguments, quoted like in a shell."""
+    return Kind(metavar="COMMAND", read=_read_command, show=str, help=help_, why=why, secret=True)
+
+
+def _read_command(raw: str) -> str:
+    try:
+        words = shlex.split(raw)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {str(error).lower()}") from None
+    if not words:
+        raise ValueError("must name a program")
+    return raw
+
+
+def origin(help_: str, why: str = "") -> Kind:
+    """A host or ``https://host``, without any place for a password."""
+    return Kind(metavar="HOST", read=_read_origin, show=str, help=help_, why=why)
+
+
+def _read_origin(raw: str) -> str:
+    if not re.fullmatch(r"(https?://)?[A-Za-z0-9.-]+(:\d{1,5})?/?", raw.strip(), re.ASCII):
+        raise ValueError("must be a host or https://host, without user, path or query")
+    return raw.strip()
+
+
+def proxy_url(help_: str, why: str = "") -> Kind:
+    """The URL of an HTTP proxy, which may hold a user and a password."""
+    return Kind(metavar="URL", read=read_proxy, show=str, help=help_, why=why, secret=True)
+
+
+def read_proxy(raw: str) -> str:
+    """Check the URL of a proxy. Raises ValueError, whose text does not quote the URL."""
+    stripped = raw.strip()
+    try:
+        parts = urlsplit(stripped)
+        port_is_fine = parts.port != 0
+    except ValueError:
+        parts, port_is_fine = urlsplit(""), False
+    plain = stripped.isascii() and stripped.isprintable() and " " not in stripped
+    if not plain or not port_is_fine or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be a URL like http://proxy.example.org:3128; SOCKS proxies are not supported")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError("must be a proxy's URL, without path, query or fragment")
+    return stripped

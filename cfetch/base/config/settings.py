@@ -1,0 +1,146 @@
+"""The checked values of all options, and the values that rooms and parts of the engine get of them."""
+
+from dataclasses import dataclass, fields
+from typing import Any, get_type_hints
+
+from cfetch.base.config.engine import PlacementOptions, Widths
+from cfetch.base.config.kinds import Kind
+from cfetch.base.config.option_table import PLACES, OptionTable
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.config.straggler import StragglerConfig
+from cfetch.base.config.wire import NetworkOptions, RateLimits
+from cfetch.base.errors import ConfigError
+
+GROWN = 64  # downloads at a time, at most, if the user sets no number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(OptionTable):
+    """Validated values; construct it with keywords or through ``resolve``.
+
+    Raises:
+        ConfigError: a value is out of its range; the message names the key and the range.
+    """
+
+    def __post_init__(self) -> None:
+        for name, kind in KINDS.items():
+            try:
+                kind.check(getattr(self, name))
+            except ValueError as error:
+                shown = getattr(self, name)
+                said = name if kind.is_list else f"{name} is {shown!r} but"  # a URL may hold a secret
+                raise ConfigError(f"{said} {error}") from None
+        most = self.max_concurrency
+        if most is not None and most < self.concurrency:
+            raise ConfigError(
+                f"max_concurrency is {most} but must be at least concurrency, which is {self.concurrency}"
+            )
+
+    @property
+    def most_at_once(self) -> int:
+        """The most downloads at a time; a ``concurrency`` that the user sets is also the maximum."""
+        if not self.is_adaptive:
+            return self.concurrency
+        return self.max_concurrency or (GROWN if self.concurrency == PLACES else self.concurrency)
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether live progress decides about stragglers, widths of hosts and further segments."""
+        return self.policy != "cloudfetch" and self.mitigation
+
+    @property
+    def straggler(self) -> StragglerConfig:
+        """The options of the straggler room."""
+        return StragglerConfig(
+            enabled=self.mitigation,
+            multiplier=self.multiplier,
+            quantile=self.quantile,
+            percentile=self.percentile,
+            padding_s=self.padding,
+            max_stragglers_before_fallback=self.max_stragglers,
+            sequential_fallback=self.sequential_fallback,
+        )
+
+    @property
+    def widths(self) -> Widths:
+        """How many downloads the engine may run at the same time."""
+        return Widths(
+            concurrency=self.concurrency,
+            most=self.most_at_once,
+            per_host=self.per_host,
+            requests_per_s=self.rate,
+            adaptive=self.is_adaptive,
+        )
+
+    @property
+    def limits_rate(self) -> bool:
+        """Whether bytes per second are limited."""
+        return self.limit_rate is not None or self.limit_rate_per_host is not None
+
+    @property
+    def most_segments(self) -> int:
+        """How many connections one file may have: one, if requests a second are limited."""
+        return self.segments if self.is_adaptive and self.rate is None else 1
+
+    @property
+    def placing(self) -> PlacementOptions:
+        """How the engine places batches on volumes."""
+        return PlacementOptions(
+            concurrency=self.concurrency,
+            mode=self.placement,
+            batch_share=self.batch_share,
+            write_timeout_s=self.write_timeout,
+            deadline_s=self.placement_deadline,
+        )
+
+    @property
+    def rates(self) -> RateLimits:
+        """How fast the wire may read."""
+        return RateLimits(total_bps=self.limit_rate, per_host_bps=self.limit_rate_per_host)
+
+    @property
+    def reading(self) -> ReadingOptions:
+        """How the manifest is read."""
+        return ReadingOptions(
+            from_format=self.from_format,
+            url_column=self.url_column,
+            path_column=self.path_column,
+            size_column=self.size_column,
+            hash_column=self.hash_column,
+            keep_columns=tuple(filter(None, map(str.strip, (self.keep_columns or "").split(",")))),
+            name_by=self.name_by,
+            bad_rows=self.bad_rows,
+        )
+
+    @property
+    def network(self) -> NetworkOptions:
+        """How the wire reaches servers."""
+        return NetworkOptions(
+            proxy=self.proxy,
+            proxy_from_env=self.proxy_from_env,
+            netrc=self.netrc,
+            ca_file=self.ca_file,
+            client_cert=self.client_cert,
+            client_key=self.client_key,
+            public_only=self.public_only,
+            headers=self.header or (),
+            header_hosts=self.header_host or (),
+            bearer_env=self.bearer_env,
+            user_agent=self.user_agent,
+            cookies=self.cookies,
+            rates=self.rates,
+        )
+
+    def public(self) -> dict[str, object]:
+        """All values for the metrics' run header. Values that may hold a secret are redacted."""
+        values: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
+        secret = {name for name, kind in KINDS.items() if kind.secret and values[name] is not None}
+        return values | dict.fromkeys(secret, "<redacted>")
+
+
+def _kinds() -> dict[str, Kind]:
+    hints: dict[str, Any] = get_type_hints(OptionTable, include_extras=True)
+    return {field.name: hints[field.name].__metadata__[0] for field in fields(OptionTable)}
+
+
+KINDS: dict[str, Kind] = _kinds()

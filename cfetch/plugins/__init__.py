@@ -1,0 +1,1 @@
+"""The optional parts, found by name; nothing in the core imports them."""

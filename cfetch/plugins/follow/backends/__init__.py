@@ -1,0 +1,28 @@
+"""Sources of feeds: each keeps the port of ``plugins/follow/source.py`` and passes one suite, tests/plugins/follow/contract.py.
+
+A backend asks, checks the form of the answers and translates them. It decides nothing about ranges, which
+is the lineage's work. All data from a server or a file is treated as hostile.
+
+    opening.py           makes a source from the name that a person gives (URL, directory, kinesis://)
+    http.py              the protocol of docs/feed-protocol.md
+    serial.py            a list under one growing serial: a feed of one range
+    observed.py          a source without a log, which cfetch keeps: change_log.py (docs/observed-sources.md)
+    package_index.py  couchdb.py  osm.py  delta.py  iceberg.py  cosmos.py  dynamodb.py
+    bucket_events.py     such sources, each by its own protocol
+    one_range.py         the answers of a feed of one range: serial.py and observed.py (pure)
+    web.py               asks the server of a feed over HTTP
+    segments.py          files on static storage (docs/feed-segments.md)
+    segment_index.py     the index of these files: ranges, and which file has which LSNs (pure)
+    segment_files.py     the place of these files: a directory, or a prefix of URLs
+    kinesis.py           a Kinesis stream; its shards are the ranges (docs/feed-kinesis.md)
+    kinesis_shards.py    shards as ranges, sequence numbers as LSNs (pure)
+    kinesis_api.py       its calls
+    aws.py               the adapter to botocore, in threads
+
+When it fails: it raises ``SourceError`` if another try may help (the backend repeats cheap requests first),
+``FeedReplaced`` and ``CheckpointExpired`` if the feed cannot be followed from here, ``HostileFeed`` if the
+feed contradicts itself.
+
+To add a backend, write a class with the methods of ``FeedSource``, a line in ``opening.py``, and a world for
+the contract suite.
+"""

@@ -1,0 +1,1 @@
+"""What `cfetch follow` does, step by step."""

@@ -1,0 +1,1 @@
+"""Readers of the lists of other programs."""

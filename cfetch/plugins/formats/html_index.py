@@ -1,0 +1,200 @@
+"""The page that a web server makes of a directory: Apache, nginx, lighttpd, Python's http.server and others.
+
+As a manifest, a page means only the files of its own directory; ``run/index_tree.py`` reads the pages of its
+directories too. What a link means is decided by its address, after a join with ``<base href>``:
+
+- a file or a directory right below the page's directory is an entry, in whatever encoding it is written;
+- the directory itself (links that sort, anchors), those above it, other directories of the same server and
+  other servers (icons, footers, the makers of the server) are no part of the list;
+- all else might be an entry in disguise, so it is a doubt about the list: an entry with a query or a
+  fragment, a file further down in a directory that the page does not list, the same path on another server,
+  a query that asks for a further page, a link that ``<base href>`` leads away, an unknown scheme.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
+
+from cfetch.base.secret import SecretUrl
+from cfetch.manifest.faults import Faults
+from cfetch.manifest.formats.whole_json import load_text
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+from cfetch.manifest.urls import join_url
+
+_INDEX = re.compile(
+    r"<(?:title|h1)[^<>]{0,200}>\s{0,100}"
+    r"(?:(?:Index of|Directory listing (?:for|of)|Directory:|Files within)\s"
+    r"|(?:[\w.:-]{1,255} - )?/(?:[^<>\n]{0,1000}/)?\s{0,100}</)"  # Caddy, darkhttpd; IIS names the host too
+    r"|\A\s{0,100}(?:<!doctype html>\s{0,100})?(?:<meta[^<>]{0,200}>\s{0,100})?<pre>\s{0,100}<a href=",  # Go
+    re.IGNORECASE,
+)
+_PLACE = re.compile(r"[^:/?#]+://[^/?#]+(?:[^?#]*/)?")
+_UNKNOWN_PLACE = "http://directory.invalid/-/"
+_TO_ENCODE = re.compile(r"[^!-~]+")
+_PORTS = {"http": 80, "https": 443}
+_OTHER_SCHEMES = frozenset({"mailto", "javascript", "data", "tel", "ftp", "ftps", "rsync", "magnet"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - names to compare
+_PAGING = frozenset({
+    "page", "p", "offset", "start", "from", "skip", "after", "next", "cursor", "marker", "token", "pagetoken",
+    "page-token", "page_token", "continuation-token",
+})  # fmt: skip
+
+
+def is_directory_index(head: str) -> bool:
+    """Whether the title or heading of an HTML page says that it is the listing of a directory."""
+    return _INDEX.search(head) is not None
+
+
+class Page(NamedTuple):
+    """The entries of a page, relative to its directory and encoded as there; directories end with a slash.
+
+    Each of ``files`` comes with the number of its line. ``doubts`` are reasons why entries may be missing.
+    """
+
+    files: list[tuple[int, str]]
+    directories: list[str]
+    doubts: list[str]
+
+
+def find_place(url: str) -> str | None:
+    """The URL of the directory whose page is at ``url``, with a slash at its end."""
+    match = _PLACE.match(url)
+    return None if match is None else match[0] if match[0].endswith("/") else f"{match[0]}/"
+
+
+class _Address(NamedTuple):
+    """A URL in a form that can be compared: ``names`` are its path's segments, ``parts`` the same decoded."""
+
+    scheme: str
+    host: str
+    port: int | None
+    names: list[str]
+    parts: list[bytes]
+    is_directory: bool
+    query: str
+    fragment: str
+
+
+def read_page(text: str, place: str | None) -> Page:
+    """Read the page of the directory at ``place``, which is None if the page's address is unknown."""
+    if place is None or not place.lower().startswith(("http://", "https://")):
+        place = _UNKNOWN_PLACE
+    from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
+
+    links = read_links(text)
+    page = Page([], [], links.doubts)
+    home, base = _locate(place), _join(place, links.base)
+    files: set[bytes] = set()
+    directories: set[bytes] = set()
+    uncertain: list[tuple[str, list[bytes]]] = []  # links with their segments below the directory
+    for line, link in links.targets:
+        try:
+            url = join_url(base, link)
+            address = _locate(url)
+        except ValueError:  # a port or an IPv6 address that is none
+            uncertain.append((link, []))
+            continue
+        rest = _find_rest(address, home)
+        if not _is_entry(address, home, rest):
+            if _is_doubtful(address, home, rest, is_led_away=bool(links.base) and not _is_absolute(link)):
+                uncertain.append((url, rest))
+        elif address.is_directory and rest[0] not in directories:
+            directories.add(rest[0])
+            page.directories.append(f"{_encode(address.names[-1])}/")
+        elif not address.is_directory and rest[0] not in files:
+            files.add(rest[0])
+            name = _encode(address.names[-1])
+            page.files.append((line, f"./{name}" if ":" in name else name))  # else it would end a scheme
+    unknown = [url for url, rest in uncertain if not _is_listed(rest, files, directories)]
+    if unknown:
+        more = f" (and {len(unknown) - 1} more like it)" if len(unknown) > 1 else ""
+        page.doubts.append(
+            f"the page links to {SecretUrl(unknown[0])}{more}, which may be a file or a part of the list"
+        )
+    return page
+
+
+def _join(place: str, base: str) -> str:
+    try:
+        return join_url(place, base)
+    except ValueError:
+        return place
+
+
+def _locate(url: str) -> _Address:
+    """Take a URL apart. Raises ValueError."""
+    split = urlsplit(url)
+    names: list[str] = []
+    parts: list[bytes] = []
+    part = b""
+    for name in split.path.split("/"):
+        part = unquote_to_bytes(name)
+        if part == b"..":
+            names[-1:], parts[-1:] = [], []
+        elif part not in (b"", b"."):
+            names.append(name)
+            parts.append(part)
+    is_directory = part in (b"", b".", b"..")
+    host, port = (split.hostname or "").removesuffix("."), split.port or _PORTS.get(split.scheme)
+    return _Address(split.scheme, host, port, names, parts, is_directory, split.query, split.fragment)
+
+
+def _encode(name: str) -> str:
+    """Encode spaces and characters outside ASCII, as a browser does."""
+    return _TO_ENCODE.sub(lambda match: quote(match[0], safe=""), name)
+
+
+def _is_absolute(link: str) -> bool:
+    return link.startswith("/") or bool(urlsplit(link).scheme)
+
+
+def _find_rest(address: _Address, home: _Address) -> list[bytes]:
+    """The segments below the directory, whatever the server; none if the address is not below it."""
+    depth = len(home.parts)
+    return address.parts[depth:] if address.parts[:depth] == home.parts else []
+
+
+def _is_entry(address: _Address, home: _Address, rest: list[bytes]) -> bool:
+    return len(rest) == 1 and address[:3] == home[:3] and not address.query and not address.fragment
+
+
+def _is_doubtful(address: _Address, home: _Address, rest: list[bytes], *, is_led_away: bool) -> bool:
+    """Whether a link that is no entry as it stands may mean an entry, or a further page of the list."""
+    if address.scheme not in _PORTS:
+        return address.scheme not in _OTHER_SCHEMES
+    if address.parts == home.parts and address[:3] == home[:3]:
+        return any(key.lower() in _PAGING for key, _ in parse_qsl(address.query, keep_blank_values=True))
+    if address[:3] == home[:3]:
+        is_above = home.parts[: len(address.parts)] == address.parts
+        return bool(rest) or (is_led_away and not is_above)
+    return is_led_away or (bool(rest) and (bool(home.parts) or _is_same_server(address, home)))
+
+
+def _is_same_server(address: _Address, home: _Address) -> bool:
+    """Whether two origins may be one server by two names; for a root, below which all paths are."""
+    first, second = (
+        "localhost" if origin.host in _LOOPBACK else origin.host.removeprefix("www.")
+        for origin in (address, home)
+    )
+    return first == second and (address.port == home.port or address.scheme != home.scheme)
+
+
+def _is_listed(rest: list[bytes], files: set[bytes], directories: set[bytes]) -> bool:
+    """Whether the list has the file of an uncertain link anyway, or the directory that it is in."""
+    return bool(rest) and (rest[0] in directories or (len(rest) == 1 and rest[0] in files))
+
+
+def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """Yield the rows, each with only a ``url``, relative to the page's directory."""
+    page = read_page(load_text(source, "the page"), find_place(document.base() or ""))
+    for doubt in page.doubts:
+        document.note_partial(doubt)
+    for line, name in page.files:
+        yield Row(line, {"url": name})
+    if page.directories:
+        document.notes.append(
+            f"directories that the index names and that are left out: {len(page.directories)}; "
+            "`cfetch sync URL --to DIR` brings them too"
+        )

@@ -1,0 +1,1 @@
+"""Measures and tunes: bench, simulation, tune."""

@@ -1,0 +1,187 @@
+"""One simulated run: a scenario, a policy and a seed in, figures out."""
+
+import asyncio
+import random
+from array import array
+from collections import Counter
+from math import inf
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+
+from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.config.plugins import find_policy, name_policies
+from cfetch.base.config.settings import KINDS, Settings
+from cfetch.base.errors import UsageError
+from cfetch.base.events import EntryFinished, Event, Listener
+from cfetch.engine.policies import make_policy
+from cfetch.engine.pool import Pool
+from cfetch.engine.surroundings import Surroundings
+from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.scenario import Scenario
+from cfetch.plugins.lab.bench.simulation.alarms import PolicyWatch
+from cfetch.plugins.lab.bench.simulation.curl import CurlClient
+from cfetch.plugins.lab.bench.simulation.oracle import OracleClient
+from cfetch.plugins.lab.bench.simulation.plan import SimPlan
+from cfetch.plugins.lab.bench.simulation.transport import SimTransport
+from cfetch.plugins.lab.bench.simulation.volume import SimVolume
+from cfetch.plugins.lab.views.simulation_document import Played
+from cfetch.show.counts import LiveCounts
+from cfetch.storage.volume import Volume
+from cfetch.straggler.policy import Policy
+
+IDEAL = "ideal"
+POLICIES: dict[str, dict[str, Any]] = {
+    "none": {"mitigation": False, "policy": "cloudfetch"},
+    "cloudfetch": {"policy": "cloudfetch"},
+    "adaptive": {"policy": "adaptive"},
+}
+CLIENTS = ("curl", "oracle")  # these run without the engine
+OWN_PLACES = 64  # of the oracle, if the scenario does not state ``max-concurrency``
+LONGEST_S = 7 * 86_400.0  # of virtual time: a run that is not over by then never ends
+
+
+def simulate(
+    scenario: Scenario, policy: str, seed: int | None = None, *, listen: Listener = lambda _: None
+) -> Played:
+    """Play the scenario once, in virtual time; no process, no socket and no file is needed.
+
+    ``policy``: one of ``POLICIES`` in the engine, or one of an installed package; one of ``CLIENTS`` without
+    the engine; or ``ideal``: nothing is mitigated, on a network without slow connections, stalls and faults.
+    Changes of the network, slow hosts, the spread of rates and the link's limit are in the ideal run too,
+    because no policy can remove them. The ideal run has one stream a file and no more places than
+    ``concurrency``, so it is no bound; the oracle is. ``seed`` None: the scenario's own; it decides the order
+    of the files, the faults, every connection and the jitter of back-offs. ``listen`` gets the engine's
+    events.
+
+    To compare it with real processes on loopback: ``cfetch.plugins.lab.bench.compare.run_once`` plays the same scenario
+    there, on the same connections, and its ``makespan_s`` is the same figure.
+
+    Raises:
+        UsageError: there is no such policy.
+    """
+    check_policy(policy)
+    scenario = scenario if seed is None else msgspec.structs.replace(scenario, seed=seed)
+    if policy in CLIENTS:
+        return run_virtual(_play_client(scenario, policy))
+    if policy == IDEAL:
+        scenario = scenario.ideal()
+    return run_virtual(_play(scenario, policy, listen))
+
+
+def check_policy(policy: str) -> None:
+    """Raise UsageError unless ``simulate`` knows the policy."""
+    if policy not in (known := (IDEAL, *POLICIES, *CLIENTS)) and find_policy(policy) is None:
+        raise UsageError(f"there is no policy {policy!r}; known: {', '.join((*known, *name_policies()))}")
+
+
+def settings_of(scenario: Scenario, policy: str) -> Settings:
+    """The options of ``cfetch download`` for one run."""
+    options: dict[str, Any] = {key: KINDS[key].parse(text) for key, text in scenario.options.items()}
+    options |= POLICIES.get("none" if policy == IDEAL else policy, {"policy": policy})
+    return Settings(concurrency=scenario.concurrency, **options)
+
+
+class _Events:
+    """Counts events by kind, sums up the files, and notes the seconds that each took."""
+
+    def __init__(self, listen: Listener) -> None:
+        self._listen = listen
+        self.kinds: Counter[str] = Counter()
+        self.counts = LiveCounts()
+        self.took_s = array("d")
+
+    def note(self, event: Event) -> None:
+        """Count an event; this is a listener."""
+        self._listen(event)
+        self.kinds[type(event).__name__] += 1
+        self.counts(event)
+        if isinstance(event, EntryFinished) and event.record.status == "done":
+            self.took_s.append(event.record.end_s - event.record.start_s)
+
+
+async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
+    network, settings, plan = scenario.network or Network(), settings_of(scenario, policy), SimPlan(scenario)
+    clock, events = RunClock(VirtualClock()), _Events(listen)
+    transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
+    volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
+    as_ports: list[Volume] = [*volumes]
+    watch = PolicyWatch(make_policy(settings), transport)
+    pool = Pool(
+        plan,
+        settings,
+        as_ports,
+        transport,
+        Surroundings(
+            instant="simulated",
+            clock=clock,
+            jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret
+            emit=events.note,
+            counts=events.counts,
+        ),
+        policy=cast("Policy", watch),
+    )
+    late = asyncio.get_running_loop().call_later(LONGEST_S, pool.stop, "the simulated run takes for ever")
+    await pool.run()
+    late.cancel()
+    p50, p95, p99, longest = np.percentile(events.took_s or [0.0], (50, 95, 99, 100)).tolist()
+    return Played(
+        scenario=scenario.name,
+        policy=policy,
+        seed=scenario.seed,
+        makespan_s=round(events.counts.ended.end_s, 6),
+        files=len(plan),
+        size_bytes=scenario.size_bytes,
+        done=events.counts.ended.done,
+        failed=len(plan) - events.counts.ended.done,
+        mitigations=watch.mitigations,
+        false_alarms=watch.false_alarms,
+        requests=transport.requests,
+        connections=transport.connections,
+        sent_bytes=transport.sent_bytes,
+        twice_bytes=transport.sent_bytes - events.counts.ended.done_bytes,
+        p50_s=round(p50, 6),
+        p95_s=round(p95, 6),
+        p99_s=round(p99, 6),
+        max_s=round(longest, 6),
+        events=dict(sorted(events.kinds.items())),
+        volumes=[volume.done_bytes for volume in volumes],
+    )
+
+
+async def _play_client(scenario: Scenario, policy: str) -> Played:
+    """Play a client that is not the engine; it writes as fast as all volumes together."""
+    network, plan, clock = scenario.network or Network(), SimPlan(scenario), RunClock(VirtualClock())
+    transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
+    curl: CurlClient | None = None
+    if policy == "curl":
+        curl = CurlClient(network, transport, plan.true_sizes, plan.host_of, scenario.concurrency)
+        await curl.run()
+    else:
+        most = settings_of(scenario, "adaptive").max_concurrency or max(OWN_PLACES, scenario.concurrency)
+        await OracleClient(network, transport, plan.true_sizes, plan.host_of, most).run()
+    failed = 0 if curl is None else curl.failed
+    disks_bps = sum(scenario.volumes_bps) or inf
+    return Played(
+        scenario=scenario.name,
+        policy=policy,
+        seed=scenario.seed,
+        makespan_s=round(max(clock.now(), scenario.size_bytes / disks_bps), 6),
+        files=len(plan),
+        size_bytes=scenario.size_bytes,
+        done=len(plan) - failed,
+        failed=failed,
+        mitigations=0 if curl is None else curl.ended,
+        false_alarms=0 if curl is None else curl.false_alarms,
+        requests=transport.requests,
+        connections=transport.connections,
+        sent_bytes=transport.sent_bytes,
+        twice_bytes=transport.sent_bytes - scenario.size_bytes,
+        p50_s=0.0,
+        p95_s=0.0,
+        p99_s=0.0,
+        max_s=0.0,
+        events={},
+        volumes=[],
+    )

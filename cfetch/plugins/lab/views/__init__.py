@@ -1,0 +1,1 @@
+"""The tables and documents of bench and tune."""

@@ -1,0 +1,1 @@
+"""Who watches a run from outside: live page, Prometheus, OpenTelemetry."""

@@ -1,0 +1,64 @@
+"""The same download as a job on Spark, and other uses of Spark. Only this room knows PySpark.
+
+The plan is cut, followed and settled by ``cfetch/tasks/shares/``, as for processes of one machine. Spark carries
+neither bodies nor rows of files: a task reads its share from disk and leaves a receipt.
+
+::
+
+    driver   write the open shares                  share_files.py, open_shares.py
+             look at all executors of a cluster     preflight.py
+             start one action, a task for each      job.py
+             implement the port of ``cfetch/tasks/shares/driver.py``      cluster_run.py
+
+Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``work.py`` (a task for each
+item), ``job.py``, ``cluster_run.py``.
+``session.py`` finds or makes the session, ``class_archive.py`` makes its start quick, ``table_writer.py``
+writes Parquet, ``schemas.py`` has columns as Spark and pyarrow take them, ``pack.py`` makes the archive for
+workers. Rooms within: ``prepare/`` (manifests that no machine holds), ``frames/`` (data sources,
+``download``), ``tables/`` (metrics of runs). ``replay_job.py`` is the half of ``cfetch tune`` on Spark.
+
+When it fails: a task that dies begins again on any executor and skips the files that are in place; after a
+dead driver, the same command continues the plan.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cfetch.plugins.spark.frames.download import download
+
+__all__ = ["download", "register"]
+
+
+def __getattr__(name: str) -> object:
+    """Import ``download`` when it is used first: other parts of this room load without the engine."""
+    if name == "download":
+        from cfetch.plugins.spark.session import require_libraries
+
+        require_libraries()
+        from cfetch.plugins.spark.frames.download import download
+
+        return download
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the formats of docs/data-source.md and docs/spark-download.md known to a session.
+
+    Raises:
+        UsageError: PySpark is missing or too old, or the Python that Spark starts has no cfetch.
+    """
+    from cfetch.plugins.spark.preflight import check_planning_python
+    from cfetch.plugins.spark.session import spark_session
+
+    with spark_session(None, spark) as session:
+        from cfetch.plugins.spark.frames.feed_source import FeedSource
+        from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
+        from cfetch.plugins.spark.frames.source import FilesSource
+        from cfetch.plugins.spark.job import count_slots
+
+        slots = count_slots(session)  # no source can ask a session for them
+        for source in (FilesSource, FeedSource, WebdatasetSink, ParquetSink):
+            session.dataSource.register(type(source.__name__, (source,), {"slots": slots}))
+        check_planning_python(session)

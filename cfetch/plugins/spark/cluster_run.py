@@ -1,0 +1,184 @@
+"""Runs tasks on Spark, for the driver of ``cfetch/tasks/shares/``.
+
+Spark carries neither bodies nor a row for each file: a task gets the number of its share and reads it from
+disk. After a crash of an executor, the next attempt of its task continues; after a crash of the driver, the
+next run does.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import wait
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from cfetch.base.clock import Clock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.manifest.entries import Frozen
+from cfetch.plugins.spark.job import (
+    SETTINGS,
+    cancel_jobs,
+    count_slots,
+    find_driver_address,
+    is_one_machine,
+    list_missing_settings,
+    start_job,
+)
+from cfetch.plugins.spark.open_shares import OpenShares, find_open_shares
+from cfetch.plugins.spark.preflight import Look, check_executors
+from cfetch.plugins.spark.session import spark_session
+from cfetch.plugins.spark.work import explain_failure
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.run.signals import keep_handlers
+from cfetch.storage.buckets.object_store import pick_login
+from cfetch.straggler.knowledge import NOTHING
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.server import Hub, HubPlace
+from cfetch.tasks.shares.cut import Pace
+from cfetch.tasks.shares.driver import Setup, ShareEngine
+from cfetch.tasks.shares.work import RunSpec
+from cfetch.wire.network import make_network
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkEngine(ShareEngine):
+    """``state`` is a directory that all executors see, ``root`` another, or a store. Used once."""
+
+    def __init__(
+        self,
+        plan: Frozen,
+        root: Path | str,
+        state: Path,
+        settings: Settings,
+        *,
+        origin: ManifestRef,
+        clock: Clock,
+    ) -> None:
+        super().__init__(_SparkTasks(plan, settings), Setup(plan, root, state, settings, origin, clock))
+
+
+class _SparkTasks:
+    """Implements ``TaskRunner``."""
+
+    longest_pause_s = float("inf")
+    trusts_receipts = True  # a cluster's plans are large, and a look at each file takes long
+    leads = True
+    sweeps = True  # a killed Python worker removes nothing
+    learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
+
+    def __init__(self, plan: Frozen, settings: Settings) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._spark: SparkSession | None = None
+        self._open: OpenShares | None = None
+        self.slots = 0
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Open a session and wait for its executors. Raises UsageError: Spark or Java is missing."""
+        with ExitStack() as stack:
+            with keep_handlers():  # Spark replaces the run's signal handler
+                master = self._settings.spark_master
+                session = spark_session(master, settings=SETTINGS, is_light=True)
+                self._spark = stack.enter_context(session)
+            self.slots = count_slots(self._spark)
+            yield
+
+    def prepare(self, account: Account, directory: Path) -> list[str]:
+        """Find the open shares. Raises LocalFault."""
+        assert self._spark is not None
+        self._open = find_open_shares(
+            self._plan,
+            account,
+            directory,
+            pace=Pace(concurrency=self._settings.concurrency),
+            slots=self.slots,
+            per_host=self._settings.per_host,
+        )
+        unset = list_missing_settings(self._spark) if self._open.numbers else []
+        lack = [f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"] if unset else []
+        return self._open.notes + lack
+
+    @property
+    def tasks(self) -> int:
+        """How many shares are open."""
+        return 0 if self._open is None else len(self._open.numbers)
+
+    def find_hub_place(self) -> HubPlace | None:
+        """The driver's address, from the session."""
+        assert self._spark is not None
+        return find_driver_address(self._spark)
+
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> "_SparkJob":  # noqa: ARG002
+        """Start one job for all open shares."""
+        assert self._spark is not None
+        assert self._open is not None
+        return _SparkJob(self._spark, spec, self._open, self.slots)
+
+    def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
+        """The executor's message, without Spark's own text."""
+        if isinstance(failure, CfetchError):
+            return failure
+        if receipt is not None:
+            return LocalFault(f"an executor cannot work: {receipt}")
+        return explain_failure(failure, "finish the job", "then run the same command again")
+
+
+class _SparkJob:
+    """Implements ``Job``: a look at all executors of a cluster, then a task for each open share."""
+
+    def __init__(self, spark: "SparkSession", spec: RunSpec, shares: OpenShares, slots: int) -> None:
+        self._spark = spark
+        self._tag = f"cfetch-{spec.instant}-{spec.epoch}"
+        self._notes: deque[str] = deque()
+        self._is_stopping = False
+
+        def may_begin() -> bool:
+            return is_one_machine(spark) or check_executors(
+                spark,
+                _make_look(spec, shares),
+                slots,
+                self._tag,
+                tell=self._notes.append,
+                is_stopping=lambda: self._is_stopping,
+            )
+
+        self._future = start_job(spark, spec, shares.files, shares.numbers, self._tag, may_begin=may_begin)
+
+    def take_notes(self) -> list[str]:
+        """Implements ``Job.take_notes``."""
+        return [self._notes.popleft() for _ in range(len(self._notes))]
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error of a job that is over."""
+        return self._future.exception() if self._future.done() else None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Implements ``Job.wait``."""
+        wait([self._future], timeout_s)
+        return self._future.done()
+
+    def stop(self) -> None:
+        """End the look at executors. Later Spark begins all tasks, and they see the stop and end."""
+        self._is_stopping = True
+
+    def cancel(self) -> None:
+        """Cancel the job."""
+        cancel_jobs(self._spark, self._tag)
+
+
+def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
+    """The look at an executor of this run: its directories, its store, and the source of its first file."""
+    place = spec.place
+    directories = ((place.fence_option, place.fence), ("--state", spec.receipts))
+    store = (place.root, pick_login(place.root, spec.env)) if place.is_store else None
+    url = shares.files.read_share(shares.numbers[0]).entries[0].url
+    origin = urlsplit(url.origin())
+    by_proxy = make_network(spec.settings.network, spec.env).proxy_for(url) is not None
+    source = (origin.hostname, origin.port) if origin.hostname and origin.port and not by_proxy else None
+    return Look(directories, source, store)

@@ -1,0 +1,168 @@
+"""``cfetch.spark.download``: a data frame with a column of URLs -> the same frame with the results.
+
+The frame stays lazy: its evaluation downloads (``pieces.py``).
+"""
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.utils import is_remote
+
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError
+from cfetch.manifest.reading import check_base_url
+from cfetch.plugins.spark.frames.frame import FRAMES, make_run_spec, name_frame_directory, sweep_frames
+from cfetch.plugins.spark.frames.options import (
+    CONTENT_LIMIT,
+    NOT_HERE,
+    Options,
+    make_options,
+    parse_content_limit,
+)
+from cfetch.plugins.spark.frames.pieces import (
+    Work,
+    list_results,
+    make_task,
+    open_row_directory,
+    refuse_taken_names,
+    refuse_unfit_columns,
+)
+from cfetch.plugins.spark.job import count_slots
+from cfetch.plugins.spark.session import spark_session
+
+SCRATCH = "/cfetch"  # stands for a directory of each executor's own
+
+
+def download(
+    df: DataFrame,
+    url: str = "url",
+    *,
+    to: str | os.PathLike[str] | None = None,
+    path: str | None = None,
+    size: str | None = None,
+    sha256: str | None = None,
+    headers: str | None = None,
+    content: bool = False,
+    content_limit: str = CONTENT_LIMIT,
+    settings: Settings | None = None,
+) -> DataFrame:
+    """Add the results of a download to a data frame with a column of URLs.
+
+    The result has all columns and rows of ``df``, and after them ``status`` (``done``, ``skipped``: it was in
+    place, ``failed``), ``path`` (below ``to``), ``bytes``, ``hash`` (by which the file was verified),
+    ``error``, ``attempts`` and ``executor``. A file that fails is a row. Nothing is downloaded before an
+    action evaluates the result.
+
+    A row is fetched once, however often the result is used: each task leaves a receipt of its rows in
+    ``to/.cfetch/frames``, takes a lock before it begins, and finds the files in place. With an object store
+    the objects themselves answer, and their rows are ``skipped`` then. What is not guaranteed: if ``df``
+    gives other rows when it is evaluated again, these are other files; and a failed row may be asked for
+    again if its partition has other rows then, or at an object store. A new call tries failed rows again.
+    With ``content`` and without ``to`` each evaluation fetches anew: use ``.persist()``.
+
+    Args:
+        df: Its partitions are the tasks: ``df.repartition(n)`` makes more of them.
+        url: The column of URLs.
+        to: A directory that the driver and all executors see under the same name; or the URL of an object
+            store (``s3://bucket/prefix``, ``gs://``, ``az://``), to which the driver's login goes along.
+        path: The column of paths below ``to``; they must differ. Default: hashes of the URLs.
+        size: The column of sizes in bytes.
+        sha256: The column of hashes.
+        headers: The column of headers of each request, a map.
+        content: Add the column ``content`` with the bytes of each file. Without ``to``, no file is kept.
+        content_limit: Larger files have no content; without ``to`` they fail.
+        settings: As for ``cfetch.download``. ``concurrency`` is each task's; ``per_host`` and the rates are
+            the whole query's, in equal parts for all tasks that may run at a time.
+
+    Raises:
+        UsageError: a column is not there, or a result has its name; a setting means nothing here.
+        LocalFault: ``to`` cannot be written.
+    """
+    with spark_session(None, df.sparkSession) as spark:
+        columns = _choose_columns(df, url, path=path, size=size, sha256=sha256, headers=headers)
+        schema = _make_schema(df, columns, content=content)
+        options = _choose_options(to, settings, content=content, content_limit=content_limit)
+        work = _prepare(spark, options, columns, is_scratch=to is None)
+        return df.mapInArrow(make_task(work), schema)
+
+
+def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
+    columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
+    refuse_unfit_columns(columns, [(field.name, field.dataType.simpleString()) for field in df.schema])
+    return columns
+
+
+def _make_schema(df: DataFrame, columns: Mapping[str, str], *, content: bool) -> StructType:
+    """The frame's own columns, then the results; ``path`` stays in its place if it is the column of paths."""
+    fields, added = list(df.schema.fields), list_results(content=content)
+    if columns.get("path") == "path":
+        fields[df.columns.index("path")] = StructField("path", StringType())
+        del added["path"]
+    refuse_taken_names([field.name for field in fields], added)
+    types = {"string": StringType, "bigint": LongType, "int": IntegerType, "binary": BinaryType}
+    return StructType([*fields, *(StructField(name, types[word]()) for name, word in added.items())])
+
+
+def _choose_options(
+    to: str | os.PathLike[str] | None, settings: Settings | None, *, content: bool, content_limit: str
+) -> Options:
+    if to is None and not content:
+        raise ConfigError(
+            "to is missing: a directory that all executors see, or an object store, or content=True for the "
+            "bytes"
+        )
+    chosen, standard = settings or Settings(), Settings()
+    for name in sorted(NOT_HERE - {"bad_rows"}):
+        if getattr(chosen, name) != getattr(standard, name):
+            raise ConfigError(f"setting {name} means nothing to a data frame; leave it out")
+    for name in ("hash_column", "path_column", "size_column", "to", "url_column"):
+        if getattr(chosen, name) != getattr(standard, name):  # a hash that nobody compares is worse than none
+            raise ConfigError(f"setting {name} means nothing here; download has an argument for it")
+    if chosen.name_by in ("row", "header"):
+        raise ConfigError(f"name_by {chosen.name_by} is not for a data frame; state a column of paths")
+    if chosen.base_url is not None:
+        check_base_url(chosen.base_url)
+    place = SCRATCH if to is None else os.fspath(to).rstrip("/") or "/"
+    limit = parse_content_limit(content_limit)
+    options = make_options(
+        replace(chosen, to=(place,)), content_bytes=limit if content else None, takes_store=True
+    )
+    if options.is_store and content:
+        raise ConfigError(
+            "content=True is not for an object store; leave `to` out, or read the objects afterwards: "
+            "spark.read.format('binaryFile')"
+        )
+    if options.is_store and chosen.state:
+        raise ConfigError(
+            "setting state means nothing here, as an object store keeps no receipts; leave it out"
+        )
+    return options
+
+
+def _prepare(spark: SparkSession, options: Options, columns: dict[str, str], *, is_scratch: bool) -> Work:
+    """Make the directory of this frame, unless tasks have to do it."""
+    settings = options.settings
+    is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
+    slots = count_slots(spark) if is_limited else 1
+    has_receipts = not is_scratch and not options.is_store
+    makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
+    work = _make_work(options, columns, slots=slots, is_scratch=is_scratch, makes=makes)
+    if has_receipts and not makes:
+        open_row_directory(options, work.spec)
+        sweep_frames(Path(work.spec.receipts).parents[1], options.root)
+    return work
+
+
+def _make_work(
+    options: Options, columns: dict[str, str], *, slots: int, is_scratch: bool, makes: bool
+) -> Work:
+    identity = uuid.uuid4().hex  # a new call tries failed rows again
+    is_kept = not options.is_store
+    directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
+    spec = make_run_spec(options, directory, "a data frame", slots=slots)
+    return Work(options, spec, columns, is_scratch, makes)

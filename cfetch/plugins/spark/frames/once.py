@@ -1,0 +1,135 @@
+"""Brings a share once, however often and by how many tasks at a time it is requested.
+
+The first task that asks takes the lock of the share, brings it as a task of a job does, and leaves the same
+receipt; the others wait for the lock and find the receipt. The kernel releases the lock of a dead task. A
+receipt answers for as long as its files stand; an entry that failed stays failed until ``forget_failures``.
+A task may ask for some entries of a share only: then the receipt grows by those that it lacks.
+"""
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from cfetch.base.errors import LocalFault
+from cfetch.base.records import FileRecord
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
+from cfetch.tasks.hub.receipts import (
+    Report,
+    ShareResult,
+    encode_report,
+    is_in_place,
+    read_result,
+    share_receipt_name,
+)
+from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+
+EPOCH = 1  # always the same, as no task takes over a share: its lock is held or free
+_FAILED = "failed-"  # before the number of a share: some of its files have failed
+_AGAIN = "again-"  # the same, and these files have to be tried again
+
+
+def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
+    """The record of each entry, in the order of their ids; see ``find_or_bring``."""
+    receipt = find_or_bring(spec, share, TaskCopy(number, task, 0))
+    return sorted(_select_wanted(receipt, share), key=lambda record: record.id)
+
+
+def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
+    """The receipt of the share, with a record of each entry; brings the entries that no receipt has.
+
+    It may also have records of other entries of the share. ``copy.share``: the share's number in
+    ``spec.receipts``; ``copy.task``: a unique number within ``spec.instant``.
+
+    Raises:
+        LocalFault: this executor cannot do the work.
+    """
+    receipt = _find_receipt(spec, share, copy.share)
+    if receipt is None:
+        with hold_lock(Path(spec.receipts, f"lock-{copy.share:06d}")):
+            receipt = _find_receipt(spec, share, copy.share)
+            if receipt is None:
+                receipt = _bring_rest(spec, share, copy)
+    return receipt
+
+
+def _find_receipt(spec: RunSpec, share: Share, number: int) -> ShareResult | None:
+    """The share's receipt; None: there is none, it lacks entries, or a file of it is gone."""
+    receipts = Path(spec.receipts)
+    receipt = read_result(receipts / share_receipt_name(EPOCH, number))
+    if receipt is None or (receipts / f"{_AGAIN}{number:06d}").exists():
+        return None
+    wanted = _select_wanted(receipt, share)
+    brought = [record for record in wanted if record.is_in_place]
+    is_whole = len(wanted) == len(share.entries)
+    return receipt if is_whole and len(_select_in_place(wanted, spec)) == len(brought) else None
+
+
+def _select_wanted(receipt: ShareResult, share: Share) -> list[FileRecord]:
+    wanted = {entry.id for entry in share.entries}
+    return [record for record in receipt.records if record.id in wanted]
+
+
+def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
+    number = copy.share
+    path = Path(spec.receipts, share_receipt_name(EPOCH, number))
+    before = read_result(path)
+    again = path.with_name(f"{_AGAIN}{number:06d}")
+    is_again = again.exists()
+    records = [] if before is None else before.records
+    kept = _select_in_place(records, spec)
+    if not is_again:  # also those that this task has not asked for
+        kept += [record for record in records if not record.is_in_place]
+    known = {record.id for record in kept}
+    left = [entry for entry in share.entries if entry.id not in known]
+    directory = Path(spec.place.fence)
+    with on_disk(directory):
+        path.unlink(missing_ok=True)
+        make_private(directory)
+        if (directory / f"t{copy.task}").exists():
+            shutil.rmtree(directory / f"t{copy.task}")  # parts of a killed task, as we have the lock now
+    outcome = bring_share(spec, share._replace(entries=left), copy)
+    receipt = read_result(path)
+    if receipt is None:
+        raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
+    if kept:
+        report = Report(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task)
+        with on_disk(path):
+            data = path.read_bytes()
+        replace_file(path, data + encode_report(report, kept))
+        receipt.records.extend(kept)
+    with on_disk(path):
+        if outcome.failed:
+            path.with_name(f"{_FAILED}{number:06d}").touch(0o600)
+        if is_again:  # else a ``load`` may have left it meanwhile
+            again.unlink(missing_ok=True)
+    return receipt
+
+
+def _select_in_place(records: list[FileRecord], spec: RunSpec) -> list[FileRecord]:
+    with closing(Directory(Path(spec.place.root))) as volume:
+        return [record for record in records if is_in_place(volume, record)]
+
+
+def forget_failures(receipts: Path) -> None:
+    """Let the next read of each share with failed files try them again. Raises LocalFault."""
+    with on_disk(receipts):
+        for path in list(receipts.glob(f"{_FAILED}*")):
+            path.replace(path.with_name(_AGAIN + path.name.removeprefix(_FAILED)))
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Keep all others out of the ``with``, on any machine that sees ``path``. Raises LocalFault."""
+    with on_disk(path):
+        file = path.open("ab")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            what = f"cannot lock {path}; the data source needs a shared file system with file locks"
+            raise local_fault(error, what) from None
+        yield

@@ -1,0 +1,340 @@
+"""Rows with URLs, brought on an executor in pieces; each row is returned with its results.
+
+A piece is a share. If its files stay in a directory, ``once.py`` brings it once: its receipt answers when
+Spark evaluates the same rows again. If they become objects of a store, the store answers by the objects that
+are in place. If only contents are wanted, the files go to a directory of the task's own.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cfetch.base.errors import LocalFault, UsageError
+from cfetch.base.records import FileRecord
+from cfetch.base.secret import printable
+from cfetch.manifest.entry import Digest, Entry
+from cfetch.plugins.spark.frames.frame import make_frame_directory
+from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
+from cfetch.plugins.spark.frames.options import Options
+from cfetch.plugins.spark.frames.rows import cut_batches, find_size, read_content
+from cfetch.plugins.spark.frames.url_rows import UrlRows, make_document, read_url_rows
+from cfetch.plugins.spark.job import name_executor
+from cfetch.plugins.spark.schemas import arrow_schema
+from cfetch.plugins.spark.work import current_task
+from cfetch.storage.directory import Directory
+from cfetch.storage.files import STATE_NAME, make_private, on_disk
+from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
+from cfetch.tasks.shares.place import Place, place_at, place_in_store
+from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+
+RESULTS = {
+    "status": "string",
+    "path": "string",
+    "bytes": "bigint",
+    "hash": "string",
+    "error": "string",
+    "attempts": "int",
+    "executor": "string",
+}
+"""The columns that ``download`` adds, and their types as Spark names them."""
+
+_TEXTS = ("string", "char", "varchar", "void")  # void: all of it is null
+_SIZES = ("bigint", "int", "smallint", "tinyint", "double", "float", *_TEXTS)
+_KEY_TYPES = {"size": _SIZES, "headers": ("map", "struct", *_TEXTS)}
+
+_SCRATCH = "cfetch-"
+PIECE_ROWS = 20_000  # as many files as a share has at most: they are in the memory of a task
+PIECE_BYTES = 128 << 20  # of the rows of a piece, with all columns of the user's
+SCRATCH_BYTES = 1 << 30  # of files that an executor holds at a time, when only their contents are wanted
+
+
+class Work(NamedTuple):
+    """The work of all tasks. It holds secrets, so it travels in the job and nowhere else.
+
+    ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
+    own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
+    see it.
+    """
+
+    options: Options
+    spec: RunSpec
+    columns: dict[str, str]
+    is_scratch: bool
+    makes: bool
+
+
+def open_row_directory(options: Options, spec: RunSpec) -> None:
+    """Make the directory of a frame and that of its receipts. Raises LocalFault."""
+    make_frame_directory(options, Path(spec.receipts).parent)
+    with on_disk(Path(spec.receipts)):
+        make_private(Path(spec.receipts))
+
+
+def require_on_executor(directory: Path) -> None:
+    """Raise LocalFault if this executor does not see a directory that the driver has made."""
+    if not directory.is_dir():
+        raise LocalFault(
+            f"{directory}, which the driver has made, is not there on {os.uname().nodename}: driver and all "
+            "executors must see the directory under the same name"
+        )
+
+
+def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
+    """The function that brings the rows of a partition."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in cut_pieces(batches, _count_piece_rows(work)):
+            yield from bring_rows(work, table, task=current_task().taskAttemptId())
+
+    return task
+
+
+def _count_piece_rows(work: Work) -> int:
+    if not work.is_scratch:
+        return PIECE_ROWS
+    assert work.options.content_bytes is not None
+    return min(PIECE_ROWS, max(1, SCRATCH_BYTES // max(1, work.options.content_bytes)))
+
+
+def cut_pieces(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
+    """The rows in pieces that end at ``most_rows``, or after ``PIECE_BYTES``."""
+    waiting: list[pa.RecordBatch] = []
+    rows = held_bytes = 0  # kept as sums: a batch may be one row
+    for batch in batches:
+        rest = batch
+        while len(rest):
+            part = rest.slice(0, most_rows - rows)
+            waiting.append(part)
+            rows += len(part)
+            held_bytes += part.nbytes
+            rest = rest.slice(len(part))
+            if rows == most_rows or held_bytes >= PIECE_BYTES:
+                yield pa.Table.from_batches(waiting)
+                waiting, rows, held_bytes = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def bring_rows(work: Work, table: pa.Table, *, task: int) -> Iterator[pa.RecordBatch]:
+    """Bring the files of a piece, on an executor, and return its rows with the results.
+
+    Raises:
+        LocalFault: this executor cannot do the work.
+    """
+    settings = work.options.settings
+    document = make_document(settings.reading, settings.base_url)
+    rows = read_url_rows(table, work.columns, document)
+    if work.options.is_store:
+        yield from join_results(work, table, rows, _bring_to_store(work, rows, task), None)
+        return
+    if not work.is_scratch:
+        yield from join_results(work, table, rows, _bring_shared(work, rows), Path(work.spec.place.root))
+        return
+    with bring_to_scratch(work, rows, task) as (receipt, root):
+        yield from join_results(work, table, rows, receipt, root)
+
+
+def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
+    spec, number = work.spec, rows.number
+    if work.makes:
+        open_row_directory(work.options, spec)
+    else:
+        require_on_executor(Path(spec.receipts))
+    share = Share(rows.entries, spec.at_a_time)
+    return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()))
+
+
+@contextmanager
+def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[ShareResult, Path]]:
+    """Bring files to a directory of this task's own, for as long as the ``with`` lasts.
+
+    Files that are stated to be larger than the limit of contents, if there is one, are left out.
+
+    Raises LocalFault.
+    """
+    limit = work.options.content_bytes
+    wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
+    with _make_scratch() as root:
+        place = place_at(root, work.spec.instant, EPOCH)
+        yield _bring_alone(work.spec, wanted, task, place, root / STATE_NAME / "receipts"), root
+
+
+def _bring_to_store(work: Work, rows: UrlRows, task: int) -> ShareResult:
+    """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
+    with _make_scratch() as own:
+        place = place_in_store(work.options.settings.to[0], own, work.spec.instant, EPOCH)
+        return _bring_alone(work.spec, rows.entries, task, place, own / "receipts")
+
+
+def _bring_alone(spec: RunSpec, entries: list[Entry], task: int, place: Place, receipts: Path) -> ShareResult:
+    """Bring entries with a fence and receipts that no other task sees."""
+    spec = msgspec.structs.replace(spec, place=place, receipts=str(receipts))
+    for directory in (receipts, Path(place.fence)):
+        with on_disk(directory):
+            make_private(directory)
+    bring_share(spec, Share(entries, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))
+    receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
+    assert receipt is not None
+    return receipt
+
+
+@contextmanager
+def _make_scratch() -> Iterator[Path]:
+    """A directory of this task's own, for as long as the ``with`` lasts. Raises LocalFault.
+
+    It is in Spark's directory for temporary files, which goes with the executor. Spark kills a task that has
+    returned as many rows as a query wants, as ``show()``: so directories that no task has locked are removed.
+    """
+    first = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
+    if not os.path.isdir(first):  # no task of Spark
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH) as name:
+            yield Path(name)
+        return
+    with on_disk(Path(first)):
+        gate = _lock_directory(first, fcntl.LOCK_EX)  # others wait: a directory is locked before it is seen
+        for left in Path(first).glob(f"{_SCRATCH}*"):
+            with suppress(OSError):
+                os.close(_lock_directory(left, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                shutil.rmtree(left)
+        own = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=first))
+        lock = _lock_directory(own, fcntl.LOCK_EX)
+        os.close(gate)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock_directory(path: str | Path, how: int) -> int:
+    """A descriptor that holds the lock of a directory until it is closed. Raises OSError: another has it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, how)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def join_results(
+    work: Work, table: pa.Table, rows: UrlRows, receipt: ShareResult, root: Path | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ``table`` with their results, in batches of at most about ``rows.CONTENT_BYTES``.
+
+    ``root``: the directory of the files; None: they are objects of a store.
+    """
+    records = {record.path: record for record in receipt.records}
+    digests: dict[str, Digest | None] = {entry.path: entry.digest for entry in rows.entries}
+
+    def make_result(index: int, path: str | None, volume: Directory | None) -> dict[str, Any]:
+        record = None if path is None else records.get(path)
+        result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
+        if path is not None:
+            result |= _describe(record, volume, receipt.executor)
+            digest = digests[path]
+            if record is not None and digest is not None and record.verified == digest.algorithm:
+                result["hash"] = f"{digest.algorithm}:{digest.hex}"
+        if work.options.content_bytes is not None:
+            _add_content(result, record, volume, work)
+        return result
+
+    with nullcontext() if root is None else closing(Directory(root)) as volume:
+        begin = 0
+        for part in cut_batches(make_result(index, path, volume) for index, path in enumerate(rows.paths)):
+            yield _make_batch(table.slice(begin, len(part)), part, work)
+            begin += len(part)
+
+
+def _describe(record: FileRecord | None, volume: Directory | None, executor: str) -> dict[str, Any]:
+    if record is None:  # the frame states that it is too large
+        return {}
+    return {
+        "status": record.status,
+        "bytes": find_size(volume, record) if record.is_in_place else None,
+        "error": record.error,
+        "attempts": len(record.attempts),
+        "executor": executor,
+    }
+
+
+def _add_content(
+    result: dict[str, Any], record: FileRecord | None, volume: Directory | None, work: Work
+) -> None:
+    """Add the content of a row. Without a directory, a file without content is none."""
+    limit = work.options.content_bytes
+    assert limit is not None
+    assert volume is not None
+    content = result["content"] = read_content(volume, record, limit)
+    if work.is_scratch and content is None and result["error"] is None:
+        result |= {
+            "status": "failed",
+            "bytes": None,
+            "hash": None,
+            "error": f"it has more than the {limit:,} bytes of content_limit",
+        }
+
+
+def list_results(*, content: bool) -> dict[str, str]:
+    """The columns of results, and their types as Spark names them."""
+    return RESULTS | ({"content": "binary"} if content else {})
+
+
+def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str, str]]) -> None:
+    """Raise UsageError if the frame lacks the column of a key, or each row of it would fail by its type.
+
+    ``fields``: the frame's columns with their types, as Spark names them; a join may leave two of one name.
+    A row's own faults are that row's result.
+    """
+    names, types = Counter(name for name, _ in fields), dict(fields)
+    for key, name in columns.items():
+        if names[name] > 1:
+            raise UsageError(
+                f"the frame has {names[name]} columns {printable(name)!r}, and one is wanted for {key}; "
+                "drop or rename the others before"
+            )
+        if name not in types:
+            raise UsageError(
+                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(types)}"
+            )
+        words = _KEY_TYPES.get(key, _TEXTS)
+        if re.split(r"\W", types[name])[0] not in words:
+            raise UsageError(
+                f"column {printable(name)!r} for {key} is {types[name]}, which {key} cannot be; "
+                f"make it {words[0]}"
+            )
+
+
+def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
+    """Raise UsageError if a column of the user's has the name of a result."""
+    words = set(results)
+    for name in names:
+        if name.lower() in words:
+            raise UsageError(
+                f"the frame has a column {name!r} already, which is the name of a result; rename it before: "
+                f'df.withColumnRenamed("{name}", "my_{name}")'
+            )
+
+
+def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) -> pa.RecordBatch:
+    for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
+        column = pa.array([result.get(field.name) for result in results], field.type)
+        if field.name == "path" and work.columns.get("path") == "path":
+            column = pc.coalesce(column, table.column("path"))  # a row with a fault has no other
+            table = table.set_column(table.column_names.index("path"), "path", column)
+        else:
+            table = table.append_column(field.name, column)
+    (batch,) = table.combine_chunks().to_batches()
+    return batch

@@ -1,0 +1,134 @@
+"""``df.write.format("cfetch.webdataset")`` and ``"cfetch.parquet"``: a frame of URLs as shards of files.
+
+Spark's protocol of commits in two phases: each task stages its shards, and the driver publishes all of them
+when all tasks are over, or none.
+"""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from cfetch.base.errors import ConfigError
+from cfetch.plugins.spark.frames.frame import make_run_spec
+from cfetch.plugins.spark.frames.options import Options, read_options
+from cfetch.plugins.spark.frames.pieces import (
+    Work,
+    cut_pieces,
+    list_results,
+    refuse_taken_names,
+    refuse_unfit_columns,
+)
+from cfetch.plugins.spark.frames.shards import ShardJob, open_stage, publish_shards, stage_shard
+from cfetch.plugins.spark.work import current_task
+
+FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's files twice while it writes
+
+
+@dataclass
+class StagedShards(WriterCommitMessage):
+    """The names of a task's shards in the stage."""
+
+    partition: int
+    names: list[str]
+
+
+class WebdatasetSink(DataSource):
+    """The format ``cfetch.webdataset``, as docs/spark-download.md has it. ``slots``: tasks at a time."""
+
+    slots = 2
+    is_tar = True
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format``."""
+        return "cfetch.webdataset"
+
+    def writer(self, schema: StructType, overwrite: bool) -> "ShardWriter":
+        """Make a writer. Raises UsageError, LocalFault."""
+        given = dict(self.options)
+        if "to" in given:
+            raise ConfigError("option to means nothing here: the shards go to the path of save(path)")
+        given |= {"to": given.get("path", "")}
+        if not self.is_tar:
+            given["content"] = "true"
+        elif {"content", "content_limit"} & set(given):
+            raise ConfigError("option content_limit is of cfetch.parquet; a tar file takes files of any size")
+        options = read_options(given, "files_per_shard", "headers_column", needed="path")
+        columns = _choose_columns(options, schema)
+        taken = list_results(content=not self.is_tar)
+        if columns.get("path") == "path":
+            del taken["path"]
+        refuse_taken_names(schema.names, taken)
+        files = options.own.get("files_per_shard", str(FILES_PER_SHARD))
+        if not (files.isascii() and files.isdecimal() and 1 <= int(files) <= 1_000_000):
+            raise ConfigError("option files_per_shard must be a whole number from 1 to 1000000")
+        root = options.root
+        spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
+        work = Work(options, spec, columns, is_scratch=True, makes=False)
+        job = ShardJob(work, root, self.is_tar)
+        open_stage(job)
+        return ShardWriter(job, int(files), overwrite=overwrite)
+
+
+class ParquetSink(WebdatasetSink):
+    """The format ``cfetch.parquet``: the bytes are a column of the table."""
+
+    is_tar = False
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format``."""
+        return "cfetch.parquet"
+
+
+def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
+    """A manifest's key -> the frame's column. Raises UsageError."""
+    settings = options.settings
+    columns = {
+        "url": settings.url_column or "url",
+        "path": settings.path_column,
+        "size": settings.size_column,
+        "headers": options.own.get("headers_column"),
+    }
+    if settings.hash_column:
+        algorithm, _, column = settings.hash_column.partition("=")
+        columns[algorithm] = column
+    chosen = {key: name for key, name in columns.items() if name is not None}
+    refuse_unfit_columns(chosen, [(field.name, field.dataType.simpleString()) for field in schema])
+    return chosen
+
+
+class ShardWriter(DataSourceArrowWriter):
+    """Writes one frame; it goes to the executors, with the secrets that a task needs."""
+
+    def __init__(self, job: ShardJob, files_per_shard: int, *, overwrite: bool) -> None:
+        self._job = job
+        self._files_per_shard = files_per_shard
+        self._overwrite = overwrite
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage the shards of a partition, on an executor. Raises LocalFault."""
+        context = current_task()
+        partition, task = context.partitionId(), context.taskAttemptId()
+        pieces = enumerate(cut_pieces(iterator, self._files_per_shard))
+        return StagedShards(
+            partition,
+            [
+                stage_shard(self._job, table, place=f"{partition:05d}-{number:05d}", task=task)
+                for number, table in pieces
+            ],
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish all shards, in the order of partitions. Raises LocalFault."""
+        staged = [message for message in messages if isinstance(message, StagedShards)]
+        staged.sort(key=lambda message: message.partition)
+        names = [name for message in staged for name in message.names]
+        publish_shards(self._job, names, overwrite=self._overwrite)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave whole shards in the stage: the same command finds them."""

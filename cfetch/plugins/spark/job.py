@@ -1,0 +1,207 @@
+"""The job on Spark: a task for each share, one action, no shuffle, and no RDD, so that Connect works too."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import printable
+from cfetch.plugins.spark.session import count_local_slots
+from cfetch.plugins.spark.share_files import ShareFiles
+from cfetch.plugins.spark.work import current_task, make_frame
+from cfetch.tasks.hub.server import HubPlace
+from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.work import RunSpec, TaskCopy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+T = TypeVar("T")
+SETTINGS = {
+    # A task on a slow machine gets a copy: copies share the work, and all end when the share is done.
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.75",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.minTaskRuntime": "60s",  # the task itself handles a single slow file (a straggler)
+    "spark.speculation.interval": "1s",
+    "spark.task.maxFailures": "8",  # a task continues its work; executors on spare machines are lost often
+    "spark.excludeOnFailure.enabled": "true",  # a full disk fails every task at once: it gets no more tasks
+    "spark.decommission.enabled": "true",  # a machine that will be taken away gets no new tasks
+}
+ADVISED = ("spark.speculation", "spark.excludeOnFailure.enabled")
+HUB_PORT = "spark.cfetch.tasks.hub.port"  # for networks that let executors reach named ports only
+MOST_PORT = 65535
+MANY = 1 << 20  # more than any cluster has slots
+EXECUTORS_COME_S = 15.0  # a cluster's executors start within this, or the cluster is full
+STEADY_S = 1.0
+MOST_TASKS = 1000  # whose errors are looked for
+
+
+def name_executor() -> str:
+    """Name this executor as the pages of Spark do, with its host; on one machine, by the host alone.
+
+    Only the command line of the executor's JVM says its number; the Python process is a child of its child.
+    """
+    host = os.uname().nodename.partition(".")[0]
+    with suppress(OSError, ValueError, IndexError):
+        jvm = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+        words = Path(f"/proc/{jvm}/cmdline").read_text(errors="replace").split("\0")
+        number, name = words[words.index("--executor-id") + 1], words[words.index("--hostname") + 1]
+        return f"executor {number} on {name}"
+    return host
+
+
+def is_one_machine(spark: "SparkSession") -> bool:
+    """Whether the driver is the only executor."""
+    return count_local_slots(spark.conf.get("spark.master", "") or "") is not None
+
+
+def list_missing_settings(spark: "SparkSession") -> list[str]:
+    """Settings that matter for a download and that a given session lacks."""
+    if is_one_machine(spark):  # there is no other for a copy
+        return []
+    return [f"{name}={SETTINGS[name]}" for name in ADVISED if spark.conf.get(name, "false") != SETTINGS[name]]
+
+
+def count_slots(spark: "SparkSession") -> int:
+    """How many tasks run at a time, as far as is known now; waits a little for a cluster's executors."""
+    from pyspark.sql.functions import spark_partition_id
+
+    context = _find_context(spark)
+    if context is None:  # Connect, but its server cuts a range into as many parts
+        return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
+    if not is_one_machine(spark):
+        _wait_for_executors(spark)
+    core = context._jsc.sc()  # the default parallelism may be set to anything
+    profile = core.resourceProfileManager().defaultResourceProfile()
+    return max(1, int(core.maxNumConcurrentTasks(profile)))
+
+
+def find_driver_address(spark: "SparkSession") -> HubPlace | None:
+    """Find where the hub listens; None with Connect, whose server does not know the client's address."""
+    context = _find_context(spark)
+    if context is None:
+        return None
+    settings = context.getConf()
+    name = settings.get("spark.driver.host")
+    if name is None:
+        return None
+    port = settings.get(HUB_PORT, "0")
+    if not port.isdecimal() or int(port) > MOST_PORT:
+        raise UsageError(f"{HUB_PORT} is {printable(port)}; give a port from 0 (any) to {MOST_PORT}")
+    return HubPlace(name, settings.get("spark.driver.bindAddress"), int(port))
+
+
+def _wait_for_executors(spark: "SparkSession") -> None:
+    end_s, before = time.monotonic() + EXECUTORS_COME_S, 0
+    while time.monotonic() < end_s:
+        now = count_executors(spark)
+        if now and now == before:
+            return
+        before = now or 0
+        time.sleep(STEADY_S)
+
+
+def count_executors(spark: "SparkSession") -> int | None:
+    """How many executors there are besides the driver; None: it is the only one, or Connect does not tell."""
+    context = _find_context(spark)
+    if context is None or is_one_machine(spark):
+        return None
+    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the driver is one of them
+
+
+def find_task_error(spark: "SparkSession", tag: str) -> str | None:
+    """Spark's text about a task of the jobs with ``tag`` that has failed; None: no task has, or Connect.
+
+    The error of a job comes only when Spark tries no more, which may take minutes.
+    """
+    context = _find_context(spark)
+    if context is None:
+        return None
+    with suppress(Exception):  # py4j's, if the stage is not known yet or any more
+        tracker, store = context._jsc.sc().statusTracker(), context._jsc.sc().statusStore()
+        for job in tracker.getJobIdsForTag(tag):
+            for stage in tracker.getJobInfo(job).get().stageIds():
+                tasks = store.taskList(stage, 0, MOST_TASKS)
+                errors = (tasks.apply(number).errorMessage() for number in range(tasks.size()))
+                text = next((error.get() for error in errors if error.isDefined()), None)
+                if text is not None:
+                    return str(text)
+    return None
+
+
+def _tag_jobs(spark: "SparkSession", tag: str) -> None:
+    """Tag the jobs that this thread begins from now on, for ``cancel_jobs``."""
+    context = _find_context(spark)
+    if context is None:
+        spark.addTag(tag)
+    else:
+        context.addJobTag(tag)
+
+
+def cancel_jobs(spark: "SparkSession", tag: str) -> None:
+    """End the jobs with ``tag``, from any thread; with Connect, only the session that gave it knows a tag."""
+    context = _find_context(spark)
+    with suppress(Exception):  # Spark raises errors of its own when it is gone itself
+        if context is None:
+            spark.interruptTag(tag)
+        else:
+            context.cancelJobsWithTag(tag)
+
+
+def _find_context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Connect
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
+def start_job(
+    spark: "SparkSession",
+    spec: RunSpec,
+    files: ShareFiles,
+    numbers: Sequence[int],
+    tag: str,
+    *,
+    may_begin: Callable[[], bool] = lambda: True,
+) -> "Future[None]":
+    """Bring the shares ``numbers`` of ``files``, in a thread of its own, after ``may_begin`` has been asked.
+
+    The future ends when all tasks have, with the error that ended them early.
+    """
+
+    def bring(number: int) -> tuple[()]:
+        context = current_task()
+        copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
+        share = files.read_share(number)
+        bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), copy)
+        return ()  # its receipt tells all
+
+    def run() -> None:
+        if may_begin():
+            make_frame(spark, numbers, bring, "share int").collect()
+
+    return start_thread(spark, run, tag)
+
+
+def start_thread(spark: "SparkSession", work: Callable[[], T], tag: str) -> Future[T]:
+    """Do the work in a thread of its own, whose jobs have ``tag``; the future has its end."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            _tag_jobs(spark, tag)
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the future passes it on
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="spark job", daemon=True).start()
+    return future

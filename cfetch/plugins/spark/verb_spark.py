@@ -1,0 +1,79 @@
+"""``cfetch spark``: cfetch as one archive for Spark's workers; Spark's classes as one for this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cfetch.cli.options import JsonOption
+from cfetch.cli.output import print_document
+
+app = typer.Typer(
+    help="Bring cfetch to the workers of a Spark cluster; make local Spark start faster.",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def root() -> None:
+    """Bring cfetch to the workers of a Spark cluster; make local Spark start faster."""
+
+
+@app.command()
+def pack(
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the archive here.", metavar="FILE")] = Path(
+        "cfetch-pack.tar.gz"
+    ),
+    slim: Annotated[
+        bool, typer.Option("--slim", help="Leave out pandas, pyarrow and numpy: the workers have them.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Pack cfetch, with all that its tasks need, for workers that have nothing but Python and Spark.
+
+    The workers' Python has to have the version of this one, on the same kind of machine. The command prints
+    the options of spark-submit that ship the archive; PYSPARK_SUBMIT_ARGS takes the same options.
+
+    Examples:
+
+      cfetch spark pack
+
+      cfetch spark pack --slim -o /shared/cfetch.tar.gz
+    """
+    from cfetch.plugins.spark.pack import write_pack
+    from cfetch.show.format import plural, size
+
+    packed = write_pack(out, slim=slim)
+    if json:
+        print_document(packed._asdict() | {"path": str(out), "submit": packed.submit_options()})
+        return
+    typer.echo(
+        f"{out}: {size(packed.size_bytes)}, {plural(packed.files, 'file')}, for Python {packed.python} on "
+        f"{packed.platform}\n\nspark-submit {packed.submit_options()} JOB.py"
+    )
+
+
+@app.command()
+def cache_classes(*, json: JsonOption = False) -> None:
+    """Make Spark start with half the processor time on this machine, by an archive of its classes.
+
+    The archive has some 160 MB and stands in the user's cache (XDG_CACHE_HOME, or ~/.cache). It takes half a
+    minute, once for each version of Spark and of Java; an archive that does not fit is not used. Sessions on
+    this machine (local[*]) use it from then on.
+
+    Examples:
+
+      cfetch spark cache-classes
+    """
+    from cfetch.plugins.spark.class_archive import make_archive
+    from cfetch.plugins.spark.session import find_class_archive
+    from cfetch.show.format import size
+
+    archive = find_class_archive()
+    typer.echo("making an archive of Spark's classes; this takes about half a minute", err=True)
+    size_bytes = make_archive(archive)
+    if json:
+        print_document({"path": str(archive), "size_bytes": size_bytes})
+        return
+    typer.echo(f"{archive}: {size(size_bytes)}; local sessions use it from now on")

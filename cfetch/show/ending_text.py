@@ -1,0 +1,302 @@
+"""Words for dashboard and report: the cause that decided the end of a run, and advice.
+
+Advice is a table from what set the end to what would have helped. An option that the run has used already, or
+that does not help a file that failed, is no advice: then nothing is said.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from cfetch.base.errors import Blocked, Corrupt, Expired, Refused
+from cfetch.base.records import Summary, Tail
+from cfetch.base.secret import printable
+from cfetch.show.ending import LEARNED
+from cfetch.show.format import duration, plural, rate, shorten, size
+
+USUAL_SEGMENTS, MOST_SEGMENTS = 16, 1024  # the default and the range of --segments
+NAME = 40  # columns for a path
+LEAST_SHARED_BYTES = 1 << 20  # parts of a smaller file bring nothing that a person notices
+
+
+class Setup(NamedTuple):
+    """The setup of a run: its policy, and the hosts whose limits were not the usual ones at its end.
+
+    ``most``: the run searched for more places up to this number; 0: it did not search.
+    """
+
+    policy: str
+    widths: Mapping[str, int]
+    most: int = 0
+
+
+class _Words(NamedTuple):
+    """The cause of the end and its reason, which may be empty."""
+
+    what: str
+    why: str = ""
+
+
+class Advice(NamedTuple):
+    """A row: for ends with this ``bound``, if ``helps``, ``text`` would have made the run shorter."""
+
+    name: str
+    bound: str
+    text: Callable[[Tail, Setup], str]
+    helps: Callable[[Tail, Setup], bool]
+
+
+def explain_tail(tail: Tail, setup: Setup) -> list[str]:
+    """A short line for each: the cause of the end, its reason, and advice; none if no cause is known."""
+    maker = _MAKERS.get(tail.bound)
+    if maker is None:
+        return []
+    words = maker(tail, setup)
+    row = find_advice(tail, setup)
+    advice = "" if row is None else f"to change that: {row.text(tail, setup)}"
+    return [line for line in (words.what, words.why, advice) if line]
+
+
+def find_advice(tail: Tail, setup: Setup) -> Advice | None:
+    """The first row of the table that would have helped; None: nothing that is known would have."""
+    return next((row for row in ADVICE if row.bound == tail.bound and row.helps(tail, setup)), None)
+
+
+def _of_flush(tail: Tail, _setup: Setup) -> _Words:
+    return _Words(
+        f"the last {duration(tail.seconds)} went to flushing and publishing on {_name(tail.volume)}"
+    )
+
+
+def _of_retry(tail: Tail, _setup: Setup) -> _Words:
+    why = f"it waited to be tried again: {printable(tail.reason, 200)}" if tail.reason else ""
+    return _Words(_last_file(tail), why or "it waited to be tried again")
+
+
+def _of_pause(tail: Tail, _setup: Setup) -> _Words:
+    if tail.path is None:
+        return _Words(f"{_name(tail.host)} asked for pauses, {duration(tail.seconds)} in all")
+    return _Words(_last_file(tail), f"{_name(tail.host)} had asked for a pause")
+
+
+def _of_slow_file(tail: Tail, _setup: Setup) -> _Words:
+    usual = f"{rate(tail.usual_bps)} is usual there"
+    if tail.fresh:
+        were = "connection was" if tail.fresh == 1 else "connections were"
+        return _Words(_last_file(tail), f"slow itself: {tail.fresh} fresh {were} no faster; {usual}")
+    return _Words(_last_file(tail), f"{usual}: {_name(tail.host)}")
+
+
+def _of_large_file(tail: Tail, _setup: Setup) -> _Words:
+    why = f"{tail.idle_places:.0f} places were idle"
+    if tail.size_bytes is not None:
+        why = f"it is {size(tail.size_bytes)}, and {why}"
+    return _Words(_last_file(tail), why)
+
+
+def _of_host_limit(tail: Tail, setup: Setup) -> _Words:
+    where = _name(tail.host)
+    when = f" in the last {duration(tail.seconds)}" if tail.seconds else ""
+    if reason := _learned_reason(tail, setup):
+        return _Words(f"{where} got {tail.limit} at a time{when}", printable(reason, 200))
+    return _Words(f"all {tail.limit} places at {where} were busy{when}", "files waited for one of them")
+
+
+def _learned_reason(tail: Tail, setup: Setup) -> str | None:
+    """Why the host got no more places, if no option of the user's was the limit."""
+    learned = LEARNED if tail.host is not None and setup.widths.get(tail.host) == tail.limit else None
+    return tail.reason or learned  # older versions have recorded none
+
+
+def _of_rate_limit(tail: Tail, _setup: Setup) -> _Words:
+    return _Words(f"the run was as fast as {_rate_option(tail)} lets it be, {rate(tail.limit)}")
+
+
+def _rate_option(tail: Tail) -> str:
+    return "--limit-rate" if tail.host is None else "--limit-rate-per-host"
+
+
+def _of_request_rate(tail: Tail, _setup: Setup) -> _Words:
+    return _Words(f"{_name(tail.host)} was asked as often as --rate allows")
+
+
+def _of_disk(tail: Tail, _setup: Setup) -> _Words:
+    return _Words(f"downloads waited for the disk for {duration(tail.seconds)}")
+
+
+def _of_places(tail: Tail, setup: Setup) -> _Words:
+    what = f"all {tail.limit} places were busy until the end"
+    if setup.most and (tail.limit or 0) < setup.most:
+        return _Words(what, "with more at a time it was no faster, or there was no time to try")
+    return _Words(what)
+
+
+def _came(tail: Tail) -> bool:
+    """Whether the last file came. What did not come failed for another reason than its speed."""
+    return tail.failed is None and tail.rate_bps != 0
+
+
+def _is_divisible(tail: Tail) -> bool:
+    return tail.size_bytes is None or tail.size_bytes >= LEAST_SHARED_BYTES
+
+
+def _lacked_segments(tail: Tail, setup: Setup) -> bool:
+    """Whether ``--segments`` kept further connections from the file: it had as many as that allows."""
+    used_all = 0 < tail.segments < MOST_SEGMENTS and tail.at_once >= tail.segments
+    return used_all and setup.policy == "adaptive"
+
+
+def _more_segments(tail: Tail, _setup: Setup) -> str:
+    more = min(max(2 * tail.segments, USUAL_SEGMENTS), MOST_SEGMENTS)
+    return f"more connections for one file: --segments {more}, if its server has ranges"
+
+
+def _allow_segments(tail: Tail, setup: Setup) -> str:
+    option = "--mitigation" if setup.policy == "none" else "--policy adaptive"
+    also = f" with --segments {USUAL_SEGMENTS}" if tail.segments == 1 else ""
+    return f"{option}{also} lets idle places bring parts of such a file"
+
+
+def _more_places(tail: Tail, setup: Setup) -> str:
+    option, places = ("max-concurrency", setup.most) if setup.most else ("concurrency", tail.limit or 1)
+    return f"more at a time may be faster: --{option} {2 * places}"
+
+
+def _say(text: str) -> Callable[[Tail, Setup], str]:
+    return lambda _tail, _setup: text
+
+
+def _always(_tail: Tail, _setup: Setup) -> bool:
+    return True
+
+
+ADVICE = (  # the first row of a bound that helps counts
+    Advice(
+        "flush",
+        "flush",
+        _say("a faster disk, or --durability crash, which flushes nothing"),
+        lambda tail, _: tail.flushes,
+    ),
+    Advice("pause", "pause", _say("fewer at a time may need no pauses: a lower --per-host"), _always),
+    Advice(
+        "slow on every connection, of which there could be more",
+        "slow file",
+        _more_segments,
+        lambda tail, setup: (
+            _came(tail) and tail.fresh > 0 and tail.helpers > 0 and _lacked_segments(tail, setup)
+        ),
+    ),
+    Advice(
+        "slow on every connection",
+        "slow file",
+        _say("a mirror of the file in the manifest"),
+        lambda tail, _: _came(tail) and tail.fresh > 0,
+    ),
+    Advice(
+        "slow without mitigation",
+        "slow file",
+        _say("--mitigation tries a fresh connection for such a file"),
+        lambda tail, setup: _came(tail) and setup.policy == "none",
+    ),
+    Advice(
+        "slow under policy cloudfetch",
+        "slow file",
+        _say("--policy adaptive tries a fresh connection for such a file sooner"),
+        lambda tail, setup: _came(tail) and setup.policy == "cloudfetch",
+    ),
+    Advice(
+        "large, on all connections that it could have",
+        "large file",
+        _more_segments,
+        lambda tail, setup: _came(tail) and _is_divisible(tail) and _lacked_segments(tail, setup),
+    ),
+    Advice(
+        "large under a policy without segments",
+        "large file",
+        _allow_segments,
+        lambda tail, setup: _came(tail) and _is_divisible(tail) and setup.policy != "adaptive",
+    ),
+    Advice(
+        "host limit",
+        "host limit",
+        _say("a higher --per-host"),
+        lambda tail, setup: _learned_reason(tail, setup) is None,
+    ),
+    Advice("rate limit", "rate limit", lambda tail, _: f"a higher {_rate_option(tail)}", _always),
+    Advice("request rate", "request rate", _say("a higher --rate, if the host bears it"), _always),
+    Advice(
+        "disk with flushes",
+        "disk",
+        _say("more volumes (--to, several times), or --durability crash, which flushes nothing"),
+        lambda tail, _: tail.flushes,
+    ),
+    Advice("disk without flushes", "disk", _say("more volumes (--to, several times)"), _always),
+    Advice("places", "places", _more_places, lambda tail, setup: (tail.limit or 0) >= setup.most),
+)
+
+
+class Remedy(NamedTuple):
+    """A row: a failure of one of these ``kinds``, and of a status if there are some, needs this ``step``."""
+
+    kinds: frozenset[str]
+    statuses: frozenset[int]
+    step: str
+
+
+REMEDIES = (  # of failures that a repetition alone does not repair; the first row that fits counts
+    Remedy(
+        frozenset({Refused.kind, Expired.kind}),
+        frozenset({401, 403}),
+        "log in (-H, --bearer-env, --netrc, --cookies), or get a list with fresh links",
+    ),
+    Remedy(
+        frozenset({Refused.kind, Corrupt.kind}),
+        frozenset(),
+        "correct the links, sizes or hashes of what failed",
+    ),
+    Remedy(frozenset({Blocked.kind}), frozenset(), "move away what stands in the way"),
+)
+
+
+def find_remedy(failures: Iterable[Summary.Failure]) -> str:
+    """The steps that are needed before a repetition; empty if that alone may be enough for one of them."""
+    steps = {_find_step(failure) for failure in failures}
+    if "" in steps:
+        return ""
+    return ", and ".join(remedy.step for remedy in REMEDIES if remedy.step in steps)
+
+
+def _find_step(failure: Summary.Failure) -> str:
+    fitting = (
+        remedy.step
+        for remedy in REMEDIES
+        if failure.kind in remedy.kinds and (not remedy.statuses or failure.http_status in remedy.statuses)
+    )
+    return next(fitting, "")
+
+
+def _last_file(tail: Tail) -> str:
+    speed = "" if tail.rate_bps is None else f" at {rate(tail.rate_bps)}"
+    path = shorten(tail.path or "", NAME)
+    if tail.files > 1:
+        return (
+            f"the last {duration(tail.seconds)} were {plural(tail.files, 'file')}, at the end {path}{speed}"
+        )
+    return f"the last {duration(tail.seconds)} were one file{speed}: {path}"
+
+
+def _name(name: str | None) -> str:
+    return printable(name or "the server", 200)
+
+
+_MAKERS: dict[str, Callable[[Tail, Setup], _Words]] = {
+    "flush": _of_flush,
+    "retry": _of_retry,
+    "pause": _of_pause,
+    "slow file": _of_slow_file,
+    "large file": _of_large_file,
+    "host limit": _of_host_limit,
+    "rate limit": _of_rate_limit,
+    "request rate": _of_request_rate,
+    "disk": _of_disk,
+    "places": _of_places,
+}

@@ -1,0 +1,50 @@
+"""The panels of hosts: of slow ones, and of all where rows of attempts would change too fast to be read."""
+
+from rich.text import Text
+
+from cfetch.base.secret import printable
+from cfetch.show.format import count, fit, plural, rate, shorten
+from cfetch.show.live.hosts import SlowHost, State
+from cfetch.show.live.pace import HostPace
+
+MARGIN = 3  # columns that the last line of a frame leaves free for the ^C that a terminal echoes
+
+# sign, style: as with attempts, the sign or the word alone is enough to understand the state
+_STATES: dict[State, tuple[str, str]] = {
+    "out of use": ("×", "bold red"),
+    "paused": ("‖", "magenta"),
+    "narrow": ("↔", "cyan"),
+    "slow": ("▲", "yellow"),
+}
+
+
+def hosts_panel(hosts: list[SlowHost], width: int, lines: int) -> list[Text]:
+    """At most ``lines`` lines, at least two: a header, rows, and a row for the rest."""
+    name = max(12, min(40, width // 3))
+    shown = hosts[: lines - 1] if len(hosts) < lines else hosts[: max(1, lines - 2)]
+    header = f"{fit('slow hosts', name)} {'active':>6} {'rate':>10} state"
+    panel = [Text(header, style="dim", no_wrap=True, overflow="crop")]
+    for host in shown:
+        sign, style = _STATES[host.state]
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"{fit(shorten(host.name, name), name)} {host.active:>6} {rate(host.rate_bps):>10} ")
+        text.append(f"{sign} {printable(host.text, 300)}", style)
+        panel.append(text)
+    more = len(hosts) - len(shown)
+    return [*panel, Text(f"and {more} more", style="dim")] if more else panel
+
+
+def pace_panel(hosts: list[HostPace], title: str, width: int, lines: int) -> list[Text]:
+    """At most ``lines`` lines, at least two: a header, a row for each host, and a row for the rest."""
+    name = max(12, min(60, width - 3 * 11 - MARGIN))
+    shown = hosts[: lines - 1] if len(hosts) < lines else hosts[: lines - 2]
+    header = f"{fit(title, name)} {'done':>10} {'failed':>10} {'active':>10}"
+    panel = [Text(header, style="dim", no_wrap=True, overflow="crop")]
+    for host in shown:
+        text = Text(
+            f"{fit(shorten(host.name, name), name)} {count(host.done):>10} ", no_wrap=True, overflow="crop"
+        )
+        text.append(f"{count(host.failed):>10}", "bold red" if host.failed else "")
+        panel.append(text.append(f" {host.active:>10}"))
+    more = len(hosts) - len(shown)
+    return [*panel, Text(f"and {plural(more, 'more host')}", style="dim")] if more else panel

@@ -1,0 +1,123 @@
+"""The live view on a terminal: a frame for every Progress event, and a short summary in its place at the end.
+
+It has no thread and no timer of its own; the engine's Progress events, a few a second, are the frame rate.
+A terminal that does not keep up misses frames; no download waits for it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, TextIO, cast
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from cfetch.base.events import BatchPlaced, Event, Listener, Progress
+from cfetch.base.records import Summary
+from cfetch.show.format import duration
+from cfetch.show.live.closing import closing_lines
+from cfetch.show.live.facts import placed_text
+from cfetch.show.live.paint import frame
+from cfetch.show.live.terminal import Terminal
+from cfetch.show.live.view import View
+
+MAX_WAITING = 1000  # lines kept for a terminal that does not read; the oldest are dropped
+# columns after the last line for the ^C that a terminal echoes there: a wrapped line moves the picture
+ECHO = 3
+
+_VERDICT_STYLES = {
+    "completed": "bold green",
+    "partial": "bold yellow",
+    "failed": "bold red",
+    "interrupted": "bold yellow",
+}
+
+
+@contextmanager
+def live_view(stream: TextIO, *, no_color: bool, explain: bool = False) -> Iterator[Listener]:
+    """Show the run on ``stream``, which must be a terminal; it is left clean whatever happens.
+
+    ``explain``: above the picture, a line stays for each batch that is placed.
+    """
+    terminal = Terminal(stream)
+    console = Console(
+        file=cast("IO[str]", terminal),
+        force_terminal=True,
+        force_interactive=True,
+        no_color=no_color,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    shown = _Shown(console, terminal, explain=explain)
+    try:
+        with suppress(OSError):  # a terminal that went away has nothing to show and nothing to tidy
+            shown.live.start()
+        yield shown
+    finally:
+        with suppress(OSError):
+            shown.live.stop()
+            shown.print_lines()
+            if shown.view.summary is not None:
+                _close(console, shown.view, shown.view.summary)
+        with suppress(OSError):
+            terminal.close()
+
+
+class _Shown:
+    def __init__(self, console: Console, terminal: Terminal, *, explain: bool) -> None:
+        self.view = View()
+        self.alive = True
+        self._explain = explain
+        self._lines: deque[Text] = deque(maxlen=MAX_WAITING)  # to be printed above the picture
+        self._console = console
+        self._terminal = terminal
+        self._width = console.width
+        self.live = Live(
+            self,
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,  # stdout is for results
+        )
+
+    def __call__(self, event: Event) -> None:
+        self.view.apply(event)
+        if isinstance(event, BatchPlaced) and self._explain:
+            self._lines.append(Text(f"{duration(event.t_s):>6} {placed_text(event)}"))
+        if isinstance(event, Progress) and self.alive:
+            try:
+                self._refresh()
+            except OSError:  # the terminal went away: the download matters more than its picture
+                self.alive = False
+
+    def _refresh(self) -> None:
+        if not self._terminal.ready():
+            return
+        width = self._console.width
+        if width < self._width:  # a narrower terminal has wrapped lines of the last frame
+            self._console.clear()
+        self._width = width
+        if self._lines:
+            self.print_lines()  # this also draws the picture anew
+        else:
+            self.live.refresh()
+
+    def print_lines(self) -> None:
+        """Print the lines since the last frame; the terminal must be ready, or about to be closed."""
+        if self._lines:
+            self._console.print(Group(*self._lines), soft_wrap=True)
+            self._lines.clear()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = frame(self.view, options.max_width, options.size.height)
+        lines[-1].truncate(options.max_width - ECHO, overflow="ellipsis")
+        yield from lines
+
+
+def _close(console: Console, view: View, summary: Summary) -> None:
+    verdict, *rest = closing_lines(summary, view.stopping, end=view.end, refetches=view.refetches)
+    console.print(Text(verdict, _VERDICT_STYLES[summary.status]), soft_wrap=True)
+    for line in rest:
+        console.print(Text(line), soft_wrap=True)

@@ -1,0 +1,198 @@
+"""Computes how much shorter mitigation has made a run, by a replay of the run without mitigation.
+
+Files come at the same time, so the seconds saved on files do not add up to seconds of the run. The replay
+computes the makespan. It takes the entries in the order of their starts and gives each to the place that is
+free first (list scheduling; R. L. Graham, 1966), twice:
+
+- as it was: an entry holds its place for as long as its own attempts and the wait for its helpers took;
+- left alone: an entry whose attempt was cancelled holds its place until that attempt would have ended by its
+  projection, and there are no helpers.
+
+The difference of the two makespans is the time that mitigation has saved; below 0, the time that it has cost.
+Both replays have as many places as were in use at once. Both leave out waits before a retry, pauses of hosts
+and limits of single hosts, so these cancel out.
+
+An entry with helpers counts as mitigated only if its own attempt was far slower than the helpers: the gain of
+segments over good connections is not due to mitigation. If an entry's projection is unknown, or it is not
+done, it counts as it was in both replays.
+
+Memory is bounded: beyond ``MOST_JOBS`` entries the older entries are merged, a few neighbours into one that
+takes as long as all of them; the latest stay unmerged, since they decide when the run ends. Pure.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heapreplace
+from itertools import starmap
+from statistics import median
+from typing import NamedTuple
+
+from cfetch.base.records import AttemptRecord, Digest, FileRecord
+from cfetch.show.saved_time import CANCELLED, list_verdicts, running_rate_bps, shows_its_rate
+
+MOST_JOBS = 1 << 16  # some 10 MiB
+FEW = 64  # merged jobs of one report of a task
+ROUNDING_S = 2e-6  # recorded times are rounded by up to this
+SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
+
+
+class Job(NamedTuple):
+    """A job that holds a place from ``start_s`` on for ``took_s``; without mitigation for ``alone_s``."""
+
+    start_s: float
+    took_s: float
+    alone_s: float
+
+
+class Makespan:
+    """The replay of one run; ``add`` its records in any order."""
+
+    def __init__(self) -> None:
+        self._merged: list[Job] = []
+        self._jobs: list[Job] = []  # the latest
+        self._merges = 2  # entries in one merged job
+        self._peak = 1
+        self.has_mitigated = False
+
+    def add(self, record: FileRecord) -> None:
+        """Add an entry that has ended."""
+        if not record.attempts:
+            return
+        jobs = list_jobs(record)
+        self._jobs += jobs
+        if len(record.attempts) > 1:  # few entries have more than one
+            self.has_mitigated |= any(job.alone_s != job.took_s for job in jobs)
+        if len(self._jobs) > MOST_JOBS:
+            self._merge_older_half()
+
+    def include(self, digest: Digest) -> None:
+        """Add the jobs of many entries that have ended."""
+        self._jobs += starmap(Job, digest.jobs)
+        self._merged += starmap(Job, digest.merged_jobs)
+        self._peak = max(self._peak, digest.peak)
+        self.has_mitigated |= digest.is_mitigated
+        if len(self._jobs) > MOST_JOBS or len(self._merged) > MOST_JOBS:
+            self._merge_older_half()
+
+    def divide(self, latest: int) -> tuple[list[Job], list[Job]]:
+        """The ``latest`` jobs and all that mitigation has changed; and the others, merged into a few."""
+        jobs = sorted(self._jobs)
+        older, kept = jobs[:-latest], jobs[-latest:]
+        plain = [job for job in older if job.alone_s == job.took_s]
+        changed = [job for job in older if job.alone_s != job.took_s]
+        return changed + kept, self._merged + _merge_jobs(plain, max(1, -(-len(plain) // FEW)))
+
+    @property
+    def peak(self) -> int:
+        """The most jobs at a time, as far as they were not merged."""
+        return max(self._peak, count_peak(self._jobs))
+
+    def saved_s(self) -> float:
+        """Seconds that mitigation has made the run shorter; below 0: longer."""
+        if not self.has_mitigated:
+            return 0.0
+        places = self.peak
+        jobs = sorted(self._merged + self._jobs)
+        left_alone_s = schedule_jobs((job.alone_s for job in jobs if job.alone_s), places)
+        return left_alone_s - schedule_jobs((job.took_s for job in jobs), places)
+
+    def _merge_older_half(self) -> None:
+        self._jobs.sort()
+        self._peak = self.peak
+        self._merged += _merge_jobs(self._jobs[: MOST_JOBS // 2], self._merges)
+        del self._jobs[: MOST_JOBS // 2]
+        if len(self._merged) >= MOST_JOBS:
+            self._merged = _merge_jobs(self._merged, 2)
+            self._merges *= 2
+
+
+def _merge_jobs(jobs: list[Job], number: int) -> list[Job]:
+    """Merge each ``number`` of neighbours into one job that takes as long as all of them."""
+    groups = (jobs[start : start + number] for start in range(0, len(jobs), number))
+    return [
+        Job(group[0].start_s, sum(job.took_s for job in group), sum(job.alone_s for job in group))
+        for group in groups
+    ]
+
+
+def schedule_jobs(durations_s: Iterable[float], places: int) -> float:
+    """The end of the last job, if each job in turn gets the place that is free first."""
+    free_s = [0.0] * max(1, places)
+    heapify(free_s)
+    for duration_s in durations_s:
+        heapreplace(free_s, free_s[0] + duration_s)
+    return max(free_s)
+
+
+def count_peak(jobs: Iterable[Job]) -> int:
+    """The most jobs that held a place at the same time; an end counts before a start at the same moment."""
+    spans = list(jobs)
+    ends_s = sorted(start_s + took_s for start_s, took_s, _ in spans)
+    peak = ended = 0
+    for begun, start_s in enumerate(sorted(job[0] for job in spans), start=1):
+        while ends_s[ended] <= start_s + ROUNDING_S and ended < begun - 1:
+            ended += 1
+        peak = max(peak, begun - ended)
+    return peak
+
+
+def list_jobs(record: FileRecord) -> list[Job]:
+    """The jobs of one entry: its own, and one for each helper; none if it has no attempts of its own."""
+    attempts = record.attempts
+    if len(attempts) == 1:  # nearly every entry
+        start_s = attempts[0].start_s
+        took_s = attempts[0].end_s - start_s
+        return [Job(start_s, took_s, took_s)]
+    own = [attempt for attempt in attempts if not attempt.helper]
+    if not own:
+        return []
+    helpers = [attempt for attempt in attempts if attempt.helper]
+    last_s = max(attempt.end_s for attempt in attempts)
+    took_s = sum(map(_held_s, own, own[1:])) + last_s - own[-1].start_s
+    alone_s = _alone_s(record, own, helpers) if record.status == "done" else None
+    jobs = [Job(own[0].start_s, took_s, took_s if alone_s is None else alone_s)]
+    for helper in helpers:
+        helped_s = helper.end_s - helper.start_s
+        jobs.append(Job(helper.start_s, helped_s, helped_s if alone_s is None else 0.0))
+    return jobs
+
+
+def _held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
+    """Seconds for which an attempt held its place; after a cancelled attempt, up to the next start."""
+    end_s = after.start_s if attempt.outcome in CANCELLED else attempt.end_s
+    return end_s - attempt.start_s
+
+
+def _alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]) -> float | None:
+    """Seconds for which the entry would have held its place without mitigation; None: the same or unknown."""
+    before_s = 0.0
+    for attempt in own:
+        if attempt.outcome in CANCELLED or _was_rescued(attempt, helpers):
+            end_s = _projected_end_s(record, attempt)
+            return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
+        if (
+            attempt.outcome == "done"
+        ):  # of its range: alone it would have gone on, and what follows is the helpers'
+            return None
+        before_s += attempt.end_s - attempt.start_s
+    return None
+
+
+def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
+    """Whether helpers have taken over a part of a slow attempt's bytes."""
+    rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
+    return bool(rates) and attempt.bytes > 0 and running_rate_bps(attempt) < SLOW * median(rates)
+
+
+def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:
+    """The time at which ``attempt`` alone would have completed the file; None: unknown."""
+    rate_bps = running_rate_bps(attempt)
+    if attempt.outcome not in CANCELLED:
+        left_bytes = record.bytes - attempt.from_byte - attempt.bytes
+        return attempt.end_s + left_bytes / rate_bps if shows_its_rate(attempt) else None
+    end_s = next(
+        (verdict.projected_s for verdict in list_verdicts(record) if verdict.attempt is attempt), None
+    )
+    if end_s is None or attempt.to_byte is None:
+        return end_s
+    others_bytes = record.bytes - attempt.to_byte  # helpers had taken them over before
+    return end_s + others_bytes / rate_bps if rate_bps > 0 else end_s

@@ -1,0 +1,288 @@
+"""One run as a part of the page: charts, stragglers, hosts, failures. Pure, in one pass over its records."""
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+
+from cfetch.base.events import ActiveAttempt
+from cfetch.base.records import EventRecord, FileRecord
+from cfetch.base.secret import printable
+from cfetch.show.analysis import Most, ReportBuilder, RunAccount
+from cfetch.show.document import HostLine, Mitigation, Report, RunLine
+from cfetch.show.ending_text import Setup, explain_tail
+from cfetch.show.format import count, duration, plural, rate, size
+from cfetch.show.metrics import Record, Run, RunHeader
+from cfetch.show.page.document import AnySection, Cell, Curve, FileTimes, Lines, Part, Table, Tone
+from cfetch.show.page.file_times import FileTimesBuilder
+from cfetch.show.page.throughput import ThroughputBuilder, received_by
+from cfetch.show.page.timeline import TimelineBuilder
+
+MOST_HOSTS_UNDER_WAY = 50
+FOR_PAGE = Most(slowest=50, mitigations=200, events=0, hosts=50)
+
+
+class RunPart:
+    """The part of one run: ``add`` its records; ``part`` may be asked at any time.
+
+    ``source`` is the file of its metrics, or empty while it is written.
+    """
+
+    def __init__(self, header: RunHeader, source: str) -> None:
+        self.header = header
+        self.source = source
+        self._account = RunAccount(header, FOR_PAGE)
+        self._report = ReportBuilder(FOR_PAGE)
+        self._timeline = TimelineBuilder()
+        self._throughput = ThroughputBuilder()
+        self._times = FileTimesBuilder()
+
+    def add(self, record: Record) -> None:
+        """Add a record of the run."""
+        self._account.add(record)
+        if isinstance(record, FileRecord):
+            self._report.add(record, 1)
+            self._timeline.add(record)
+            self._throughput.add(record)
+            self._times.add(record)
+        elif isinstance(record, EventRecord):
+            self._throughput.note(record)
+
+    def line(self) -> RunLine:
+        """The headline of the run so far."""
+        return self._account.line(self.source)
+
+    def curves(self, name: str, alone_name: str = "") -> list[Curve]:
+        """The distribution of its files' times; see ``FileTimesBuilder``."""
+        return self._times.curves(name, alone_name)
+
+    def part(
+        self,
+        title: str,
+        line: RunLine,
+        *,
+        shown_s: float,
+        active: Sequence[ActiveAttempt] = (),
+        is_over: bool = True,
+    ) -> Part:
+        """The part, with the headline ``line``. Charts show ``shown_s``; attempts under way last until then.
+
+        Once the run ``is_over``, the part names the cause that decided its end.
+        """
+        if is_over and line.had_nothing_to_do:
+            idle = Lines(title="Downloads", lines=["Nothing was downloaded: no file was missing."])
+            return Part(title=title, note=_describe_run(line), sections=[idle])
+        report = self._report.report([line])
+        throughput = self._throughput.with_active(shown_s, active)
+        sections: list[AnySection] = [
+            self._timeline.section(shown_s, active),
+            throughput.section(shown_s),
+        ]
+        if report.mitigations.cancelled:
+            sections.append(_list_stragglers(report))
+        sections.append(_list_hosts(report, throughput.host_lines(), active))
+        if report.failures:
+            sections.append(_list_failures(report, _make_retry_command(self.header, self.source)))
+        sections.append(_list_slowest(report))
+        if is_over and (verdict := explain_tail(line.tail, Setup(line.policy, line.widths, line.most))):
+            sections.append(Lines(title="The end of the run", lines=verdict))
+        return Part(title=title, note=_describe_run(line), sections=sections)
+
+
+def read_run(run: Run) -> RunPart:
+    """Read a run to its end."""
+    part = RunPart(run.header, str(run.source.absolute()))
+    for record in run.records:
+        part.add(record)
+    return part
+
+
+def _describe_run(line: RunLine) -> str:
+    """The run's identity in one line."""
+    began, version, instant = (printable(text, 40) for text in (line.wall_start, line.version, line.instant))
+    return f"{began}, on {printable(line.host, 60)}, cfetch {version}, instant {instant}"
+
+
+def make_times(curves: list[Curve]) -> FileTimes:
+    """The distribution functions of all runs in one chart."""
+    medians = [
+        f"{curve.name}: half within {duration(_time_at(curve, 0.5))}, 99 % within "
+        f"{duration(_time_at(curve, 0.99))}, all within {duration(curve.times_s[-1])}"
+        for curve in curves
+    ]
+    return FileTimes(
+        title="Time that files took",
+        note="the share of files that took up to so long, from the first attempt to the end",
+        summary="; ".join(medians),
+        curves=curves,
+    )
+
+
+def _time_at(curve: Curve, share: float) -> float:
+    pairs = zip(curve.shares, curve.times_s, strict=True)
+    return next((time_s for reached, time_s in pairs if reached >= share), curve.times_s[-1])
+
+
+def _list_stragglers(report: Report) -> Table:
+    """Cancelled attempts: first those that saved most, then the wrong and unknown ones."""
+    sums = report.mitigations
+    shown = sorted(sums.shown, key=lambda verdict: (verdict.saved_s is None, -(verdict.saved_s or 0.0)))
+    ends_s = [
+        _since_start(verdict, end_s) for verdict in shown for end_s in (verdict.projected_s, verdict.finish_s)
+    ]
+    longest_s = max(filter(None, ends_s), default=1.0)
+    more = sums.cancelled - len(shown)
+    rest = f"; {plural(more, 'further attempt')} had less effect" if more else ""
+    return Table(
+        title="Stragglers",
+        note=f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
+        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} received in vain{rest}. "
+        "Alone and done: seconds since the start of the attempt that was cancelled",
+        columns=["file", ">try", "alone by", "done by", ">saved", ">in vain"],
+        rows=[
+            [
+                printable(verdict.path),
+                str(verdict.attempt),
+                _bar_cell(_since_start(verdict, verdict.projected_s), longest_s, "dim"),
+                _bar_cell(_since_start(verdict, verdict.finish_s), longest_s, "good"),
+                _saved_cell(verdict),
+                size(verdict.wasted_bytes),
+            ]
+            for verdict in shown
+        ],
+    )
+
+
+def _since_start(verdict: Mitigation, end_s: float | None) -> float | None:
+    return None if end_s is None else end_s - (verdict.cancelled_s - verdict.elapsed_s)
+
+
+def _bar_cell(time_s: float | None, longest_s: float, tone: Tone) -> Cell:
+    if time_s is None:
+        return Cell(text="never")
+    return Cell(text=duration(time_s), bar=_share_of(time_s, longest_s), tone=tone)
+
+
+def _share_of(time_s: float, longest_s: float) -> float:
+    """The length of a bar; clocks of several machines may make a time negative."""
+    return round(max(0.0, time_s) / longest_s, 3) if longest_s > 0 else 0.0
+
+
+def _saved_cell(verdict: Mitigation) -> Cell:
+    if verdict.saved_s is None:
+        return Cell(text="unknown", tone="dim")
+    if verdict.saved_s > 0:
+        return Cell(text=f"+{duration(verdict.saved_s)}", tone="good")
+    return Cell(text=f"✗ wrong: {duration(verdict.saved_s)}", tone="bad")
+
+
+def _list_hosts(report: Report, lines: dict[str, list[float]], active: Sequence[ActiveAttempt]) -> Table:
+    under_way: Counter[str] = Counter()
+    for attempt in active:
+        under_way[attempt.host] += received_by(attempt)
+    failed: dict[str, int] = dict.fromkeys(list(under_way)[:MOST_HOSTS_UNDER_WAY], 0)
+    for kind in report.failures:
+        for host, files in kind.hosts.items():
+            failed[host] = failed.get(host, 0) + files
+    rows = [
+        _host_row(host, failed.pop(host.host, 0), lines.get(host.host, []), under_way[host.host])
+        for host in report.hosts
+    ]
+    for name, files in failed.items():  # hosts without a file that is done
+        line = Cell(text="", line=lines.get(name, []))
+        number = Cell(text=count(files), tone="bad" if files else "dim")
+        received = size(under_way[name]) if under_way[name] else ""
+        rows.append([printable(name, 80), line, "0", number, received, *[""] * 6])
+    more = report.hosts_total - len(report.hosts)
+    rest = f"; {plural(more, 'host')} more with fewer files" if more else ""
+    return Table(
+        title="Hosts",
+        note=f"percentiles over the files that are done; bytes with those under way{rest}"
+        if active
+        else f"percentiles over the files that are done{rest}",
+        columns=["host", "throughput", *_HOST_COLUMNS],
+        rows=rows,
+    )
+
+
+_HOST_COLUMNS = (
+    ">files",
+    ">failed",
+    ">bytes",
+    ">rate p50",
+    ">p5",
+    ">time p50",
+    ">p95",
+    ">p99",
+    ">1st byte p50",
+)
+
+
+def _host_row(host: HostLine, failed: int, line: list[float], under_way: int) -> list[Cell | str]:
+    return [
+        printable(host.host, 80),
+        Cell(text="", line=line),
+        count(host.files),
+        Cell(text=count(failed), tone="bad" if failed else "dim"),
+        size(host.bytes + under_way),
+        rate(host.rate_bps.p50),
+        rate(host.rate_bps.p05),
+        duration(host.elapsed_s.p50),
+        duration(host.elapsed_s.p95),
+        duration(host.elapsed_s.p99),
+        duration(host.first_byte_s.p50) if host.first_byte_s else "",
+    ]
+
+
+def _make_retry_command(header: RunHeader, source: str) -> str:
+    """The command that brings the files that the run has left to do; empty if a name cannot be typed.
+
+    The metrics do not name the manifest, whose URL may hold a secret.
+    """
+    given = header.settings.get("to")
+    several = [str(place) for place in given] if isinstance(given, list | tuple) and len(given) > 1 else []
+    places = [word for place in several or [header.destination] for word in ("--to", place)]
+    words = [*places, "--failed-from", source]
+    if not source or any(printable(word, len(word)) != word for word in words):
+        return ""
+    return f"cfetch download MANIFEST {shlex.join(words)}"
+
+
+def _list_failures(report: Report, command: str) -> Table:
+    hosts = sorted({host for kind in report.failures for host in kind.hosts})[:8]
+    return Table(
+        title="Failures",
+        note="by kind and host"
+        + ("; this command brings what is left, with the same list as MANIFEST" if command else ""),
+        command=command,
+        columns=["kind", ">files", *(f">{printable(host, 40)}" for host in hosts), "example"],
+        rows=[
+            [
+                Cell(text=printable(kind.kind, 20), tone="bad"),
+                count(kind.files),
+                *(count(kind.hosts.get(host, 0)) for host in hosts),
+                f"{printable(kind.path)}: {printable(kind.message)}",
+            ]
+            for kind in report.failures
+        ],
+    )
+
+
+def _list_slowest(report: Report) -> Table:
+    longest_s = max((file.elapsed_s for file in report.slowest), default=0.0)
+    return Table(
+        title="Slowest files",
+        note="from the first attempt to the end, and why",
+        columns=["file", ">size", "time", ">rate", ">tries", "why"],
+        rows=[
+            [
+                printable(file.path),
+                size(file.size_bytes),
+                Cell(text=duration(file.elapsed_s), bar=_share_of(file.elapsed_s, longest_s), tone="dim"),
+                rate(file.rate_bps),
+                str(file.attempts),
+                file.why,
+            ]
+            for file in report.slowest
+        ],
+        folded=True,
+    )

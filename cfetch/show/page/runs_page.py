@@ -1,0 +1,89 @@
+"""The page of recorded runs: an overview of all, the charts of the latest, their settings."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from cfetch.base.events import ActiveAttempt
+from cfetch.base.version import __version__
+from cfetch.show.document import RunLine
+from cfetch.show.format import plural
+from cfetch.show.metrics import Run
+from cfetch.show.page.document import AnySection, Page, Part
+from cfetch.show.page.overview import compare_runs, list_settings
+from cfetch.show.page.run_part import RunPart, make_times, read_run
+
+LEAST_S = 0.001  # of an axis
+SAME_AXIS = 20  # times as long a run may be for both to be drawn on one axis
+CHARTED = 3  # runs with charts: a bench has as many, and more make the page heavy
+
+
+def make_runs_page(runs: Iterable[Run]) -> Page:
+    """Read all ``runs`` to their ends, and make their page."""
+    parts = [read_run(run) for run in runs]
+    names = [f"run {number}" for number in range(1, len(parts) + 1)]
+    title = f"cfetch: {plural(len(parts), 'run')}"
+    return Page(title=title, note="", version=__version__, parts=make_parts(parts, names))
+
+
+def make_live_page(
+    run: RunPart,
+    active: Sequence[ActiveAttempt],
+    now_s: float,
+    tables: Sequence[AnySection] = (),
+    *,
+    is_over: bool = False,
+    received_bytes: int = 0,
+) -> Page:
+    """The page of a run under way, with the attempts that are ``active`` now, and further ``tables``.
+
+    ``received_bytes``: those of attempts under way included.
+    """
+    line = run.line()
+    elapsed_s = max(line.elapsed_s, now_s, LEAST_S)
+    received_bytes = max(line.bytes, received_bytes)
+    line = msgspec.structs.replace(
+        line,
+        elapsed_s=elapsed_s,
+        complete=line.complete or not is_over,
+        bytes=received_bytes,
+        rate_bps=received_bytes / elapsed_s,
+    )
+    sections: list[AnySection] = [compare_runs([line], ["this run"]), *tables]
+    if curves := run.curves("this run", "left alone"):
+        sections.append(make_times(curves))
+    parts = [
+        Part(title="Overview", sections=sections),
+        run.part("Run", line, shown_s=line.elapsed_s, active=active, is_over=is_over),
+        Part(title="Settings", sections=list_settings([run.header], ["this run"])),
+    ]
+    return Page(title="cfetch: live", note="", version=__version__, parts=parts)
+
+
+def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[Part]:
+    """The overview of all runs, a part for each of the latest, and their settings."""
+    lines = [run.line() for run in runs]
+    sections: list[AnySection] = [compare_runs(lines, names)]
+    latest = range(max(0, len(runs) - CHARTED), len(runs))
+    alone = "left alone" if len(runs) == 1 else ""
+    curves = [curve for index in latest for curve in runs[index].curves(names[index], alone)]
+    if curves:
+        sections.append(make_times(curves))
+    settings = list_settings([runs[index].header for index in latest], [names[index] for index in latest])
+    left = len(runs) - len(latest)
+    note = f"charts of the latest {CHARTED} runs; {plural(left, 'run')} only in the table" if left else ""
+    return [
+        Part(title="Overview", note=note, sections=sections),
+        *(
+            runs[index].part(names[index].capitalize(), lines[index], shown_s=shown_s)
+            for index, shown_s in zip(latest, _choose_axes([lines[index] for index in latest]), strict=True)
+        ),
+        Part(title="Settings", sections=settings),
+    ]
+
+
+def _choose_axes(lines: Sequence[RunLine]) -> list[float]:
+    """The seconds that the charts of each run show: the same, unless the longest run would hide others."""
+    ends_s = [max(line.elapsed_s, LEAST_S) for line in lines]
+    longest_s = max(ends_s, default=LEAST_S)
+    return [longest_s if longest_s <= SAME_AXIS * end_s else end_s for end_s in ends_s]

@@ -1,0 +1,1 @@
+"""Object stores as sources and destinations."""

@@ -1,0 +1,210 @@
+"""Objects as sources: lists the objects below a prefix, and signs links just before their request.
+
+A link is signed for one request, so that no link expires on the way, however long a run takes. Logins,
+region, endpoint and similar settings come from the environment, as for destinations.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import zip_longest
+from typing import Any, Literal
+from urllib.parse import quote
+
+from cfetch.base.errors import LocalFault, Refused, SourceError, Transient, UsageError
+from cfetch.base.secret import SecretUrl, printable
+from cfetch.manifest.object_urls import Listing, find_key_fault, split_object_url
+from cfetch.storage.buckets.object_store import NO_LOGIN, find_status, open_store
+
+VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at once
+LIST_TIMEOUT_S = 60.0  # for one page of a listing
+MOST_IDLE_S = 600.0  # for the next names of a listing
+PAGE_KEYS = 1000  # as many as a store puts on a page
+LOOKS_AT_A_TIME = 32  # at empty objects, which may be marks of directories
+_YES = {"1", "true", "on", "yes", "y"}  # values that the library takes for true
+_ANONYMOUS = {"s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE"}
+_NOBODY: dict[str, dict[str, Any]] = {  # signs without a request; the signature is cut off again
+    "s3": {"access_key_id": "nobody", "secret_access_key": "nobody", "skip_signature": False},
+    "az": {"account_key": "bm9ib2R5", "skip_signature": False},
+}
+
+
+class ObjectLinks:
+    """Makes links to objects; use it in one event loop."""
+
+    def __init__(self) -> None:
+        self._stores: dict[str, Any] = {}
+
+    async def sign(self, url: SecretUrl, method: Literal["GET", "HEAD"]) -> SecretUrl:
+        """Make the link for one request; without a signature if the environment says so.
+
+        Raises:
+            SourceError: there is no login, or the store's own service refuses to sign.
+        """
+        import obstore
+
+        parts = split_object_url(url.reveal())
+        fault = "is no object's URL" if parts is None else find_key_fault(parts.key)
+        if parts is None or fault is not None:
+            raise Refused(f"the URL {fault}")
+        scheme = parts.store.partition(":")[0]
+        is_plain = os.environ.get(_ANONYMOUS[scheme], "").lower() in _YES
+        if is_plain and scheme == "gs":
+            bucket = parts.store.partition("//")[2]
+            return SecretUrl(f"https://storage.googleapis.com/{bucket}/{quote(parts.key, safe='/~')}")
+        store: Any = self._stores.get(parts.store)
+        is_known = store is not None
+        try:
+            if not is_known:
+                store = self._stores[parts.store] = open_store(
+                    parts.store, timeout_s=LIST_TIMEOUT_S, config=_NOBODY[scheme] if is_plain else None
+                )
+            life = timedelta(seconds=VALID_S)
+            if is_known and scheme == "s3":  # 40 us if the login is known; other stores may ask a service
+                link = obstore.sign(store, method, parts.key, life)
+            else:
+                link = await obstore.sign_async(store, method, parts.key, life)
+        except Exception as error:  # noqa: BLE001 - of many types; their texts may hold a link
+            raise explain_fault(parts.store, error, "sign a link") from None
+        address = link.partition("?")[0]
+        if scheme == "az" and not is_plain and "%" in address:  # obstore 0.12 signs over the encoded key
+            raise Refused(
+                "its key has characters for which no valid link to Azure can be signed; give its https URL "
+                "with a shared access signature, or set AZURE_SKIP_SIGNATURE=true for public data"
+            )
+        return SecretUrl(address if is_plain else link)
+
+
+def list_objects(listing: Listing, *, look: bool = True) -> Iterator[tuple[dict[str, object], str]]:
+    """Yield objects as rows of a manifest (``url``, ``size``, ``path`` below the prefix), with their ETags.
+
+    The mark of a directory, an empty object whose key ends in a slash, is left out: if the directory has no
+    objects, only a ``look`` at it tells.
+
+    Raises:
+        UsageError: obstore is not installed, or the store says no.
+    """
+    base = f"{listing.store}/{listing.prefix}"
+    for key, size_bytes, version in _walk(listing, look=look):
+        rest = key.removeprefix(listing.prefix)
+        yield {"url": base + rest, "path": rest, "size": size_bytes}, version
+
+
+def _walk(listing: Listing, *, look: bool) -> Iterator[tuple[str, int, str]]:
+    url, prefix = listing.store, listing.prefix
+    last, marked, marks_at, keys = "", "", 1, 0
+    try:
+        store = open_store(url, timeout_s=LIST_TIMEOUT_S)
+        pages = store.list(prefix or None, chunk_size=PAGE_KEYS)
+        with asyncio.Runner() as runner:
+            while (page := runner.run(_ask_page(pages))) is not None:
+                for about in page:
+                    keys += 1
+                    if about["path"] == marked:  # a circle of any length returns to the mark
+                        raise Refused("the pages of its list go in a circle")
+                    if keys == marks_at:
+                        marked, marks_at = about["path"], 2 * marks_at
+                    last = max(last, about["path"])
+                objects = [about for about in page if _is_meant(listing, about["path"])]
+                marks = runner.run(_find_marks(store, objects, look=look))
+                for about in objects:
+                    if about["path"] not in marks:
+                        yield about["path"], about["size"], name_version(about)
+        if last and _goes_on(store, url, prefix, last):
+            raise Refused("the store's list ends in the middle: it has more keys, and no token for them")
+    except (UsageError, LocalFault) as error:
+        raise UsageError(str(error)) from None
+    except Refused as error:
+        raise UsageError(f"{printable(url)} did not list its objects: {error}") from None
+    except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
+        raise UsageError(str(explain_fault(url, error, "list its objects"))) from None
+
+
+def _is_meant(listing: Listing, key: str) -> bool:
+    return key.startswith(listing.prefix) and bool(listing.pattern.match(key.removeprefix(listing.prefix)))
+
+
+async def _find_marks(store: Any, objects: Sequence[Any], *, look: bool) -> set[str]:  # noqa: ANN401 - of the library
+    """The keys of the marks of directories among the objects, which are neighbours in the list.
+
+    The library takes the slash off a key's end. So an empty object is looked at, unless the next one stands
+    below it: if there is none without the slash, it is a mark. One that cannot be looked at is no mark.
+    """
+    marks: set[str] = set()
+    doubts: list[str] = []
+    for about, behind in zip_longest(objects, objects[1:]):
+        if not about["size"]:
+            has_more = behind is not None and behind["path"].startswith(f"{about['path']}/")
+            (marks.add if has_more else doubts.append)(about["path"])
+
+    async def ask(keys: Iterator[str]) -> None:
+        for key in keys:
+            try:
+                await store.head_async(key)
+            except FileNotFoundError:
+                marks.add(key)
+            except Exception:  # noqa: BLE001, S112 - of many types; the request for the object tells more
+                continue
+
+    waiting = iter(doubts)
+    if look:
+        await asyncio.gather(*(ask(waiting) for _ in range(LOOKS_AT_A_TIME)))
+    return marks
+
+
+def name_version(about: Any) -> str:  # noqa: ANN401 - of the library
+    """A text that differs from version to version of an object: its ETag, or else its time."""
+    version: str = about["e_tag"] or about["last_modified"].isoformat()
+    return version
+
+
+async def _ask_page(pages: Any) -> Any:  # noqa: ANN401 - of the library
+    """The next keys; None: there are no more. Raises Refused.
+
+    The library itself follows pages without keys, for ever, so that only a time-out can detect them.
+    """
+    try:
+        async with asyncio.timeout(MOST_IDLE_S):
+            return await anext(pages, None)
+    except TimeoutError:
+        raise Refused(f"it has sent no name for {MOST_IDLE_S:g} s, only pages without any") from None
+
+
+def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN401 - of the library
+    """Whether the store has keys after the last key of its list.
+
+    A broken S3 store says that its list is truncated, but gives no token to continue; the library takes that
+    for the end. Directory buckets have no order of keys; the other services always send a token.
+    """
+    if not url.startswith("s3://") or url.endswith("--x-s3"):
+        return False
+    behind: list[Any] = next(iter(store.list(prefix or None, offset=last)), [])
+    return any(about["path"] > last for about in behind)
+
+
+def explain_fault(url: str, error: Exception, what: str) -> SourceError:
+    """Make an error in cfetch's own words; the text of ``error`` may hold a key or a signed URL."""
+    if isinstance(error, (UsageError, LocalFault)):
+        return Refused(str(error))
+    text, shown = str(error), printable(url)
+    said = find_status(text)
+    if NO_LOGIN.search(text):
+        why = (
+            "no login for it was found; set the store's variables in the environment, or "
+            f"{_ANONYMOUS[url.partition(':')[0]]}=true for public data"
+        )
+    elif isinstance(error, FileNotFoundError) or "404" in said:
+        why = "there is no such bucket or container; correct the URL, or the endpoint in the environment"
+    elif "configured region" in text or said & {"PermanentRedirect", "AuthorizationHeaderMalformed"}:
+        why = "it is in another region; set AWS_REGION"
+    elif said & {"401", "403"}:
+        why = "it denies access; the login needs to list and read there"
+    elif "invalid path" in text:
+        why = "a key has an empty, '.' or '..' component, which cannot be the path of a file"
+    elif "error sending request" in text or isinstance(error, TimeoutError):
+        unreachable = "it cannot be reached; check the network, and the endpoint in the environment"
+        return Transient(f"{shown} did not {what}: {unreachable}")
+    else:
+        why = "it reports an error; check its variables in the environment, or try again later"
+    return Refused(f"{shown} did not {what}: {why}")

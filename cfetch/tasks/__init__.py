@@ -1,0 +1,1 @@
+"""A plan cut into shares for many tasks."""

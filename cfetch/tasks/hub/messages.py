@@ -1,0 +1,110 @@
+"""The messages between a task and the hub of its run, and the proof that each knows the key. Pure.
+
+A message is its length, a MAC, and msgpack. The MAC's key is made of the run's and of a random number from
+each side, so a message of another connection is worth nothing on this one. Nothing is
+encrypted: messages name files and hosts, and hold no URL, header or token.
+"""
+
+import hmac
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.base.events import ActiveAttempt
+from cfetch.base.secret import SecretText
+from cfetch.straggler.merged import Sample
+from cfetch.tasks.hub.leases import Demand
+
+EVERY_S = 1.0  # a task beats so often
+SILENT_S = 10.0  # a task without a beat for so long is forgotten
+KEY_BYTES = NONCE_BYTES = 32
+PROOF_BYTES = 32  # SHA-256
+MAC_BYTES = 16
+HEAD_BYTES = 4 + MAC_BYTES
+# Hosts for which a task asks leases; a share with more has small hosts, each in this share only.
+MOST_DEMANDS = 64
+MOST_SAMPLES = 64  # files whose speed one beat reports, of those that finished since the last beat
+MOST_BEAT_BYTES = 256 << 10  # twice the 32 attempts of a beat, with the longest paths (4 KiB)
+MOST_ORDERS_BYTES = 64 << 10
+
+
+class HubAddress(NamedTuple):
+    """The address of the hub of a run, and the key that its tasks know."""
+
+    host: str
+    port: int
+    key: SecretText
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """The present state of a task.
+
+    ``active``: the attempts that are worth showing, out of ``under_way``. ``active_bytes`` and ``whole`` are
+    ``bytes_active`` and ``whole`` of the pool's ``Progress``. ``files`` and ``size_bytes`` count all that has
+    ended since the task began, ``in_place`` the files that are there; ``samples``: of the files that
+    ``finished`` since the last beat. ``rates``: of the rates in bytes a second, by host or ``ALL_HOSTS``.
+    ``pauses``: hosts that have asked for a pause since the last beat, with the seconds that are left of it.
+    ``resetting``: hosts that reset further connections; ``failing``: hosts that do not answer at all.
+    ``over``: this is the last beat.
+    """
+
+    task: int
+    executor: str
+    active: list[ActiveAttempt] = []
+    under_way: int = 0
+    active_bytes: int = 0
+    whole: int = 0
+    files: int = 0
+    in_place: int = 0
+    size_bytes: int = 0
+    demands: dict[str, Demand] = {}
+    rates: dict[str, Demand] = {}
+    pauses: dict[str, float] = {}
+    resetting: list[str] = []
+    failing: list[str] = []
+    samples: list[Sample] = []
+    finished: int = 0
+    over: bool = False
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """The hub's answer to a beat; orders with only a ``stop`` may come at any time and answer no beat.
+
+    ``median_bps``: normal speed over all tasks; None: the task judges by its own files, also because its
+    machine as a whole is slower than the others. ``rates``: the task's parts of the rates.
+    ``pauses``: hosts that have asked any task for a pause, with the seconds that are left of it. ``alive``:
+    hosts of the task that serve other tasks, though they reset further connections.
+    """
+
+    answers: bool = True
+    stop: bool = False
+    leases: dict[str, int] = {}
+    rates: dict[str, int] = {}
+    pauses: dict[str, float] = {}
+    alive: list[str] = []
+    median_bps: float | None = None
+
+
+def make_proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:
+    """Prove that the side with this role and nonce knows the key, for the side with the ``other`` nonce."""
+    return hmac.digest(key, role + own + other, "sha256")
+
+
+class Channel:
+    """Makes one side's messages, or checks them: each has its number in its MAC, so none comes twice."""
+
+    def __init__(self, key: bytes, role: bytes, hub_nonce: bytes, task_nonce: bytes) -> None:
+        self._key = make_proof(key, b"from " + role, hub_nonce, task_nonce)
+        self._number = 0
+
+    def seal(self, data: bytes) -> bytes:
+        """The message as it goes on the wire."""
+        return len(data).to_bytes(4) + self._mac(data) + data
+
+    def is_genuine(self, mac: bytes, data: bytes) -> bool:
+        """True if it is the other side's next message."""
+        return hmac.compare_digest(mac, self._mac(data))
+
+    def _mac(self, data: bytes) -> bytes:
+        self._number += 1
+        return hmac.digest(self._key, self._number.to_bytes(8) + data, "sha256")[:MAC_BYTES]

@@ -1,0 +1,25 @@
+"""One plan brought by several machines that share its destination: ``cfetch plan run INSTANT --together``.
+
+Each machine, a *node*, runs the same command, at any time. The first one leads: it holds the plan on the
+timeline, cuts it into shares, and writes down on a *board* which entries belong to which share. All nodes,
+the leader too, claim one share after the other there and bring it by processes of their own, as
+``tasks/processes/`` does. Receipts tell every node which files are in place.
+
+::
+
+    leader      take the plan, cut it, set up the board        engine.py, board.py
+                settle the plan when all shares are over       cfetch/tasks/shares/driver.py
+    each node   claim a share, bring it, leave its receipt     board.py, cfetch/tasks/processes/crew.py
+                show the run of all nodes by their receipts
+
+Read in this order: ``claims.py`` (pure: which share comes next), ``board.py`` (the files), ``engine.py``,
+``joining.py`` (how a node finds the leader's board).
+
+When it fails: a node that dies, or stands still for as long as a heartbeat may, loses only its shares:
+another node claims them for their next turn and keeps the parts that they have left. A node that wakes up
+cannot publish these parts, as their directory is gone. If the leader dies, the other nodes bring all shares
+first; then one of them takes the plan over in a new epoch, as after the death of any run, and settles it.
+Ctrl-C ends one node, and the others go on.
+
+Where to change: ``choose_claim`` in ``claims.py`` decides who may take which share.
+"""

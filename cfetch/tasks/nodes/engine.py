@@ -1,0 +1,198 @@
+"""The engine of one node: processes of this machine bring the shares that the node claims.
+
+The leader is a run like any other, whose shares stand on a board. A node that joins does not hold the plan:
+it reads the same receipts, so it shows the same run, and waits until the leader has settled the plan.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.base.clock import Clock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError, Held, LocalFault
+from cfetch.manifest.plan import Plan
+from cfetch.run.frame import Run
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.storage.files import make_private, on_disk
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.server import Hub, HubPlace
+from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
+from cfetch.tasks.processes.crew import Crew, LocalShares, ShareSource
+from cfetch.tasks.processes.engine import LocalTasks
+from cfetch.tasks.shares.driver import Setup, ShareEngine
+from cfetch.tasks.shares.work import RunSpec
+from cfetch.timeline.execution import Course, look_at
+from cfetch.timeline.table import Table
+
+MANY_NODES = 16  # shares are cut for so many, as nobody knows how many will join
+LOOK_S = 0.5  # between looks whether the leader has settled the plan
+
+
+class Here(NamedTuple):
+    """The facts of this node. ``table`` is the open timeline, ``processes`` their number on this machine."""
+
+    table: Table
+    processes: int
+    clock: Clock
+
+
+class NodesEngine(ShareEngine):
+    """Implements ``Engine`` for a plan with one destination, a directory that all nodes see. Used once.
+
+    ``joined``: the job of the run that leads the others; None: this node leads.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        root: Path,
+        state: Path,
+        settings: Settings,
+        here: Here,
+        *,
+        origin: ManifestRef,
+        knowledge: Knowledge = NOTHING,
+        joined: SharedJob | None = None,
+    ) -> None:
+        self._root = root
+        self._table = here.table
+        self._tasks = _NodeTasks(plan, root, settings, here, joined)
+        super().__init__(self._tasks, Setup(plan, root, state, settings, origin, here.clock, knowledge))
+
+    def bring(self, run: Run) -> CfetchError | None:
+        """Implements ``Engine.bring``. Returns Held if the leader's run ended before all shares were over."""
+        driver = self.drive(run)
+        try:
+            error = driver.bring()
+        except LocalFault:  # the directory of a plan goes when it is completed
+            if self._tasks.leads or not self._is_completed(run):
+                raise
+            error = None
+        if error is None and not self._tasks.is_whole:
+            if self._tasks.leads:
+                run.guard.confirm()  # it stood still, and another node leads now; or it was stopped
+                return None
+            if not self._is_completed(run):
+                return Held("the run that led the others has ended; this node looks at the plan again")
+            driver.emit_unreported(self._root)
+        return error
+
+    def _is_completed(self, run: Run) -> bool:
+        return look_at(self._table, run.guard.instant, run.guard.epoch) is Course.COMPLETED
+
+
+class JoinedGuard:
+    """Implements ``Guard`` for a node that joined: the plan is the leader's, who settles it."""
+
+    def __init__(self, table: Table, instant: str, epoch: int) -> None:
+        self._table = table
+        self.instant = instant
+        self.epoch = epoch
+        self.run_id = f"{instant}.{epoch}"
+
+    def confirm(self) -> None:
+        """Raise Held if the leader's run is over."""
+        if look_at(self._table, self.instant, self.epoch) is Course.ENDED:
+            raise Held(f"the run that led the others at plan {self.instant} has ended")
+
+    def commit(self, *, files: int, size_bytes: int) -> None:  # noqa: ARG002 - the leader knows them
+        """Wait until the leader has completed the plan. Raises Held: it has ended before."""
+        while look_at(self._table, self.instant, self.epoch) is not Course.COMPLETED:
+            self.confirm()
+            self._table.node.sleep(LOOK_S)
+
+
+def shares_plan(state: Path, instant: str, epoch: int) -> bool:
+    """Whether the run of an epoch shares its plan with other nodes, or is about to do so."""
+    return _board_of(state / "plans" / instant, epoch).is_dir()
+
+
+def find_board(state: Path, instant: str, epoch: int) -> SharedJob | None:
+    """The job of the run that holds the plan; None: it is not there yet. Raises LocalFault."""
+    return read_job(_board_of(state / "plans" / instant, epoch))
+
+
+def _board_of(directory: Path, epoch: int) -> Path:
+    return directory / f"shares-{epoch}"
+
+
+class _NodeTasks(LocalTasks):
+    """Implements ``TaskRunner`` by this machine's part of the work."""
+
+    longest_pause_s = 2.0  # many nodes read the same receipts
+    trusts_receipts = True  # a leader that died has left them
+
+    def __init__(
+        self, plan: Plan, root: Path, settings: Settings, here: Here, joined: SharedJob | None
+    ) -> None:
+        super().__init__(plan, root, settings, here.processes, here.clock)
+        self.leads = joined is None
+        self._here = here
+        self._joined = joined
+        self._board: Board | None = None
+        self._name = here.table.node.owner.host
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Leave the board when the run is over."""
+        try:
+            yield
+        finally:
+            if self._board is not None:
+                self._board.close()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all shares are over; also if there were none."""
+        return not self.tasks or (self._board is not None and self._board.is_whole)
+
+    def prepare(self, account: Account, directory: Path) -> list[str]:
+        """Cut the plan, or take the leader's cut."""
+        if self._joined is not None:
+            job = self._joined
+            self._shares = LocalShares(self._plan, job.members, job.sharers)
+            return []
+        with on_disk(directory):
+            make_private(directory)  # the sign that this run shares its plan
+        return self._cut_plan(account, MANY_NODES * self.slots)
+
+    def find_hub_place(self) -> HubPlace | None:
+        """The name by which other nodes know this one; a node that joined has no hub."""
+        return HubPlace(self._name) if self.leads else None
+
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Crew:  # noqa: ARG002 - see below
+        """Start this node's processes.
+
+        Each share is brought with all of its entries: the leader may not know those that this node knows of.
+        """
+        job = self._joined
+        if job is not None:
+            spec = msgspec.structs.replace(spec, hub=job.hub, wall_start_s=job.wall_start_s)
+        return super().start(spec, Account(), hub)
+
+    def _open_source(self, spec: RunSpec, bury_task: Callable[[int], None]) -> ShareSource:
+        directory = _board_of(Path(spec.receipts).parent, spec.epoch)
+        if self.leads:
+            job = SharedJob(
+                members=[list(members) for members in self._shares.members],
+                sharers=list(self._shares.sharers),
+                wall_start_s=spec.wall_start_s,
+                hub=spec.hub,
+            )
+            write_job(directory, job)
+        self._board = Board(
+            directory,
+            self.tasks,
+            epoch=spec.epoch,
+            receipts=Path(spec.receipts),
+            fence=Path(spec.place.fence),
+            node=self._here.table.node,
+            heartbeats=self._here.table.heartbeats,
+            bury_task=bury_task,
+        )
+        return self._board

@@ -1,0 +1,279 @@
+"""The processes of a run: which one gets which share, and what follows when one dies.
+
+Each process has a thread, which hands it a share, waits for the answer, and hands it the next share. If a
+process dies, or gives no sign of life for a minute, its thread kills and reaps it, starts another one and
+gives it the rest of the share.
+"""
+
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import NamedTuple, Protocol
+
+from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.plan import Plan
+from cfetch.run.signals import HANDLED_SIGNALS
+from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.processes.messages import Order
+from cfetch.tasks.processes.worker import SILENT_S, Worker
+from cfetch.tasks.shares.work import RunSpec
+
+MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
+LOOK_S = 1.0  # between looks for a share that another machine has given up
+TURNS = 2  # of the driver, after which it has read all receipts that were there before
+
+
+class LocalShares(NamedTuple):
+    """A plan's entries by share; ``sharers`` as in ``Share``."""
+
+    plan: Plan
+    members: Sequence[Sequence[int]]
+    sharers: Sequence[int]
+
+    def list_entries(self, number: int, account: Account) -> list[Entry]:
+        """The entries of a share that have not ended."""
+        entries = map(self.plan.entry, self.members[number])
+        return [entry for entry in entries if entry.id not in account]
+
+
+class Turn(NamedTuple):
+    """A share to bring now, as ``task``, a number that no other task of the run has."""
+
+    share: int
+    task: int
+
+
+class ShareSource(Protocol):
+    """Says which share comes next. Thread-safe. Its methods raise LocalFault."""
+
+    def take(self) -> Turn | None:
+        """Take the next share; None: there is none now."""
+
+    def take_again(self, turn: Turn) -> Turn | None:
+        """Take the same share anew, as the task has died; None: another machine brings it now."""
+
+    def is_mine(self, turn: Turn) -> bool:
+        """Whether the share is still this machine's to bring."""
+
+    def is_over(self) -> bool:
+        """Whether ``take`` will never have one again."""
+
+
+class OwnShares:
+    """Implements ``ShareSource`` for a run that has all shares of its plan for itself."""
+
+    def __init__(self, shares: int) -> None:
+        self._left = deque(range(shares))
+        self._tasks = count(1)
+
+    def take(self) -> Turn | None:
+        """Take the shares in their order."""
+        try:
+            return Turn(self._left.popleft(), next(self._tasks))
+        except IndexError:
+            return None
+
+    def take_again(self, turn: Turn) -> Turn:
+        """Take the same share as another task."""
+        return Turn(turn.share, next(self._tasks))
+
+    def is_mine(self, turn: Turn) -> bool:  # noqa: ARG002 - there are no others
+        """Always."""
+        return True
+
+    def is_over(self) -> bool:
+        """Whether all shares were taken."""
+        return not self._left
+
+
+class Crew:
+    """Implements ``Job``. ``bury_task`` gets the number of a task that is dead for certain.
+
+    ``source``: where shares come from. ``name``: of this machine for people, if there are several.
+
+    ``learned``: the processes' knowledge about hosts. ``wall`` is in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        shares: LocalShares,
+        spec: RunSpec,
+        account: Account,
+        bury_task: Callable[[int], None],
+        *,
+        processes: int,
+        wall: Callable[[], float],
+        source: ShareSource,
+        name: str = "",
+    ) -> None:
+        self._shares = shares
+        self._spec = spec
+        self._account = account
+        self._bury_task = bury_task
+        self._wall = wall
+        self._source = source
+        self._name = name
+        self._changed = threading.Condition()
+        self._turns = 0
+        self._is_stopping = False
+        self._workers: dict[int, Worker] = {}  # by the thread that holds it
+        self._at_work = {
+            threading.Thread(target=self._work, name=f"process {n}", daemon=True) for n in range(processes)
+        }
+        self._notes: list[str] = []
+        self.learned = NOTHING
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin; called once."""
+        for thread in tuple(self._at_work):
+            thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Implements ``Job.wait``."""
+        with self._changed:
+            self._turns += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._at_work, timeout_s)
+            return not self._at_work
+
+    def take_notes(self) -> list[str]:
+        """Implements ``Job.take_notes``: processes that were given up."""
+        with self._changed:
+            notes, self._notes = self._notes, []
+        return notes
+
+    def stop(self) -> None:
+        """Hand out no more shares."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """Kill all processes, and wait for the ends of their threads."""
+        self.stop()
+        with self._changed:
+            for worker in self._workers.values():
+                worker.kill()
+            left = tuple(self._at_work)
+        for thread in left:
+            thread.join()
+
+    def _work(self) -> None:
+        """Hold one process after the other, until no share is left."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)  # a child inherits this until it is ready
+        try:
+            while (turn := self._take_turn()) is not None:
+                self._bring(turn)
+        except BaseException as error:  # noqa: BLE001 - the driver raises it
+            self._fail(error)
+        try:
+            self._let_go()
+        except BaseException as error:  # noqa: BLE001 - the same
+            self._fail(error)
+        finally:
+            with self._changed:
+                self._at_work.discard(threading.current_thread())
+                self._changed.notify_all()
+
+    def _take_turn(self) -> Turn | None:
+        """Take the next share, perhaps after another machine has given it up; None: nothing is left."""
+        while not self._is_stopping:
+            if (turn := self._source.take()) is not None:
+                return turn
+            if self._source.is_over():
+                return None
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopping, LOOK_S)
+        return None
+
+    def _bring(self, turn: Turn | None) -> None:
+        """Let a share be brought, by one process after the other if they die."""
+        deaths, shortest = 0, sys.maxsize
+        while turn is not None and (worker := self._hold_worker()) is not None:
+            entries = self._shares.list_entries(turn.share, self._account)
+            deaths = 0 if len(entries) < shortest else deaths
+            shortest = len(entries)
+            order = Order(
+                share=turn.share,
+                task=turn.task,
+                sharers=self._shares.sharers[turn.share],
+                entries=entries,
+                executor=self._name,
+            )
+            answer = worker.bring(order)
+            if answer is not None:
+                if answer.fault is not None and self._source.is_mine(turn):
+                    self._fail(LocalFault(answer.fault))
+                self._learn(answer.learned)
+                return
+            deaths += 1
+            self._bury_worker(worker, turn.task, deaths)
+            turn = None if self._is_stopping else self._source.take_again(turn)
+
+    def _hold_worker(self) -> Worker | None:
+        """The process of this thread, started if there is none; None: the run is stopping."""
+        thread = threading.get_ident()
+        with self._changed:
+            if self._is_stopping:
+                return None
+            if thread not in self._workers:
+                self._workers[thread] = Worker(self._spec)
+            return self._workers[thread]
+
+    def _let_go(self) -> int | None:
+        """Wait for the end of this thread's process. Returns its exit code; None: it cannot end now."""
+        with self._changed:
+            worker = self._workers.pop(threading.get_ident(), None)
+        return None if worker is None else worker.close()
+
+    def _bury_worker(self, worker: Worker, task: int, deaths: int) -> None:
+        """Reap the process, and keep all that it has left for the next one. Raises CfetchError."""
+        code = self._let_go()
+        if code == CfetchError.exit_code:
+            raise CfetchError("a process of this run met a bug in cfetch; its places are above")
+        if deaths > MOST_DEATHS:
+            raise LocalFault(_explain_deaths(deaths, code, is_silent=worker.is_silent))
+        if worker.is_silent and not self._is_stopping:
+            self._note(
+                f"process {worker.pid} of this run gave no sign of life for {SILENT_S:g} s and was killed; "
+                "another process brings the rest of its files"
+            )
+        if code is not None:  # otherwise its last write may still come: what it has left is fetched again
+            self._bury_task(task)
+        with self._changed:
+            end = self._turns + TURNS
+            self._changed.wait_for(lambda: self._turns >= end or self._is_stopping)
+
+    def _note(self, note: str) -> None:
+        with self._changed:
+            self._notes.append(note)
+
+    def _learn(self, learned: Knowledge) -> None:
+        with self._changed:
+            self.learned = merge_knowledge(self.learned, learned, self._wall())
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self.failure = self.failure or error
+            self._is_stopping = True
+            self._changed.notify_all()
+
+
+def _explain_deaths(deaths: int, code: int | None, *, is_silent: bool) -> str:
+    """Say how processes ended one after the other, and what to do about it; ``code``: of the last one."""
+    advice = "if memory is short, give a smaller --processes"
+    if is_silent or code is None:
+        how = f"killed, as they gave no sign of life for {SILENT_S:g} s each,"
+        advice = "see whether the disk of the destination answers"
+    else:
+        how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return (
+        f"{deaths} processes of this run, one after the other, were {how} over the same files; {advice}. "
+        "Then run the same command again"
+    )

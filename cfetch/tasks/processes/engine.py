@@ -1,0 +1,148 @@
+"""The engine of one machine on several cores: child processes run the tasks, and this process drives them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from cfetch.base.clock import Clock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError
+from cfetch.manifest.plan import Plan
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.storage.files import STATE_NAME, on_disk
+from cfetch.storage.resume import useful_parts
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.server import Hub, HubPlace
+from cfetch.tasks.processes.crew import Crew, LocalShares, OwnShares, ShareSource
+from cfetch.tasks.shares.cut import Pace
+from cfetch.tasks.shares.driver import POLL_S, Setup, ShareEngine
+from cfetch.tasks.shares.plan_cut import cut_plan
+from cfetch.tasks.shares.work import RunSpec
+from cfetch.timeline.attempts import Attempts
+from cfetch.timeline.files import LocalFiles
+
+HUB_HOST = "127.0.0.1"
+
+
+class ProcessesEngine(ShareEngine):
+    """Implements ``Engine`` for a plan with one destination, a directory. Used once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        root: Path,
+        state: Path,
+        settings: Settings,
+        *,
+        processes: int,
+        origin: ManifestRef,
+        clock: Clock,
+        knowledge: Knowledge = NOTHING,
+    ) -> None:
+        tasks = LocalTasks(plan, root, settings, processes, clock)
+        super().__init__(tasks, Setup(plan, root, state, settings, origin, clock, knowledge))
+
+
+class LocalTasks:
+    """Implements ``TaskRunner`` by processes of this machine."""
+
+    longest_pause_s = POLL_S  # there are few receipts, and Ctrl-C has to be prompt
+    trusts_receipts = False  # files in place are checked as in a run of one process
+    leads = True
+    sweeps = False  # the death of a child is noticed, and its parts are kept at once
+
+    def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int, clock: Clock) -> None:
+        self._clock = clock
+        self._crew: Crew | None = None
+        self._plan = plan
+        self._root = root
+        self._settings = settings
+        self._shares = LocalShares(plan, (), ())
+        self._name = ""
+        self.slots = processes
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Open nothing: processes are started once their shares are known."""
+        yield
+
+    def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - they stay in the plan's file
+        """Cut the plan."""
+        self._cut_plan(account, self.slots)
+        self.slots = min(self.slots, self.tasks)
+        return []  # the notes about slow hosts are for clusters
+
+    def _cut_plan(self, account: Account, slots: int) -> list[str]:
+        """Cut the plan for so many tasks at a time. Returns notes for a person."""
+        settings = self._settings
+        pace = Pace(concurrency=max(1, settings.concurrency // self.slots))
+        cut = cut_plan(self._plan, account, pace=pace, slots=slots, per_host=settings.per_host)
+        self._shares = LocalShares(self._plan, cut.members, cut.sharers)
+        return cut.notes
+
+    @property
+    def tasks(self) -> int:
+        """How many shares there are."""
+        return len(self._shares.members)
+
+    def find_hub_place(self) -> HubPlace | None:
+        """The loopback, on which children reach the hub."""
+        return HubPlace(HUB_HOST)
+
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Crew:
+        """Start the processes."""
+        most = spec.settings.most_at_once // self.slots
+        own = replace(
+            spec.settings,
+            concurrency=max(1, spec.settings.concurrency // self.slots),
+            max_concurrency=max(1, most),
+        )
+        spec = msgspec.structs.replace(spec, settings=own, searches=True)
+
+        def bury_task(task: int) -> None:
+            """Free the task's leases, and keep its parts for the task that continues its share."""
+            if hub is not None:
+                hub.forget(task)
+            _keep_parts(self._root / STATE_NAME, spec, task)
+
+        self._crew = Crew(
+            self._shares,
+            spec,
+            account,
+            bury_task,
+            processes=self.slots,
+            wall=self._clock.wall,
+            source=self._open_source(spec, bury_task),
+            name=self._name,
+        )
+        self._crew.start()
+        return self._crew
+
+    def _open_source(self, spec: RunSpec, bury_task: Callable[[int], None]) -> ShareSource:  # noqa: ARG002 - others need them
+        """Open the source of the shares: this run has all of them for itself."""
+        return OwnShares(self.tasks)
+
+    @property
+    def learned(self) -> Knowledge:
+        """The knowledge that all processes together have learned."""
+        return NOTHING if self._crew is None else self._crew.learned
+
+    def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:  # noqa: ARG002 - it is the same
+        """A task's fault is this machine's, as in a run of one process; anything else is a bug."""
+        if not isinstance(failure, CfetchError):
+            raise failure
+        return failure
+
+
+def _keep_parts(state: Path, spec: RunSpec, task: int) -> None:
+    with on_disk(state):
+        files = LocalFiles(state)
+        try:
+            attempts = Attempts([files])
+            attempts.keep_task(spec.instant, spec.epoch, task, lambda dead: useful_parts(dead.names))
+        finally:
+            files.close()

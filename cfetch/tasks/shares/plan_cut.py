@@ -1,0 +1,49 @@
+"""Cuts a plan that this machine has frozen into shares of the entries that a run still has to bring."""
+
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cfetch.base.secret import printable
+from cfetch.manifest.plan import Plan
+from cfetch.show.format import duration
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.shares.cut import Pace, count_sharers, cut_shares, find_floors
+
+WORTH_A_NOTE_S = 60.0
+
+
+class PlanCut(NamedTuple):
+    """``members``: the indexes of each share's entries; ``sharers``: for each share, as in ``Share``.
+
+    ``notes`` are for a person.
+    """
+
+    members: "list[array[int]]"
+    sharers: list[int]
+    notes: list[str]
+
+
+def cut_plan(plan: Plan, account: Account, *, pace: Pace, slots: int, per_host: int | None) -> PlanCut:
+    """Cut all entries that are not in the account. Raises LocalFault."""
+    left: Sequence[int] = range(len(plan))
+    sizes, hosts = plan.sizes, plan.host_of
+    if account:
+        left = array("I", (index for index in left if plan.entry(index).id not in account))
+        sizes, hosts = [sizes[index] for index in left], [hosts[index] for index in left]
+    cut = cut_shares(sizes, hosts, pace=pace, slots=slots)
+    notes = []
+    if left:
+        floors_s = find_floors(cut, sizes, hosts, pace=pace, per_host=per_host)
+        host = max(floors_s, key=floors_s.__getitem__, default=None)
+        if host is not None:
+            notes = note_slow_host(plan.hosts[host], floors_s[host], sum(cut.cost_s) / slots)
+    return PlanCut(cut.list_members(left), count_sharers(cut, hosts, slots=slots), notes)
+
+
+def note_slow_host(host: str, alone_s: float, all_s: float) -> list[str]:
+    """Make a note if one host alone takes longer than all shares."""
+    if alone_s <= max(WORTH_A_NOTE_S, all_s):
+        return []
+    takes = f"{printable(host)} alone takes about {duration(alone_s)}"
+    return [f"{takes}, and more executors do not make that shorter"]

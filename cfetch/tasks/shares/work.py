@@ -1,0 +1,67 @@
+"""The values that a task gets and gives. A driver needs them, and none of the code that downloads."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.base.config.settings import Settings
+from cfetch.manifest.entry import Entry
+from cfetch.manifest.fields import Headers
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.tasks.hub.messages import HubAddress
+from cfetch.tasks.shares.place import Place
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts that all tasks of a run need. It holds secrets, so it travels in the job and nowhere else.
+
+    ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
+    ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
+    ``searches``: a task may try more places at a host; with very many tasks, each would measure the others.
+    """
+
+    settings: Settings
+    headers: Headers
+    env: dict[str, str]
+    origin: ManifestRef
+    instant: str
+    epoch: int
+    place: Place
+    receipts: str
+    wall_start_s: float
+    part_s: float
+    at_a_time: int
+    searches: bool = False
+    knowledge: Knowledge = NOTHING
+    hub: HubAddress | None = None
+
+
+class TaskCopy(NamedTuple):
+    """One of the copies of a task. No other copy has its ``task`` number; ``attempt`` counts from 0.
+
+    ``executor`` is a name for people.
+    """
+
+    share: int
+    task: int
+    attempt: int
+    executor: str = ""
+
+
+class Share(NamedTuple):
+    """The entries of one task; ``sharers``: how many tasks at a time ask the same host, itself included."""
+
+    entries: list[Entry]
+    sharers: int
+
+
+class ShareOutcome(NamedTuple):
+    """The result of a task: how many entries it brought to their end, and how many of them failed.
+
+    ``learned``: knowledge about hosts.
+    """
+
+    files: int
+    failed: int
+    learned: Knowledge = NOTHING

@@ -1,9 +1,0 @@
-"""For sources of all kinds."""
-
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def no_patience(monkeypatch):
-    """A single run ends at once with a stale answer; tests/app/test_follow_patience.py has its patience."""
-    monkeypatch.setattr("cfetch.app.follow.STALE_ONCE_S", 0.0)

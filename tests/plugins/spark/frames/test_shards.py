@@ -1,0 +1,319 @@
+"""A frame of URLs written as shards: tar files as WebDataset reads them, Parquet, and jobs that die."""
+
+import hashlib
+import json
+import os
+import pickle
+import re
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from cfetch.base.errors import ConfigError, LocalFault, UsageError
+from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
+from cfetch.plugins.spark.frames.shards import publish_shards, stage_shard
+from tests.plugins.spark.serving import asked, serving
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+types = pytest.importorskip("pyspark.sql.types")
+
+PROJECT = Path(__file__).parents[4]
+FILES = {f"d/{n}.jpg": b"%d " % n * 100 for n in range(6)} | {
+    "d/0.txt": b"the first",
+    "d/0.TXT": b"the same to readers",
+    "d/0-a.jpg": b"between",
+    "d/3.json": b"{}",
+    "d/plain": b"no ending",
+    "d/plain-a.jpg": b"between",
+    "d/plain.txt": b"of the same sample",
+}
+NAMES = ["url", "path", "digest", "label"]
+OPTIONS = {"path_column": "path", "hash_column": "sha256=digest", "files_per_shard": "4"}
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Has ``FILES``."""
+    with serving(FILES) as one:
+        yield one
+
+
+@pytest.fixture
+def origin(server):
+    """The same, asked for nothing yet."""
+    server.requests.clear()
+    return server
+
+
+def rows_of(origin, names=tuple(FILES)):
+    """A row for each file."""
+    rows = []
+    for number, name in enumerate(names):
+        digest = hashlib.sha256(FILES[name]).hexdigest() if name in FILES else None
+        rows.append({"url": origin.url + name, "path": name, "digest": digest, "label": number})
+    return rows
+
+
+def writer_of(tmp_path, sink=WebdatasetSink, *, names=NAMES, overwrite=False, **options):
+    """The writer that Spark would ask for."""
+    schema = types.StructType([types.StructField(name, types.StringType()) for name in names])
+    given = {"path": str(tmp_path / "set"), **OPTIONS, **options}
+    given = {name: value for name, value in given.items() if value is not None}
+    return sink(given).writer(schema, overwrite)
+
+
+def stage(writer, rows, place="00000-00000"):
+    """What a task does with the rows of one shard."""
+    return stage_shard(writer._job, pa.Table.from_pylist(rows), place=place, task=7)
+
+
+def publish(writer, *names):
+    """What the driver does at the end."""
+    publish_shards(writer._job, names, overwrite=writer._overwrite)
+
+
+def shown(path):
+    """The files of a directory, without cfetch's own."""
+    return sorted(file.name for file in path.iterdir() if file.is_file())
+
+
+def read_tar(path):
+    """The samples by key, as WebDataset groups them: by the name up to the first dot of its last segment."""
+    samples: dict[str, dict[str, bytes]] = {}
+    last = None
+    with tarfile.open(path) as tar:
+        for member in tar:
+            match = re.match(r"((?:.*/|)[^.]+)[.]([^/]*)$", member.name)
+            assert match is not None
+            key, ending = match.groups()
+            assert key == last or key not in samples, "the files of a sample stand together"
+            last = key
+            assert ending not in samples.setdefault(key, {}), "no name twice"
+            file = tar.extractfile(member)
+            assert file is not None
+            samples[key][ending] = file.read()
+    return samples
+
+
+class Context:
+    """Stands in for Spark's, in a process that is no task."""
+
+    def __init__(self, partition):
+        self._partition = partition
+
+    def partitionId(self):  # noqa: N802
+        return self._partition
+
+    def taskAttemptId(self):  # noqa: N802
+        return 100 + self._partition
+
+
+def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch):
+    """Shards of four files, numbered in the order of partitions; a table of results beside each."""
+    names = [*list(FILES)[:12], "gone.jpg"]
+    rows = rows_of(origin, names)
+    writer = writer_of(tmp_path)
+    staged = []
+    for partition, part in ((1, rows[5:]), (0, rows[:5])):
+        monkeypatch.setattr("pyspark.TaskContext.get", lambda partition=partition: Context(partition))
+        staged.append(writer.write(iter(pa.Table.from_pylist(part).to_batches(max_chunksize=3))))
+    assert shown(tmp_path / "set") == []
+    writer.commit(pickle.loads(pickle.dumps(staged)))
+    tables = [pq.read_table(tmp_path / "set" / f"{n:05d}.parquet").to_pylist() for n in range(4)]
+    assert [len(table) for table in tables] == [4, 1, 4, 4]
+    assert [row["path"] for table in tables for row in table] == [row["path"] for row in rows]
+    assert {row["path"] for table in tables for row in table if row["status"] != "done"} == {"gone.jpg"}
+    assert list((tmp_path / "set/.cfetch/shards").iterdir()) == []
+    assert shown(tmp_path / "set")[-1] == "_SUCCESS"
+    samples: dict[str, dict[str, bytes]] = {}
+    for n in range(4):
+        samples |= read_tar(tmp_path / "set" / f"{n:05d}.tar")
+    assert samples["d/1"]["jpg"] == FILES["d/1.jpg"]
+    assert json.loads(samples["d/1"]["json"]) == rows[1]
+    assert asked(origin) == dict.fromkeys(names, 1)
+
+
+def test_names_in_a_tar_file(origin, tmp_path):
+    """Files of one key stand together, with one JSON; a name without an ending gets one."""
+    writer = writer_of(tmp_path)
+    publish(writer, stage(writer, rows_of(origin)))
+    samples = read_tar(tmp_path / "set/00000.tar")
+    assert {key: sorted(sample) for key, sample in samples.items()} == {
+        "d/0": ["2.txt", "TXT", "jpg", "json"],
+        "d/0-a": ["jpg", "json"],
+        **{f"d/{n}": ["jpg", "json"] for n in (1, 2, 4, 5)},
+        "d/3": ["jpg", "json", "row.json"],
+        "d/plain": ["bin", "json", "txt"],
+        "d/plain-a": ["jpg", "json"],
+    }
+    assert samples["d/3"]["json"] == FILES["d/3.json"]
+
+
+def test_each_row_is_a_sample_also_of_one_file(origin, tmp_path):
+    """Two captions of one picture are two samples under two keys; the picture is asked for once."""
+    rows = [
+        row | {"label": n} for n, row in enumerate(rows_of(origin, ["d/1.jpg", "d/0.txt"] + ["d/1.jpg"] * 2))
+    ]
+    rows[1]["path"] = "d/1_1.txt"
+    writer = writer_of(tmp_path, files_per_shard="9")
+    publish(writer, stage(writer, rows))
+    samples = read_tar(tmp_path / "set/00000.tar")
+    assert {key: json.loads(sample["json"])["label"] for key, sample in samples.items()} == {
+        "d/1": 0,
+        "d/1_1": 1,
+        "d/1_2": 2,
+        "d/1_3": 3,
+    }
+    assert [samples[key]["jpg"] for key in ("d/1", "d/1_2", "d/1_3")] == [FILES["d/1.jpg"]] * 3
+    table = pq.read_table(tmp_path / "set/00000.parquet").to_pylist()
+    assert [(row["label"], row["status"]) for row in table] == [(n, "done") for n in range(4)]
+    assert asked(origin)["d/1.jpg"] == 1
+
+
+@pytest.mark.parametrize("signed", ["?AWSAccessKeyId=k&Expires=1&Signature=secret", "?id=7&token=secret"])
+def test_no_link_is_in_a_shard(origin, tmp_path, signed):
+    """Neither its query, whatever it means, nor a header."""
+    row = {"url": origin.url + "d/1.jpg" + signed, "head": [("X-Token", "secret")]}
+    table = pa.Table.from_pylist(
+        [row], pa.schema([("url", pa.string()), ("head", pa.map_(pa.string(), pa.string()))])
+    )
+    writer = WebdatasetSink({"path": str(tmp_path / "set"), "headers_column": "head"}).writer(
+        types.StructType([types.StructField(name, types.StringType()) for name in ("url", "head")]), False
+    )
+    name = stage_shard(writer._job, table, place="0-0", task=7)
+    publish(writer, name)
+    assert origin.requests[0].headers["x-token"] == "secret"
+    assert b"secret" not in (tmp_path / "set/00000.tar").read_bytes()
+    assert pq.read_table(tmp_path / "set/00000.parquet").column_names[:2] == ["url", "status"]
+    assert b"secret" not in (tmp_path / "set/00000.parquet").read_bytes()
+    assert pq.read_table(tmp_path / "set/00000.parquet")["url"].to_pylist() == [origin.url + "d/1.jpg"]
+
+
+def test_a_row_with_a_fault_shows_no_secret_either(origin, tmp_path):
+    """A link with a login is refused; its row stays in the table without it."""
+    rows = [{"url": f"{scheme}u:secret@h/a.jpg?secret"} for scheme in ("http://", "ftp://", "//")]
+    writer = writer_of(tmp_path, names=["url"], path_column=None, hash_column=None)
+    publish(writer, stage(writer, rows))
+    assert b"secret" not in (tmp_path / "set/00000.parquet").read_bytes()
+    found = pq.read_table(tmp_path / "set/00000.parquet").to_pylist()
+    assert [row["url"] for row in found] == ["http://h/a.jpg", "ftp://h/a.jpg", "//h/a.jpg"]
+
+
+def test_a_job_that_died_is_continued(origin, tmp_path):
+    """A whole shard is found by its rows; one with a failure, or with other rows, is made again."""
+    first, *others = ["d/1.jpg", "d/2.jpg"], ["d/3.jpg", "gone.jpg"], ["d/4.jpg"]
+    dead = writer_of(tmp_path)
+    for number, names in enumerate((first, *others)):
+        stage(dead, rows_of(origin, names), f"00000-0000{number}")
+    assert shown(tmp_path / "set") == []
+    dead.abort([])
+    origin.requests.clear()
+    writer = writer_of(tmp_path)
+    rows = [rows_of(origin, names) for names in (first, *others)]
+    rows[2][0]["label"] = 99
+    names = [stage(writer, some, f"00000-0000{number}") for number, some in enumerate(rows)]
+    assert asked(origin) == dict.fromkeys(["d/3.jpg", "gone.jpg", "d/4.jpg"], 1)
+    publish(writer, *names)
+    assert json.loads(read_tar(tmp_path / "set/00002.tar")["d/4"]["json"])["label"] == 99
+    assert [row["status"] for row in pq.read_table(tmp_path / "set/00001.parquet").to_pylist()] == [
+        "done",
+        "failed",
+    ]
+
+
+def test_equal_rows_make_equal_bytes(origin, tmp_path):
+    """No time and no owner is in a tar file."""
+    contents = []
+    for place in ("a", "b"):
+        writer = writer_of(tmp_path / place)
+        publish(writer, stage(writer, rows_of(origin)))
+        contents.append((tmp_path / place / "set/00000.tar").read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_numbers_go_on_or_begin_again(origin, tmp_path):
+    """By the mode of the write; files that are no shards stay."""
+    for overwrite, there in ((False, 2), (False, 4), (True, 2)):
+        writer = writer_of(tmp_path, overwrite=overwrite)
+        (tmp_path / "set/readme.txt").touch()
+        places = ("00000-00000", "00001-00000")
+        publish(writer, *(stage(writer, rows_of(origin, ["d/1.jpg"]), place) for place in places))
+        expected = [f"{n:05d}.{ending}" for n in range(there) for ending in ("parquet", "tar")]
+        assert shown(tmp_path / "set") == [*expected, "_SUCCESS", "readme.txt"]
+
+
+def test_two_jobs_with_the_same_rows(origin, tmp_path):
+    """A shard that both have made is published once, and the second job says so, before it publishes any."""
+    first, second = writer_of(tmp_path), writer_of(tmp_path)
+    rows = [rows_of(origin, [name]) for name in ("d/1.jpg", "d/2.jpg")]
+    for writer in (first, second):
+        names = [stage(writer, some, f"0000{number}-00000") for number, some in enumerate(rows)]
+    publish(first, names[1])
+    with pytest.raises(LocalFault, match="another job has published 1 of the 2 shards of the same rows to"):
+        publish(second, *names)
+    assert shown(tmp_path / "set") == ["00000.parquet", "00000.tar", "_SUCCESS"]
+
+
+def test_cells_that_python_cannot_hold(origin, tmp_path):
+    """A far year or text that is not UTF-8 stays in the table; a URL of such bytes is a row's fault."""
+    rows = pa.Table.from_pylist(rows_of(origin, ["d/1.jpg", "d/2.jpg"]))
+    links = pa.array([rows["url"][0].as_py().encode(), b"\xff"], pa.binary()).view(pa.string())
+    days = pa.array([4_000_000, 1], pa.int32()).view(pa.date32())
+    table = rows.set_column(0, "url", links).append_column("day", days)
+    writer = writer_of(tmp_path)
+    publish(writer, stage_shard(writer._job, table, place="00000-00000", task=7))
+    (sample,) = read_tar(tmp_path / "set/00000.tar").values()
+    assert json.loads(sample["json"])["day"] == "a value that JSON cannot hold"
+    found = pq.read_table(tmp_path / "set/00000.parquet")
+    assert found["day"].combine_chunks() == days
+    assert found["error"].to_pylist() == [None, "url: it must be a string, not bytes that are not UTF-8"]
+
+
+def test_parquet_has_the_bytes(origin, tmp_path):
+    """In a column, up to the limit; there is no tar file."""
+    writer = writer_of(tmp_path, ParquetSink, content_limit="200")
+    publish(writer, stage(writer, rows_of(origin, ["d/1.jpg", "d/0.txt", "gone.jpg"])))
+    assert shown(tmp_path / "set") == ["00000.parquet", "_SUCCESS"]
+    rows = pq.read_table(tmp_path / "set/00000.parquet").to_pylist()
+    assert [row["content"] for row in rows] == [FILES["d/1.jpg"], FILES["d/0.txt"], None]
+    assert [row["label"] for row in rows] == [0, 1, 2]
+
+
+def test_shards_of_dead_jobs_go_after_a_month(origin, tmp_path):
+    """Younger ones stay."""
+    writer = writer_of(tmp_path)
+    old, young = (stage(writer, rows_of(origin, [name])) for name in ("d/1.jpg", "d/2.jpg"))
+    for path in writer._job.stage.glob(f"{old}*"):
+        os.utime(path, (time.time() - 31 * 86400,) * 2)
+    names = {path.name.partition(".")[0] for path in writer_of(tmp_path)._job.stage.iterdir()}
+    assert names == {young}
+
+
+def test_a_directory_that_executors_do_not_see(origin, tmp_path):
+    """The message says what is asked of it."""
+    writer = writer_of(tmp_path)
+    writer._job.stage.rmdir()
+    with pytest.raises(LocalFault, match="driver and all executors must see the directory"):
+        stage(writer, rows_of(origin))
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "told"),
+    [
+        (NAMES, {"to": "/x"}, "the shards go to the path of save(path)"),
+        (NAMES, {"path": "here"}, "absolute path"),
+        (NAMES, {"files_per_shard": "0"}, "files_per_shard must be a whole number"),
+        (NAMES, {"url_column": "link"}, "no column 'link' for url; the frame has url, path, digest, label"),
+        (NAMES, {"content_limit": "1MiB"}, "content_limit is of cfetch.parquet"),
+        (NAMES, {"max_atempts": "1"}, "did you mean 'max_attempts'"),
+        ([*NAMES, "Status"], {}, "the frame has a column 'Status' already"),
+        ([*NAMES, "url"], {}, "the frame has 2 columns 'url', and one is wanted for url; drop or rename"),
+    ],
+)
+def test_wrong_options(tmp_path, names, given, told):
+    """Each is named with what would be right."""
+    with pytest.raises((ConfigError, UsageError), match=re.escape(told)):
+        writer_of(tmp_path, names=names, **given)

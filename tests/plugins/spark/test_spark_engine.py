@@ -1,0 +1,28 @@
+"""Spark's engine keeps the contract of engines."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from cfetch.base.clock import SystemClock
+from cfetch.plugins.spark.cluster_run import SparkEngine
+from cfetch.run.fresh_links import ManifestRef
+from tests.run.engines import EngineContract
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+class TestSparkEngine(EngineContract):
+    """A job on two slots of this machine."""
+
+    @contextmanager
+    def engine_of(self, scene):
+        """The state is in the destination, as tasks must see both."""
+        yield SparkEngine(
+            scene.plan,
+            scene.to,
+            scene.to / ".cfetch",
+            scene.settings,
+            origin=ManifestRef("m.json", None, None),
+            clock=SystemClock(),
+        )

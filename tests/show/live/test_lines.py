@@ -1,0 +1,545 @@
+"""Facts as lines: plain, JSON, quiet; and the choice between them and the live view."""
+
+import io
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from cfetch.base.errors import DeadlinePassed, Interrupted, LocalFault
+from cfetch.base.events import (
+    BreakerClosed,
+    FallbackTriggered,
+    HostPaused,
+    MinRateWaived,
+    RunFinished,
+    RunStopping,
+    SlowdownSeen,
+    WidthChanged,
+)
+from cfetch.show.live.closing import SHOWN_FAILURES, SHOWN_VOLUMES, closing_line, closing_lines
+from cfetch.show.live.facts import MAX_LINES
+from cfetch.show.live.lines import json_lines, plain_lines, quiet_lines
+from cfetch.show.live.open import choose_mode, open_dashboard
+from cfetch.show.summary import Tally
+from tests.show.live.replay import HOSTILE, stream
+from tests.show.records import (
+    attempt,
+    cancelled,
+    committed,
+    finished,
+    paused,
+    placed,
+    progress,
+    record,
+    retry,
+    started,
+    volume,
+)
+
+
+def write_events(lines, *events, **options):
+    stream_ = io.StringIO()
+    emit = lines(stream_, **options)
+    for event in events:
+        emit(event)
+    return stream_.getvalue().splitlines()
+
+
+def failures(number, kind="refused"):
+    return finished(
+        *(record(i, 9, attempt(), status="failed", error_kind=kind, error="HTTP 404") for i in range(number))
+    )
+
+
+def finish_run(*events, error=None, metrics="m.jsonl"):
+    tally = Tally()
+    for event in events:
+        tally(event)
+    return RunFinished(t_s=5.0, summary=tally.summary(5.0, error=error, metrics=metrics))
+
+
+def test_progress_comes_first_after_two_seconds_then_every_ten():
+    """Four events a second become a line now and then."""
+    lines = write_events(plain_lines, *(progress(t / 4) for t in range(1, 100)))
+    assert [line.split("]")[0] for line in lines] == ["[   2.0s", "[  12.0s", "[  22.0s"]
+
+
+def test_a_plain_progress_line():
+    """It has share, files, bytes, rate, active attempts, time left, and trouble only where there is some."""
+    events = [
+        started(10, 10_240),
+        *(progress(float(t), done=t, bytes_done=1024 * t, waiting=9) for t in (1, 2)),
+    ]
+    assert (
+        write_events(plain_lines, *events)[1]
+        == "[   2.0s] 20 %, 2 of 10 files, 2.0 KiB, 1.0 KiB/s, 0 active, about 8.0s left"
+    )
+    assert "0 of 1 file," in write_events(plain_lines, started(1, 10), progress(2.0))[1]
+    trouble = progress(2.0, failed=1, retries=2, sequential=True)
+    assert write_events(plain_lines, started(10, 10), cancelled(), trouble)[-1].endswith(
+        ", 1 failed, 2 retries, 1 straggler, one at a time"
+    )
+
+
+@pytest.mark.parametrize("lines", [plain_lines, quiet_lines])
+def test_failures_are_told_at_once_but_never_as_a_flood(lines):
+    """After so many of one kind they are counted only, and a line says so."""
+    output = write_events(lines, *failures(1000))
+    assert len(output) == MAX_LINES + 1
+    assert output[0] == "[   1.0s] failed: a/0: HTTP 404 (refused)"
+    assert "counted only" in output[-1]
+
+
+def full(number):
+    """A disk that is full fails them all, each under its path."""
+    error = "cannot write {}: No space left on device"
+    failed = [record(i, 9, attempt(), status="failed", error_kind="local", error="") for i in range(number)]
+    return finished(*(replace(one, error=error.format(one.path)) for one in failed))
+
+
+def test_failures_of_one_cause_of_this_machine_are_told_once_and_counted():
+    """A full disk is no news with each file; scripts get them all."""
+    end = [started(9), *full(9)]
+    end.append(finish_run(*end, error=LocalFault("full")))
+    output = [line for line in write_events(plain_lines, *end) if "fail" in line]
+    assert output[0].endswith("failed: a/0: cannot write a/0: No space left on device (local)")
+    assert output[1].endswith("failed: 8 more files for the same reason as a/0")
+    assert output[2:] == [
+        "failed: 0 of 9 files in place, 900 B in 5.0s (180 B/s)",
+        "  9 files failed, 1 of them named above",
+    ]
+    quiet = write_events(quiet_lines, *end)
+    assert (len(quiet), "9 of 9 files failed" in quiet[1]) == (2, True)
+    machine = [json.loads(line) for line in write_events(json_lines, *end)]
+    assert [fact["event"] for fact in machine].count("failed") == 9
+    assert closing_lines(finish_run(*end[:-1]).summary)[2:5] == [
+        "  9 files failed:",
+        "    a/0: cannot write a/0: No space left on device (local)",
+        "    and 8 more",
+    ]
+
+
+def test_stragglers_have_a_limit_of_their_own():
+    """A flood of stragglers does not silence failures."""
+    output = write_events(plain_lines, *(cancelled(float(i)) for i in range(100)), *failures(1))
+    assert len(output) == MAX_LINES + 2
+    assert output[-1].endswith("failed: a/0: HTTP 404 (refused)")
+
+
+def test_a_host_that_goes_on_failing_is_told_while_its_pauses_grow():
+    """An outage of minutes is a few lines; a new outage is told anew."""
+    pauses = [
+        HostPaused(t_s=float(t), host="h", pause_s=s, reason=f"failed {t}", is_failing=True)
+        for t, s in enumerate([0.5, 1.0, 2.0, 4.0, *[5.0001] * 50])
+    ]
+    again = BreakerClosed(t_s=60.0, host="h")
+    lines = write_events(plain_lines, *pauses, again, pauses[0])
+    assert [line.split("; ")[-1] for line in lines[:5]] == [
+        f"no request there for {text}" for text in ("0.5s", "1.0s", "2.0s", "4.0s", "5.0s")
+    ]
+    assert [line[10:] for line in lines[5:]] == [
+        "h: in use again",
+        "h: failed 0; no request there for 0.5s",
+    ]
+
+
+def test_a_host_that_is_left_alone_is_named():
+    """Who, why and for how long; a hostile name stays harmless."""
+    paused = HostPaused(t_s=3.0, host="h.test\x1b[2J", pause_s=30.0, reason="HTTP 503")
+    assert write_events(plain_lines, paused) == [
+        "[   3.0s] h.test\\x1b[2J: HTTP 503; no request there for 30s"
+    ]
+    (line,) = write_events(json_lines, paused)
+    assert json.loads(line) == {
+        "t_s": 3.0,
+        "event": "host_paused",
+        "level": "warning",
+        "host": "h.test\\x1b[2J",
+        "pause_s": 30.0,
+        "reason": "HTTP 503",
+    }
+
+
+def test_a_change_of_width_is_told_with_its_reason():
+    """More or fewer at a time, and why; not for ever."""
+    narrower = WidthChanged(t_s=3.0, host="h\x1b", places=8, before=16, reason="9 of 10 were stragglers")
+    assert write_events(plain_lines, narrower) == [
+        "[   3.0s] h\\x1b: 8 downloads at a time instead of 16: 9 of 10 were stragglers"
+    ]
+    assert json.loads(write_events(json_lines, narrower)[0])["places"] == 8
+    assert len(write_events(plain_lines, *[narrower] * 100)) == MAX_LINES + 1
+
+
+def test_a_slowdown_that_is_nobodys_fault_is_told():
+    """And that nothing is done about it."""
+    seen = SlowdownSeen(t_s=3.0, active=16, reason="7 of 16 downloads are slow at once")
+    assert write_events(plain_lines, seen) == [
+        "[   3.0s] slow: 7 of 16 downloads are slow at once; no download is cancelled for it"
+    ]
+    assert json.loads(write_events(json_lines, seen)[0])["active"] == 16
+
+
+def test_a_stated_rate_that_no_connection_reaches_is_told():
+    """Of one file, or of a whole host."""
+    waived = MinRateWaived(t_s=3.0, host="h", path="a\x1b", connections=3, min_rate_bps=10 << 10)
+    assert write_events(plain_lines, waived, replace(waived, path=None, connections=8)) == [
+        "[   3.0s] min-rate: a\\x1b goes on below 10.0 KiB/s: 3 fresh connections were no faster",
+        "[   3.0s] min-rate: all files of h go on below 10.0 KiB/s: 8 fresh connections were no faster",
+    ]
+    assert json.loads(write_events(json_lines, waived)[0])["min_rate_bps"] == 10_240
+
+
+def test_a_volume_out_of_use_is_named():
+    """Who, for how long and why; for good it is an error, which quiet mode tells too."""
+    for_good = paused(4.0, pause_s=None, volume="/d\x1b[2J")
+    assert write_events(plain_lines, paused(3.0), for_good) == [
+        "[   3.0s] /data3: out of use for 30s: disk gone",
+        "[   4.0s] /d\\x1b[2J: out of use for the rest of the run: disk gone",
+    ]
+    assert write_events(quiet_lines, paused(3.0), for_good) == [
+        "[   4.0s] /d\\x1b[2J: out of use for the rest of the run: disk gone"
+    ]
+    (line,) = write_events(json_lines, paused(3.0))
+    assert json.loads(line) == {
+        "t_s": 3.0, "event": "volume_paused", "level": "warning", "volume": "/data3", "pause_s": 30.0,
+        "reason": "disk gone",
+    }  # fmt: skip
+    assert len(write_events(plain_lines, *(paused(float(i)) for i in range(100)))) == MAX_LINES + 1
+
+
+def test_a_batch_of_unknown_size_claims_none():
+    """Its guessed bytes are no size."""
+    events = [placed(1.0, sizes_unknown=12, size_bytes=0), placed(2.0, sizes_unknown=2)]
+    assert [line.partition(" to ")[0] for line in write_events(plain_lines, *events, explain=True)] == [
+        "[   1.0s] batch shard-7 (12 files, sizes unknown)",
+        "[   2.0s] batch shard-7 (12 files, 3.0 MiB and 2 of unknown size)",
+    ]
+
+
+def test_batches_are_explained_when_asked():
+    """Where, why there and from where; that it is in place. Without --explain nothing of it."""
+    events = [placed(1.0), placed(2.0, moved_from="/data3", why="/data2: the only one left"), committed(3.0)]
+    assert write_events(plain_lines, *events, explain=True) == [
+        "[   1.0s] batch shard-7 (12 files, 3.0 MiB) to /data2: done in 3 s",
+        "[   2.0s] batch shard-7 (12 files, 3.0 MiB) to /data2, from /data3: the only one left",
+        "[   3.0s] batch shard-7 (12 files, 3.0 MiB) is in place on /data2",
+    ]
+    assert write_events(plain_lines, *events) == write_events(json_lines, *events) == []
+    batch = {"batch": "shard-7", "files": 12, "size_bytes": 3 << 20, "volume": "/data2"}
+    first, second, third = map(json.loads, write_events(json_lines, *events, explain=True))
+    head = {"t_s": 1.0, "event": "batch_placed", "level": "info"}
+    assert first == {**head, **batch, "why": "done in 3 s", "moved_from": None, "sizes_unknown": 0}
+    assert (second["moved_from"], second["why"]) == ("/data3", "/data2: the only one left")
+    assert third == {"t_s": 3.0, "event": "batch_committed", "level": "info", **batch}
+
+
+def test_every_batch_is_explained():
+    """Who asks for it gets it: no flood is held back."""
+    assert (
+        len(write_events(plain_lines, *(placed(1.0) for _ in range(5 * MAX_LINES)), explain=True))
+        == 5 * MAX_LINES
+    )
+
+
+def test_progress_tells_of_volumes():
+    """Lines count those out of use, JSON has each with its numbers; nothing where there is one."""
+    broken = volume("/b\x1b", breaker="open", reason="gone\x1b", free_bytes=None)
+    shown = progress(2.0, volumes=[volume(), broken])
+    assert write_events(plain_lines, started(), shown)[1].endswith(", 1 of 2 volumes out of use")
+    (_, line) = write_events(json_lines, started(), shown)
+    first, second = json.loads(line)["volumes"]
+    assert first == {
+        "name": "/data1", "load_bytes": 100, "running": 1, "queued": 2, "speed_bps": 1000.0,
+        "breaker": "closed", "reason": None, "free_bytes": 1 << 40, "batches_done": 3, "bytes_done": 300,
+    }  # fmt: skip
+    assert (second["name"], second["reason"], second["free_bytes"]) == ("/b\\x1b", "gone\\x1b", None)
+    assert "volumes" not in write_events(plain_lines, started(), progress(2.0))[1]
+    assert "volumes" not in json.loads(write_events(json_lines, started(), progress(2.0))[1])
+
+
+def test_json_names_every_destination():
+    """The joined words are for people: a path may hold a comma."""
+    (line,) = write_events(json_lines, started(destination="/a, b, /c", destinations=("/a, b", "/c")))
+    assert json.loads(line)["destinations"] == ["/a, b", "/c"]
+    (line,) = write_events(json_lines, started(destinations=("/data",)))
+    assert "destinations" not in json.loads(line)
+
+
+def test_quiet_is_silent_when_all_goes_well():
+    """Start, progress, stragglers, fallback and a good end leave no line."""
+    done = finished(record(0, 100, attempt()))
+    events = [
+        started(),
+        progress(5.0),
+        cancelled(),
+        FallbackTriggered(t_s=2.0, stragglers=1, threshold=1),
+        *done,
+    ]
+    assert write_events(quiet_lines, *events, finish_run(started(), *done)) == []
+
+
+def test_quiet_names_failures_once_and_ends_with_one_line():
+    """Each failure as it happens, then how many there were and where all is told."""
+    events = [started(20), *failures(2)]
+    output = write_events(quiet_lines, *events, finish_run(*events))
+    assert [line.split("] ")[-1] for line in output] == [
+        "failed: a/0: HTTP 404 (refused)",
+        "failed: a/1: HTTP 404 (refused)",
+        "2 of 20 files failed; metrics: m.jsonl",
+    ]
+
+
+def test_quiet_names_what_ended_the_run():
+    """The cause is an error of its own, whether or not an entry failed by it."""
+    stop = RunStopping(t_s=1.0, reason="disk full")
+    output = write_events(quiet_lines, started(20), stop, finish_run(started(20), error=LocalFault("x")))
+    assert output == ["stopped: disk full; 0 of 20 files in place; metrics: m.jsonl"]
+    assert closing_line(
+        finish_run(started(20), error=Interrupted(15), metrics=None).summary, "SIGTERM: x"
+    ) == ("stopped by SIGTERM; 0 of 20 files in place")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(2, "2 files failed, named above"), (30, "30 files failed, 20 of them named above")]
+)
+def test_plain_lines_name_a_failure_once(number, words):
+    """The closing words only count what was told as it happened."""
+    events = [started(30), *failures(number)]
+    output = write_events(plain_lines, *events, finish_run(*events))
+    assert sum("a/1: HTTP 404" in line for line in output) == 1
+    assert f"  {words}" in output
+
+
+def test_json_lines_are_one_object_each():
+    """Every line is an object with time, event and level; the same facts as plain lines, pace included."""
+    events = [*stream(files=60, straggling=0.2)]
+    output = [json.loads(line) for line in write_events(json_lines, *events)]
+    assert [entry["event"] for entry in output][:2] == ["started", "progress"]
+    assert output[-1]["event"] == "finished"
+    assert all({"t_s", "event", "level"} <= set(entry) for entry in output)
+    assert output[-1]["files"]["done"] == 60
+    assert len(output) == sum("[" in line for line in write_events(plain_lines, *events)) + 1
+
+
+@pytest.mark.parametrize("lines", [plain_lines, json_lines, quiet_lines])
+def test_hostile_names_come_out_printable(lines):
+    """No control, escape or bidi character of a name or a message reaches the log."""
+    failed = record(1, 9, attempt(), status="failed", error_kind="refused", error=HOSTILE, path=HOSTILE)
+    events = [
+        *stream(files=60, straggling=0.2, hostile=HOSTILE, volumes=3),
+        *finished(failed),
+        RunStopping(t_s=1.0, reason=HOSTILE),
+    ]
+    text = "\n".join(write_events(lines, *events, finish_run(started(), *finished(failed), metrics=HOSTILE)))
+    assert not set(text) & set("\x1b\x07\x9b\u202e\r")
+    assert "owned" in text
+
+
+def test_plain_lines_are_ascii():
+    """A log in any encoding can take them."""
+    assert "\n".join(write_events(plain_lines, *stream(files=60, straggling=0.2))).isascii()
+
+
+def test_a_closed_pipe_does_not_end_the_run():
+    """When nobody reads the log any more, the listener goes silent."""
+
+    class Closed(io.StringIO):
+        writes = 0
+
+        def write(self, text):
+            self.writes += 1
+            raise BrokenPipeError
+
+    stream_ = Closed()
+    emit = plain_lines(stream_)
+    emit(started())
+    emit(RunStopping(t_s=1.0, reason="x"))
+    assert stream_.writes == 1
+
+
+TTY = {"terminal": True, "environ": {"TERM": "xterm"}, "quiet": False, "log_format": "text"}
+
+
+@pytest.mark.parametrize(
+    ("change", "mode"),
+    [
+        ({}, "live"),
+        ({"environ": {"TERM": "xterm", "NO_COLOR": "1"}}, "live"),
+        ({"environ": {"TERM": "xterm", "CI": "false"}}, "live"),
+        ({"environ": {"TERM": "xterm", "CI": "true"}}, "plain"),
+        ({"environ": {"TERM": "dumb"}}, "plain"),
+        ({"environ": {}}, "plain"),
+        ({"terminal": False}, "plain"),
+        ({"log_format": "json"}, "json"),
+        ({"log_format": "json", "quiet": True}, "quiet"),
+        ({"quiet": True}, "quiet"),
+    ],
+)
+def test_the_choice(change, mode):
+    """A live view only on a terminal that a person watches; what was asked for comes first."""
+    assert choose_mode(**{**TTY, **change}) == mode
+
+
+def test_a_stream_that_is_no_terminal_gets_plain_lines():
+    """Opening on a file writes lines to it and nothing else."""
+    stream_ = io.StringIO()
+    with open_dashboard(stream=stream_, environ={"TERM": "xterm"}) as emit:
+        emit(started())
+        emit(replace(started(), settings={"policy": "adaptive"}))
+    assert stream_.getvalue().splitlines() == [
+        "[   0.0s] 1 file (100 B) to /data, 4 at a time",
+        "[   0.0s] 1 file (100 B) to /data, adaptive, 4 at a time",
+    ]
+
+
+def test_closing_words_of_a_good_run():
+    """Verdict, what happened on the way, metrics, next command."""
+    events = [
+        started(2),
+        retry(),
+        cancelled(),
+        *finished(
+            record(0, 2048, attempt(size=100, outcome="error"), attempt(2, size=2048)),
+            record(1, status="skipped"),
+        ),
+    ]
+    assert closing_lines(finish_run(*events).summary) == [
+        "done: 2 of 2 files in place, 2.1 KiB in 5.0s (430 B/s)",
+        "  1 already there, 1 retry, 100 B received in vain",
+        "  metrics: m.jsonl",
+        "  next: cfetch report m.jsonl",
+    ]
+
+
+def test_closing_words_of_a_bad_run():
+    """Failures are named with their reasons, up to a limit; the rest is counted."""
+    events = [started(30), *failures(30)]
+    lines = closing_lines(finish_run(*events).summary)
+    assert lines[0].startswith("failed: 0 of 30 files in place")
+    assert lines[2:4] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
+    assert f"    and {30 - SHOWN_FAILURES} more" in lines
+
+
+@pytest.mark.parametrize(
+    ("error", "head"),
+    [(DeadlinePassed("the deadline of 2s is over"), "out of time"), (LocalFault("full"), "failed")],
+    ids=["deadline", "fault"],
+)
+def test_a_run_whose_time_was_over_is_not_headed_as_failed(error, head):
+    """Nothing is in place, and nothing went wrong; a fault of the machine is headed as before."""
+    events = [started(1), *finished(record(0, status="cancelled"))]
+    lines = closing_lines(finish_run(*events, error=error).summary, str(error))
+    assert lines[0].startswith(f"{head}: 0 of 1 file in place")
+    assert lines[1] == f"  stopped: {error}"
+
+
+@pytest.mark.parametrize(
+    ("projected_s", "wasted_bytes", "words"),
+    [
+        (742.0, 20, "1 straggler (1 cancelled), 12m 20s shorter by mitigation, 2.0 % of the bytes twice"),
+        (0.5, 0, "1 straggler (1 cancelled), 1.5s longer by mitigation"),
+        (2.0, 0, "1 straggler (1 cancelled)"),
+    ],
+)
+def test_closing_words_tell_what_mitigation_was_worth(projected_s, wasted_bytes, words):
+    """The run's seconds, and the price in bytes."""
+    slow = attempt(1, size=20, outcome="straggler", projected_s=projected_s, wasted_bytes=wasted_bytes)
+    entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20, size=980))
+    lines = closing_lines(finish_run(started(1), cancelled(), *finished(entry)).summary)
+    assert lines[1].startswith(f"  {words}")
+
+
+VOLUMES = ("/data1", "/data2", "s3://bucket/x")
+
+
+def test_closing_words_over_several_volumes():
+    """What is in place on each, in columns, and what was out of use."""
+    events = [
+        started(3, 3072, destinations=VOLUMES),
+        *finished(
+            record(0, 1024, attempt(size=1024), volume="/data1"),
+            record(1, 1024, attempt(size=1024), volume="/data1"),
+            record(2, 1024, volume="s3://bucket/x", status="skipped"),
+        ),
+        *(committed(volume="/data1") for _ in range(2)),
+        paused(volume="/data2", reason="first"),
+        paused(volume="/data2", reason="disk gone\x1b"),
+    ]
+    assert closing_lines(finish_run(*events).summary)[2:5] == [
+        "  /data1         2 files  2.0 KiB  2 batches",
+        "  /data2         0 files  0 B      0 batches  was out of use: disk gone\\x1b",
+        "  s3://bucket/x  1 file   1.0 KiB  0 batches",
+    ]
+
+
+def test_closing_words_over_many_volumes():
+    """Those that were out of use are named whatever their number's place; the rest is counted."""
+    names = tuple(f"/data{i}" for i in range(SHOWN_VOLUMES + 4))
+    events = [started(1, destinations=names), paused(volume=names[-1])]
+    lines = closing_lines(finish_run(*events).summary)
+    assert lines[1].endswith("was out of use: disk gone")
+    assert lines[SHOWN_VOLUMES + 1] == "  and 4 more volumes"
+    assert len([line for line in lines if "/data" in line]) == SHOWN_VOLUMES
+
+
+@pytest.mark.parametrize(("number", "name"), [(2, "SIGINT"), (15, "SIGTERM")])
+def test_closing_words_of_an_interrupted_run(number, name):
+    """Which signal stopped it, not what was said meanwhile; and that the same command goes on."""
+    summary = finish_run(started(3), error=Interrupted(number), metrics="m m.jsonl").summary
+    lines = closing_lines(summary, f"{name}: closing what is under way; once more to leave at once")
+    assert lines == [
+        "interrupted: 0 of 3 files in place, nothing received in 5.0s",
+        f"  stopped by {name}",
+        "  metrics: m m.jsonl",
+        "  next: run the same command again: files in place are skipped",
+    ]
+
+
+def test_closing_words_after_a_local_fault():
+    """The cause, and that it must go before the same command can go on."""
+    lines = closing_lines(finish_run(started(3), error=LocalFault("x")).summary, "disk full")
+    assert lines[1] == "  stopped: disk full"
+    assert (
+        lines[-1] == "  next: once the cause is gone, run the same command again: files in place are skipped"
+    )
+
+
+@pytest.mark.parametrize("metrics", ["m.jsonl", None])
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("transient", ""),
+        ("refused", "correct the links, sizes or hashes of what failed; then "),
+        ("blocked", "move away what stands in the way; then "),
+    ],
+)
+def test_the_way_on_names_no_option(metrics, kind, first):
+    """After failures the same command is all it takes, once what no repetition mends has been corrected."""
+    lines = closing_lines(finish_run(started(1), *failures(1, kind), metrics=metrics).summary)
+    assert lines[-1] == f"  next: {first}run the same command again: files in place are skipped"
+
+
+def test_the_way_on_after_a_run_that_fetched_all_again():
+    """The same command would fetch it all once more."""
+    summary = finish_run(started(1), *failures(1)).summary
+    assert "run the same command without --existing refetch:" in closing_lines(summary, refetches=True)[-1]
+
+
+def test_closing_words_of_an_empty_plan():
+    """Nothing was done, so there is no rate to tell and no report to look at."""
+    assert closing_lines(finish_run(started(0, 0)).summary) == ["done: there was nothing to download"]
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "words"),
+    [
+        (2048, 0, "20 files (2.0 KiB)"),
+        (2048, 3, "20 files (2.0 KiB and 3 of unknown size)"),
+        (0, 20, "20 files (sizes unknown)"),
+    ],
+)
+def test_the_first_line_tells_sizes_as_far_as_they_are_known(known, unknown, words):
+    """A sum of nothing is not told as 0 bytes."""
+    (line,) = write_events(plain_lines, started(20, known, sizes_unknown=unknown))
+    assert f" {words} to /data" in line

@@ -1,0 +1,181 @@
+"""Several nodes on one plan after the other, killed, stopped and ended at random; then a look at it all."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.show.metrics import read_metrics
+from tests.crash.process import started
+from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
+from tests.tasks.processes.soak import PACE_BPS, Counted
+
+__all__ = ["Report", "soak"]
+
+COMMON = ("--quiet", "--heartbeat-interval", "1s", "--heartbeat-misses", "2")
+ASLEEP_S = 4.5  # longer than a heartbeat may be missed
+CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last one: it had hardly begun
+
+
+class Report(msgspec.Struct):
+    """What came of all plans. ``twice``: bytes sent beyond those of the files, as a share of these."""
+
+    plans: int = 0
+    nodes: int = 0
+    killed: int = 0
+    stopped: int = 0
+    ended: int = 0
+    mean_twice: float = 0.0
+    most_twice: float = 0.0
+    wrong: list[str] = msgspec.field(default_factory=list)
+
+
+class _Crowd:
+    """The nodes of one plan."""
+
+    def __init__(self, scene: Scene, instant: str, report: Report, most: int) -> None:
+        self._words = ["python", "-m", "cfetch", "plan", "run", instant, "--together", "--to", str(scene.to)]
+        self._report = report
+        self._most = most
+        self.nodes: list[subprocess.Popen[str]] = []
+        self.asleep: dict[int, float] = {}
+
+    def add(self) -> None:
+        """One more node, if fewer than the most are there."""
+        if len(self.living()) < self._most:
+            words = [sys.executable, *self._words[1:], *COMMON]
+            self.nodes.append(started(words, stdout=subprocess.DEVNULL, start_new_session=True))
+            self._report.nodes += 1
+
+    def living(self) -> list[subprocess.Popen[str]]:
+        return [node for node in self.nodes if node.poll() is None]
+
+    def hurt(self, dice: random.Random) -> None:
+        """Kill one node, let it stand still, or end it in good order."""
+        nodes = [node for node in self.living() if node.pid not in self.asleep]
+        if not nodes:
+            return
+        node, how = dice.choice(nodes), dice.random()
+        if how < 0.5:
+            node.kill()
+            self._report.killed += 1
+        elif how < 0.8:
+            os.killpg(node.pid, signal.SIGSTOP)
+            self.asleep[node.pid] = time.monotonic() + dice.uniform(1, ASLEEP_S)
+            self._report.stopped += 1
+        else:
+            node.terminate()
+            self._report.ended += 1
+
+    def wake(self, *, everybody: bool = False) -> None:
+        for pid, until_s in list(self.asleep.items()):
+            if everybody or time.monotonic() > until_s:
+                with suppress(OSError):
+                    os.killpg(pid, signal.SIGCONT)
+                del self.asleep[pid]
+
+    def end(self) -> None:
+        """Wait for all, and look how they ended."""
+        self.wake(everybody=True)
+        for node in self.nodes:
+            try:
+                _, said = node.communicate(timeout=TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                node.kill()
+                self._report.wrong.append("a node does not end")
+                continue
+            if node.returncode not in CODES or "Traceback" in said:
+                self._report.wrong.append(f"exit code {node.returncode}: {said[-600:]}")
+
+
+def soak(
+    folder: Path,
+    *,
+    seconds: float,
+    nodes: int,
+    seed: int,
+    large: int = 16,
+    small: int = 400,
+    hurting_s: float = 12.0,
+) -> Report:
+    """One plan after the other for so many seconds, each in a directory below ``folder``."""
+    dice, report, twice = random.Random(seed), Report(), []
+    names = {f"l/{n}": 2 * MIB for n in range(large)} | {f"s/{n}": 16 * KIB for n in range(small)}
+    files = {name: Counted(Synthetic(name, size)) for name, size in names.items()}
+    job = Job(files, hashed=tuple(files))
+    end_s = time.monotonic() + seconds
+    with serving(files, pace_bps=PACE_BPS / 4) as origin:
+        while not report.plans or time.monotonic() < end_s:
+            for content in files.values():
+                content.sent_bytes = 0
+            place = folder / str(report.plans)
+            place.mkdir()
+            scene = Scene(place, origin.url, Children(), job=job)
+            _play(scene, dice, report, nodes, hurting_s)
+            twice.append(sum(content.sent_bytes for content in files.values()) / job.total_bytes - 1)
+            report.plans += 1
+            report.wrong += [f"plan {report.plans}: {problem}" for problem in _look(scene)]
+    report.mean_twice, report.most_twice = sum(twice) / len(twice), max(twice)
+    return report
+
+
+def _play(scene: Scene, dice: random.Random, report: Report, nodes: int, hurting_s: float) -> None:
+    """Bring one plan, whatever happens to its nodes for ``hurting_s``; then they are left alone."""
+    instant = _schedule(scene)
+    crowd = _Crowd(scene, instant, report, nodes)
+    begun_s = time.monotonic()
+    while not list(scene.to.glob(f".cfetch/timeline/{instant}*.completed")):
+        crowd.wake()
+        crowd.add()
+        time.sleep(dice.uniform(0.1, 0.6))
+        if time.monotonic() < begun_s + hurting_s and dice.random() < 0.5:
+            crowd.hurt(dice)
+        if time.monotonic() > begun_s + TIMEOUT_S:
+            report.wrong.append(f"plan {report.plans} does not end")
+            break
+    crowd.end()
+
+
+def _schedule(scene: Scene) -> str:
+    words = [sys.executable, "-m", "cfetch", "plan", "schedule", str(scene.manifest), "--to", str(scene.to)]
+    out, said = started([*words, "--json"]).communicate(timeout=TIMEOUT_S)
+    assert out, said
+    return str(msgspec.json.decode(out)["instant"])
+
+
+def _look(scene: Scene) -> list[str]:
+    """The problems with what is there: files, debris, and records of the last run."""
+    problems = scene.wrong() + scene.missing() + scene.debris()
+    paths = sorted((scene.to / ".cfetch/metrics").iterdir(), key=lambda path: path.stat().st_mtime)
+    for run in read_metrics(paths[-1:]):
+        counts = Counter(record.path for record in run.files)
+        problems += [f"{path}: {count} records" for path, count in counts.items() if count > 1]
+        problems += [f"{path}: no record" for path in scene.job.files if path not in counts]
+    return problems
+
+
+def measure_speed(folder: Path, *, nodes: int) -> tuple[float, float]:
+    """Seconds that a plan takes one node, and ``nodes`` of them; the server is slow for each connection."""
+    files = {f"{n}": Synthetic(f"{n}", MIB) for n in range(256)}
+    walls = []
+    with serving(files, pace_bps=PACE_BPS / 2) as origin:
+        for number in (1, nodes):
+            place = folder / f"speed-{number}"
+            place.mkdir()
+            scene = Scene(place, origin.url, Children(), job=Job(files, hashed=()))
+            crowd = _Crowd(scene, _schedule(scene), Report(), number)
+            begun_s = time.monotonic()
+            for _ in range(number):
+                crowd.add()
+            crowd.end()
+            walls.append(time.monotonic() - begun_s)
+            assert scene.wrong() + scene.missing() == []
+    return walls[0], walls[1]

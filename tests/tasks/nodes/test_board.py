@@ -1,0 +1,209 @@
+"""The board: claims have one maker, and dead nodes are known by their counts."""
+
+import shutil
+import threading
+
+import pytest
+
+from cfetch.base.errors import LocalFault
+from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
+from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
+from cfetch.tasks.nodes.claims import MOST_TURNS
+from cfetch.tasks.processes.crew import Turn
+from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.table import this_node
+
+BEATS = Heartbeats(interval_s=1.0, misses=2)
+
+
+class Scene:
+    """Directories of one epoch, and nodes with a clock that the test sets."""
+
+    def __init__(self, folder, shares=3):
+        self.board, self.receipts, self.fence = folder / "shares-1", folder / "receipts", folder / "1"
+        self.receipts.mkdir()
+        self.fence.mkdir()
+        self.shares = shares
+        self.now_s = 0.0
+        self.buried: list[int] = []
+        self.opened: list[Board] = []
+        members = [[n] for n in range(shares)]
+        write_job(self.board, SharedJob(members=members, sharers=[1] * shares, wall_start_s=5.0))
+
+    def node(self, *, is_gone=False):
+        """A board as another machine sees it: ``is_gone`` says whether it knows that others have ended."""
+        node = this_node()._replace(
+            monotonic=lambda: self.now_s, is_gone=lambda _: is_gone, has_restarted=lambda _: False
+        )
+        board = Board(
+            self.board,
+            self.shares,
+            epoch=1,
+            receipts=self.receipts,
+            fence=self.fence,
+            node=node,
+            heartbeats=BEATS,
+            bury_task=self.buried.append,
+        )
+        self.opened.append(board)
+        return board
+
+    def end(self, turn):
+        (self.receipts / share_receipt_name(1, turn.share)).touch()
+
+    def silence(self, board):
+        """The node stands still: it beats no more."""
+        board._beating.stop()
+
+
+@pytest.fixture
+def scene(tmp_path):
+    made = Scene(tmp_path)
+    yield made
+    for board in made.opened:
+        board.close()
+
+
+def test_a_job_is_read_as_it_was_written(scene):
+    """Where there is none, there is none yet."""
+    job = read_job(scene.board)
+    assert job is not None
+    assert (job.members, job.wall_start_s) == ([[0], [1], [2]], 5.0)
+    assert read_job(scene.fence) is None
+
+
+def test_a_job_of_another_version_is_refused(scene):
+    """The message names the way out."""
+    (scene.board / "job").write_bytes(b"\x81\xa1x\x01")
+    with pytest.raises(LocalFault, match="same version"):
+        read_job(scene.board)
+
+
+def test_each_share_is_claimed_once(scene):
+    """By many threads of many nodes at a time."""
+    boards, turns = [scene.node() for _ in range(4)], []
+
+    def work(board):
+        while (turn := board.take()) is not None:
+            turns.append(turn)
+
+    threads = [threading.Thread(target=work, args=(board,)) for board in boards * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(turns) == [Turn(0, 1), Turn(1, 2), Turn(2, 3)]
+    assert not boards[0].is_over()
+
+
+def test_it_is_over_when_each_share_has_its_receipt(scene):
+    """Not before."""
+    board = scene.node()
+    turns = [board.take() for _ in range(3)]
+    for turn in turns:
+        assert not board.is_over()
+        scene.end(turn)
+    assert board.is_over()
+    assert board.is_whole
+    assert board.take() is None
+
+
+@pytest.mark.parametrize("end", ["stop", "fence", "board"])
+def test_it_is_over_when_the_leader_ends(scene, end):
+    """It has asked all to stop, another run has taken the plan over, or the plan is completed."""
+    board = scene.node()
+    turn = board.take()
+    if end == "stop":
+        (scene.receipts / STOP_NAME).touch()
+    else:
+        shutil.rmtree(scene.fence if end == "fence" else scene.board)
+    assert board.is_over()
+    assert not board.is_whole
+    assert (board.take(), board.take_again(turn), board.is_mine(turn)) == (None, None, False)
+
+
+def test_a_node_that_leaves_gives_its_share_up_at_once(scene):
+    """Its parts are kept for the next turn, which is another task."""
+    leaving, staying = scene.node(), scene.node()
+    first = leaving.take()
+    others = [staying.take(), staying.take()]
+    assert staying.take() is None
+    leaving.close()
+    again = staying.take()
+    assert again == Turn(first.share, first.task + 3)
+    assert scene.buried == [first.task]
+    assert first.share not in {turn.share for turn in others}
+
+
+def test_a_node_that_stands_still_loses_its_share_after_its_expiry(scene):
+    """By the clock of the node that looks; when it wakes up, it knows."""
+    asleep, awake = scene.node(), scene.node()
+    first = asleep.take()
+    for _ in range(2):
+        awake.take()
+    scene.silence(asleep)
+    assert awake.take() is None
+    scene.now_s += BEATS.expiry_s
+    assert awake.take() is None
+    scene.now_s += 0.1
+    again = awake.take()
+    assert again is not None
+    assert again.share == first.share
+    assert not asleep.is_mine(first)
+    assert awake.is_mine(again)
+
+
+def test_a_node_that_wakes_up_takes_shares_under_another_name(scene):
+    """Under its old name others would take them away at once."""
+    asleep, awake = scene.node(), scene.node()
+    asleep.take()
+    scene.silence(asleep)
+    name = asleep._name
+    scene.now_s += BEATS.expiry_s + 1
+    assert asleep.take() is not None
+    assert asleep._name != name
+    awake.take()
+    assert awake.take() is None  # the first claim has just been seen, and is watched from now on
+
+
+def test_a_node_whose_beat_is_not_seen_is_watched(scene):
+    """A network file system may show a claim before the beat that was written earlier."""
+    hidden, looking = scene.node(), scene.node()
+    first = hidden.take()
+    looking.take()
+    looking.take()
+    scene.silence(hidden)
+    (scene.board / "heartbeats" / f"{hidden._name}.json").unlink()
+    assert looking.take() is None
+    scene.now_s += Heartbeats().expiry_s + 0.1  # whose beat is unknown, its expiry is unknown too
+    assert looking.take() == Turn(first.share, first.task + 3)
+
+
+def test_a_process_that_is_known_to_have_ended_loses_its_share_at_once(scene):
+    """Nodes on one machine see each other's processes."""
+    ended, looking = scene.node(), scene.node(is_gone=True)
+    first = ended.take()
+    looking.take()
+    looking.take()
+    scene.silence(ended)
+    assert looking.take() == Turn(first.share, first.task + 3)
+
+
+def test_a_share_whose_process_died_gets_its_next_turn_unless_others_have_it(scene):
+    """The node may have stood still meanwhile."""
+    board, other = scene.node(), scene.node()
+    turn = board.take()
+    again = board.take_again(turn)
+    assert again == Turn(turn.share, turn.task + 3)
+    assert board.take_again(turn) is None
+    assert other.is_mine(again)  # whoever asks: the turn is the share's last one
+
+
+def test_a_share_that_kills_its_nodes_is_a_fault(scene):
+    """Else it would be begun for ever."""
+    board = scene.node()
+    turn = board.take()
+    for _ in range(MOST_TURNS - 1):
+        turn = board.take_again(turn)
+    with pytest.raises(LocalFault, match="was begun 20 times"):
+        board.take_again(turn)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the cases are the tests'
 
-from cfetch.base.version import __version__
+from cfetch.base.version import __version__  # noqa: E402
 from cfetch.plugins.lab.bench.child import clean_environment  # noqa: E402
 from tests.conditions.cases import CASES, Case  # noqa: E402
 from tests.conditions.server import CaseServer  # noqa: E402

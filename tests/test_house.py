@@ -332,7 +332,7 @@ def test_a_child_process_loads_no_reader_of_manifests(tmp_path):
         "import sys, cfetch.tasks.processes.child\n"
         "sys.exit(str({name for name in sys.modules if name.startswith('cfetch.manifest.formats.')}))"
     )
-    assert run_cfetch("-c", code, cwd=tmp_path).stderr.strip() == "{'cfetch.plugins.formats.sql_statement'}"
+    assert run_cfetch("-c", code, cwd=tmp_path).stderr.strip() == "{'cfetch.manifest.formats.sql_statement'}"
 
 
 def test_the_parent_of_several_processes_loads_nothing_that_downloads(tmp_path):

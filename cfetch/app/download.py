@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from cfetch.app.engine_plan import EnginePlan, frozen_by_spark, frozen_here, load
+from cfetch.app.engine_plan import EnginePlan, find_engine, frozen_elsewhere, frozen_here, load_frozen
 from cfetch.app.engines import RunContext, check_for_spark
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import ORIGIN_NAME, Prepared, join_roots, read_origin
@@ -23,12 +23,13 @@ from cfetch.app.room import fit_to_room
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault, ManifestError, Problem, UsageError
+from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry as ManifestEntry
 from cfetch.manifest.folding import KEEPS_NAMES, find_one_file
+from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
 from cfetch.manifest.plan import Plan
-from cfetch.plugins.formats.sql_statement import statement_id_of
 from cfetch.run.directories import (
     Places,
     find_places,
@@ -182,20 +183,16 @@ def _freeze_by_spark(
     rejected: Path,
     progress: Callable[[int], None] | None,
 ) -> EnginePlan:
-    from cfetch.plugins.spark.prepare.large import prepare_on_spark
-
     name = shown_name(manifest)
-    return frozen_by_spark(prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress))
+    prepare = find_engine(settings.engine).prepare
+    return frozen_elsewhere(prepare(stack, manifest, name, settings, directory, rejected, progress))
 
 
 def _fit_descriptors(settings: Settings, volumes: int) -> Settings:
     """Settings with no more downloads at a time than the system permits. Raises ConfigError."""
     page = 0
     if settings.serve is not None:
-        from cfetch.plugins.monitors.page_server import PAGE_DESCRIPTORS
-
-        page = PAGE_DESCRIPTORS
-
+        page = load("parts", "page-descriptors")
     needed = settings.concurrency if settings.max_concurrency is None else settings.most_at_once
     most = reserve_descriptors(needed, most=settings.most_at_once, volumes=volumes, others=page)
     return settings if most == settings.most_at_once else replace(settings, max_concurrency=most)
@@ -279,10 +276,7 @@ def _is_for_spark(manifest: str, settings: Settings) -> bool:
         return True
     if not is_spark or settings.failed_from:
         return False
-    from cfetch.plugins.spark.prepare.large import is_large
-    from cfetch.plugins.spark.session import count_local_slots
-
-    return is_large(path, count_local_slots(settings.spark_master or "local[*]"))
+    return find_engine(settings.engine).is_large(path, settings)
 
 
 @contextmanager
@@ -313,7 +307,7 @@ def prepare_planned(
                 yield None
                 return
         settings = _fit_descriptors(settings, len(destinations.roots))
-        plan = load(stack, directory)
+        plan = load_frozen(stack, directory)
         origin = read_origin(directory / ORIGIN_NAME)
         settings = aim_repository_token(settings, [origin.manifest], env)
         volumes = _open_volumes(stack, settings)

@@ -1,18 +1,64 @@
-"""A frozen manifest in the form that each engine takes. No caller has to ask which kind of plan it is."""
+"""A frozen manifest in the form that each engine takes. No caller has to ask which kind of plan it is.
 
+An engine that is a plug-in keeps the port ``EnginePlugin``, and is found by the name that ``--engine`` gives.
+"""
+
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from cfetch.base.clock import Clock
+from cfetch.base.config.settings import Settings
+from cfetch.base.registry import load
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
+from cfetch.run.frame import Engine
+from cfetch.run.fresh_links import ManifestRef
 
-if TYPE_CHECKING:
-    from cfetch.plugins.spark.prepare.prepared import PreparedPlan
+
+class EnginePlugin(Protocol):
+    """What the core asks of an engine that runs elsewhere. It raises UsageError and LocalFault."""
+
+    def is_large(self, path: Path, settings: Settings) -> bool:
+        """Whether the engine prepares this manifest itself, as it is too large for one machine."""
+
+    def prepare(
+        self,
+        stack: ExitStack,
+        manifest: str,
+        name: str,
+        settings: Settings,
+        directory: Path,
+        rejected: Path,
+        progress: Callable[[int], None] | None,
+    ) -> Frozen:
+        """Check and freeze a manifest into ``directory``, wrong rows into ``rejected``."""
+
+    def load_prepared(self, directory: Path) -> Frozen:
+        """Read what ``prepare`` has left in ``directory``."""
+
+    def make_engine(
+        self,
+        plan: Frozen,
+        root: Path | str,
+        state: Path,
+        settings: Settings,
+        *,
+        origin: ManifestRef,
+        clock: Clock,
+    ) -> Engine:
+        """Make the engine that brings ``plan`` to ``root``."""
+
+
+def find_engine(name: str) -> EnginePlugin:
+    """The plug-in of an engine. Raises UsageError: this installation has none of that name."""
+    plugin: EnginePlugin = load("engines", name)()
+    return plugin
 
 
 class EnginePlan(NamedTuple):
-    """``frozen`` for all engines, ``here`` for this machine; None if only Spark can bring it.
+    """``frozen`` for all engines, ``here`` for this machine; None if only a plug-in can bring it.
 
     A file called ``file_name`` marks a directory in which a plan of this kind was saved.
     """
@@ -32,15 +78,13 @@ def frozen_here(plan: Plan) -> EnginePlan:
     return EnginePlan(plan, FILE_NAME, plan)
 
 
-def frozen_by_spark(plan: "PreparedPlan") -> EnginePlan:
+def frozen_elsewhere(plan: Frozen) -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
     return EnginePlan(plan, PREPARED_NAME, None)
 
 
-def load(stack: ExitStack, directory: Path) -> EnginePlan:
+def load_frozen(stack: ExitStack, directory: Path) -> EnginePlan:
     """Read the plan that was saved in ``directory``; ``stack`` closes it. Raises LocalFault."""
     if (directory / PREPARED_NAME).exists():
-        from cfetch.plugins.spark.prepare.prepared import load_prepared
-
-        return frozen_by_spark(load_prepared(directory))
+        return frozen_elsewhere(find_engine("spark").load_prepared(directory))
     return frozen_here(stack.enter_context(load_plan(directory)))

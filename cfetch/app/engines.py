@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.app.engine_plan import EnginePlan
+from cfetch.app.engine_plan import EnginePlan, find_engine
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, UsageError
@@ -141,15 +141,13 @@ def make_nodes_engine(
 
 
 def _spark_engine(plan: EnginePlan, context: RunContext) -> Engine:
-    from cfetch.plugins.spark.cluster_run import SparkEngine
-
     check_for_spark(context.volumes, context.settings)
     if plan.frozen.names_batches:
         raise UsageError(
             "the manifest names batches, which are published as a whole; --engine spark publishes each "
             "file by itself: use --engine local"
         )
-    return SparkEngine(
+    return find_engine(context.settings.engine).make_engine(
         plan.frozen,
         context.volumes.roots[0],
         context.state,

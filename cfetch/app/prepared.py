@@ -18,6 +18,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
 from cfetch.base.events import Listener, PlanWaiting, RunNoted, fan_out
 from cfetch.base.records import NOT_DECODED, Summary
+from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.run.directories import find_timeline, is_shared
 from cfetch.run.failed_manifest import FailedEntries
@@ -338,11 +339,9 @@ class Prepared:
         """Put the metrics into tables, if that is wanted; the files are in place whatever comes of it."""
         if self._settings.metrics_tables is None:
             return
-        from cfetch.plugins.spark.tables.load import load_here
-
         to = Path(self._settings.metrics_tables)
         try:
-            load_here(metrics, to)
+            load("parts", "metrics-tables")(metrics, to)
         except CfetchError as error:
             command = shlex.join(["cfetch", "metrics", "load", str(metrics), "--to", str(to)])
             listener(RunNoted(t_s=end_s, note=f"the metrics are not in the tables: {error}; {command}"))
@@ -420,11 +419,9 @@ def _refuse_tables(settings: Settings, roots: Sequence[str | Path]) -> None:
     """Raise UsageError if the directory for the tables holds something else, or will: the destination."""
     if settings.metrics_tables is None:
         return
-    from cfetch.plugins.spark.tables.store import refuse_foreign_directory
-
     to = Path(settings.metrics_tables)
     if any(root.resolve().is_relative_to(to.resolve()) for root in roots if isinstance(root, Path)):
         name = printable(str(to), 1000)
         raise UsageError(f"metrics_tables: {name} is where the files go; name another")
     with suppress(OSError):  # there is no such directory yet; what else is wrong is told at the end
-        refuse_foreign_directory(to)
+        load("parts", "metrics-tables-place")(to)

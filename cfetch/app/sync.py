@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from cfetch.app.delete_limit import take_share
 from cfetch.app.download import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
@@ -30,7 +31,6 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
-from cfetch.plugins.follow.delete_limit import take_share
 from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token

@@ -10,12 +10,12 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
+from cfetch.base.registry import SHIPPED, find, list_names, load
 from cfetch.base.version import __version__
 from cfetch.cli.help import Command, Group
 from cfetch.cli.streams import ReaderGone, guard, settle
@@ -69,8 +69,6 @@ def root(
 
 
 _OF_UNIX = ("fcntl", "resource", "termios")
-_VERBS = ("download", "get", "sync", "follow", "bench", "report", "tune", "verify")
-_GROUPS = ("manifest", "plan", "volume", "feed", "metrics", "spark")
 
 
 def add_verbs(word: str | None = None) -> None:
@@ -78,17 +76,26 @@ def add_verbs(word: str | None = None) -> None:
 
     Typer inspects every parameter of every verb that it has; that takes longer than running one verb.
     """
-    known = word in _VERBS or word in _GROUPS
-    for name in _GROUPS:
-        if name == word or not known:
-            group = import_module(f"cfetch.cli.{name}").app
-            app.add_typer(group, name=name, cls=Group)
-            for command in group.registered_commands:
-                command.cls = Command
-    for name in _VERBS:
-        if name == word or not known:
-            verb = getattr(import_module(f"cfetch.cli.{name}"), name)
-            app.command(cls=Command, rich_help_panel=None, no_args_is_help=name != "bench")(verb)
+    if word is not None and (word in SHIPPED["verbs"] or find("verbs", word) is not None):
+        _add_verb(word, load("verbs", word))
+        return
+    for name in list_names("verbs"):
+        try:
+            verb = load("verbs", name)
+        except UsageError as error:  # one that does not load hides no other
+            print(f"cfetch: {error}", file=sys.stderr)
+        else:
+            _add_verb(name, verb)
+
+
+def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a group of them
+    if isinstance(verb, typer.Typer):
+        app.add_typer(verb, name=name, cls=Group)
+        for command in verb.registered_commands:
+            command.cls = Command
+    else:
+        no_arguments_is_help = name != "bench"
+        app.command(name, cls=Command, rich_help_panel=None, no_args_is_help=no_arguments_is_help)(verb)
 
 
 def refuse_platform(name: str) -> str | None:

@@ -7,6 +7,7 @@ import typer
 
 from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import Settings
+from cfetch.base.registry import load
 from cfetch.cli.options import with_settings
 from cfetch.cli.output import document_if_held, end_with, print_document
 
@@ -96,7 +97,6 @@ def run(
     ``bring``: how, if it is not by ``prepared.run``.
     """
     from cfetch.base.events import RunNoted, fan_out
-    from cfetch.plugins.monitors.telemetry import send_telemetry
     from cfetch.show.live.open import open_dashboard
 
     settings = resolved.settings
@@ -106,7 +106,7 @@ def run(
         no_color=not settings.color,
         explain=settings.explain,
     )
-    with send_telemetry(os.environ), serving(settings) as served, dashboard as shown:
+    with _send_telemetry(), serving(settings) as served, dashboard as shown:
         listener = fan_out(shown, served)
         for note in (*resolved.notes, *prepared.notes):
             listener(RunNoted(t_s=0.0, note=note))
@@ -119,6 +119,17 @@ def serving(settings: Settings) -> "AbstractContextManager[Listener]":
         from contextlib import nullcontext
 
         return nullcontext(lambda _: None)
-    from cfetch.plugins.monitors.serving import open_serving
+    page: AbstractContextManager[Listener] = load("parts", "page")(
+        settings.serve, settings.metrics_textfile, token_env=settings.serve_token_env
+    )
+    return page
 
-    return open_serving(settings.serve, settings.metrics_textfile, token_env=settings.serve_token_env)
+
+def _send_telemetry() -> "AbstractContextManager[None]":
+    """Send spans and metrics, if the standard variables of OpenTelemetry ask for it."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        from contextlib import nullcontext
+
+        return nullcontext()
+    sending: AbstractContextManager[None] = load("parts", "telemetry")(os.environ)
+    return sending

@@ -10,6 +10,7 @@ from cfetch.base.config.option_table import POLICIES
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import UsageError
 from cfetch.base.events import Listener, RunNoted
+from cfetch.base.registry import load, name_distribution
 from cfetch.base.secret import printable
 from cfetch.straggler.guarded import GuardedPolicy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -19,7 +20,7 @@ from cfetch.straggler.policy import Policy, policy_of
 def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: float = 0.0) -> Policy:
     """Make a policy that begins with the knowledge of earlier runs; ``wall_s`` is the time now.
 
-    ``config.plugins`` finds the policies of packages.
+    ``base/registry.py`` finds the policies of packages.
 
     Raises:
         UsageError: the policy of a package cannot be made; the message names the package.
@@ -28,9 +29,7 @@ def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: floa
     is_own = not settings.mitigation or settings.policy in POLICIES
     try:
         if not is_own:
-            from cfetch.base.config.plugins import load_policy
-
-            make = load_policy(settings.policy)
+            make = load("policies", settings.policy)
         return make(
             settings.straggler,
             tick_s=settings.check_interval,
@@ -39,7 +38,7 @@ def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: floa
             wall_s=wall_s,
         )
     except Exception as error:
-        if is_own:
+        if is_own or isinstance(error, UsageError):
             raise
         raise UsageError(
             f"{_describe_fault(settings.policy, error)}; nothing was downloaded; choose another --policy, or "
@@ -64,12 +63,6 @@ def _describe_fault(name: str, error: Exception) -> str:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         return f"a bug in cfetch: the policy {name} failed with {kind} at {place}"
-    from cfetch.base.config.plugins import find_policy
-
-    point = find_policy(name)
-    package = (
-        ""
-        if point is None or point.dist is None
-        else f" of the package {point.dist.name} {point.dist.version}"
-    )
+    distribution = name_distribution("policies", name)
+    package = f" of the package {distribution}" if distribution else ""
     return f"the policy {name}{package} failed with {kind}: {printable(str(error))}"

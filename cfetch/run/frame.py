@@ -40,9 +40,9 @@ from cfetch.base.events import (
     fan_out,
 )
 from cfetch.base.records import Summary
+from cfetch.base.registry import load_all
 from cfetch.base.version import __version__
 from cfetch.manifest.entries import Frozen
-from cfetch.plugins.monitors.telemetry import telemetry_listener
 from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import listen
 from cfetch.show.counts import LiveCounts
@@ -145,8 +145,9 @@ class Frame:
             UsageError: the engine cannot be had.
             LocalFault: it cannot begin.
         """
-        tally, telemetry = Tally(), telemetry_listener()
-        keep = fan_out(*(member for member in (tally, metrics, telemetry) if member is not None))
+        tally = Tally()
+        others = [make() for make in load_all("listeners")]
+        keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
 
         def emit(event: Event) -> None:
             if isinstance(event, RunStopping):

@@ -18,9 +18,9 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import FieldError, check_headers
+from cfetch.manifest.formats.sql_statement import parse_chunk_links
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, is_url, resolve_url
-from cfetch.plugins.formats.sql_statement import parse_chunk_links
 from cfetch.wire.command import MOST_OUTPUT_BYTES, run_command
 
 REREAD_S = 30.0  # until a manifest without new links is read again: many refusals then cost one reading

@@ -38,9 +38,9 @@ PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
 def _name_installed_policies() -> tuple[str, ...]:
-    from cfetch.base.config.plugins import name_policies  # it reads the names of all installed packages
+    from cfetch.base.registry import list_names  # it reads the names of all installed packages
 
-    return name_policies()
+    return tuple(list_names("policies"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

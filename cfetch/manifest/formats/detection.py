@@ -18,6 +18,7 @@ from cfetch.manifest.formats.json_document import read_json
 from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
+from cfetch.manifest.formats.sql_statement import read_sql_statement
 from cfetch.manifest.formats.url_list import read_url_list
 from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.rows import Document, Row
@@ -51,7 +52,6 @@ from cfetch.plugins.formats.s3_listing import (
     read_s3_listing,
 )
 from cfetch.plugins.formats.sitemap import read_sitemap
-from cfetch.plugins.formats.sql_statement import read_sql_statement
 from cfetch.plugins.formats.stac import read_stac
 from cfetch.plugins.formats.tsv_http_data import FIRST_LINE, read_tsv_http_data
 from cfetch.plugins.formats.zenodo import read_zenodo

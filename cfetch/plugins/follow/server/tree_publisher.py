@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from cfetch.app.delete_limit import count_allowed
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import UnsafePathError, safe_path
-from cfetch.plugins.follow.delete_limit import count_allowed
 from cfetch.plugins.follow.protocol import LeftOut
 from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY, SourceRoot
 from cfetch.plugins.follow.server.store import FeedStore, File, NewChange

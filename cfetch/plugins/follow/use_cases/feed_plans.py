@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
+from cfetch.app.delete_limit import DeleteLimit
 from cfetch.app.download import prepare_entries
 from cfetch.app.plans import archive_plans, list_plans, roll_back_plan
 from cfetch.app.prepared import join_roots
@@ -18,7 +19,6 @@ from cfetch.base.events import EntryFinished, Event, Listener, fan_out
 from cfetch.base.records import Summary
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
-from cfetch.plugins.follow.delete_limit import DeleteLimit
 from cfetch.plugins.follow.journal import STEP, Journal
 from cfetch.plugins.follow.link_hosts import LinkHosts
 from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from cfetch.base.clock import RunClock, VirtualClock, run_virtual
-from cfetch.base.config.plugins import find_policy, name_policies
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.errors import UsageError
 from cfetch.base.events import EntryFinished, Event, Listener
+from cfetch.base.registry import find, list_names
 from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
 from cfetch.engine.surroundings import Surroundings
@@ -72,8 +72,10 @@ def simulate(
 
 def check_policy(policy: str) -> None:
     """Raise UsageError unless ``simulate`` knows the policy."""
-    if policy not in (known := (IDEAL, *POLICIES, *CLIENTS)) and find_policy(policy) is None:
-        raise UsageError(f"there is no policy {policy!r}; known: {', '.join((*known, *name_policies()))}")
+    if policy not in (known := (IDEAL, *POLICIES, *CLIENTS)) and find("policies", policy) is None:
+        raise UsageError(
+            f"there is no policy {policy!r}; known: {', '.join((*known, *list_names('policies')))}"
+        )
 
 
 def settings_of(scenario: Scenario, policy: str) -> Settings:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cfetch.base.errors import ManifestError
-from cfetch.plugins.formats.sql_statement import parse_chunk_links
+from cfetch.manifest.formats.sql_statement import parse_chunk_links
 
 
 def link(chunk, following=None, **fields):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.plugins.follow.delete_limit import DeleteLimit, count_allowed
+from cfetch.app.delete_limit import DeleteLimit, count_allowed
 
 
 @pytest.mark.parametrize(

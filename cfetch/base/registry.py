@@ -1,0 +1,136 @@
+"""Finds plug-ins by their names: a table for what ships, entry points for other distributions.
+
+A plug-in is an optional part: nothing in the core imports it. The table says where it is, as
+``module:object``, so that to know its name costs no import; it is imported when it is asked for by that name.
+A distribution of somebody else adds one by an entry point of the group ``cfetch.<kind>``, with the same form.
+A name of cfetch's own cannot be taken by another distribution.
+
+    verbs        a function or a group of typer: ``cfetch NAME``
+    engines      a ``cfetch.app.engine_plan.EnginePlugin``: --engine NAME
+    listeners    a function without arguments that gives a listener of a run's events, or None
+    policies     a function that makes a ``cfetch.straggler.policy.Policy``: --policy NAME
+    frames       the public functions of ``cfetch.spark``
+    parts        what one option asks for
+
+Adding one touches its own file, its test and one row here.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from cfetch.base.errors import UsageError
+from cfetch.base.secret import printable
+
+_PLUGINS = "cfetch.plugins."
+
+SHIPPED: Mapping[str, Mapping[str, str]] = {
+    "verbs": {
+        "download": "cfetch.cli.download:download",
+        "get": "cfetch.cli.get:get",
+        "sync": "cfetch.cli.sync:sync",
+        "follow": "cfetch.plugins.follow.verb_follow:follow",
+        "bench": "cfetch.plugins.lab.verb_bench:bench",
+        "report": "cfetch.cli.report:report",
+        "tune": "cfetch.plugins.lab.verb_tune:tune",
+        "verify": "cfetch.cli.verify:verify",
+        "manifest": "cfetch.cli.manifest:app",
+        "plan": "cfetch.cli.plan:app",
+        "volume": "cfetch.cli.volume:app",
+        "feed": "cfetch.plugins.follow.verb_feed:app",
+        "metrics": "cfetch.plugins.spark.verb_metrics:app",
+        "spark": "cfetch.plugins.spark.verb_spark:app",
+    },
+    "engines": {"spark": "cfetch.plugins.spark.engine:SparkPlugin"},
+    "listeners": {"telemetry": "cfetch.plugins.monitors.telemetry:telemetry_listener"},
+    "policies": {},  # the core's own are chosen in straggler/policy.py
+    "frames": {
+        "download": "cfetch.plugins.spark:download",
+        "find_manifests": "cfetch.plugins.spark.prepare.manifests:find_manifests",
+        "prepare": "cfetch.plugins.spark.prepare.manifests:prepare",
+        "register": "cfetch.plugins.spark:register",
+        "spark_session": "cfetch.plugins.spark.session:spark_session",
+        "tables": "cfetch.plugins.spark.tables:tables",
+    },
+    "parts": {
+        "metrics-tables": "cfetch.plugins.spark.tables.load:load_here",
+        "metrics-tables-place": "cfetch.plugins.spark.tables.store:refuse_foreign_directory",
+        "page": "cfetch.plugins.monitors.serving:open_serving",
+        "page-descriptors": "cfetch.plugins.monitors.page_server:PAGE_DESCRIPTORS",
+        "telemetry": "cfetch.plugins.monitors.telemetry:send_telemetry",
+    },
+}
+"""Kind -> name -> ``module:object``. The order of verbs is that of ``cfetch --help``."""
+
+
+def list_names(kind: str) -> list[str]:
+    """The names of a kind: cfetch's own in their order, then those of other distributions, sorted."""
+    own = list(SHIPPED[kind])
+    return own + sorted({point.name for point in _list_foreign(kind)} - {*own})
+
+
+def find(kind: str, name: str) -> EntryPoint | None:
+    """The entry point of another distribution's plug-in; None: it is cfetch's own, or there is none."""
+    if name in SHIPPED[kind]:
+        return None
+    return next((point for point in _list_foreign(kind) if point.name == name), None)
+
+
+def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it is
+    """The object of this kind and name, imported now.
+
+    Raises:
+        UsageError: there is none, its distribution is broken, or this installation lacks it.
+    """
+    place = SHIPPED[kind].get(name)
+    if place is None:
+        point = find(kind, name)
+        if point is None:
+            raise UsageError(f"no plug-in of the kind {kind} is called {printable(name)}")
+        try:
+            return point.load()
+        except Exception as error:
+            raise make_plugin_error(kind, name, error) from error
+    module, _, member = place.partition(":")
+    try:
+        return getattr(import_module(module), member)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{error.name}.".startswith(_PLUGINS):
+            raise
+        raise UsageError(f"this installation of cfetch lacks {name}: install cfetch as a whole") from None
+
+
+def load_all(kind: str) -> Iterator[Any]:
+    """The objects of all names of a kind that this installation has. Raises UsageError: one is broken."""
+    for name in list_names(kind):
+        if not SHIPPED[kind].get(name, "").startswith(_PLUGINS) or _has_plugins():
+            yield load(kind, name)
+
+
+def name_distribution(kind: str, name: str) -> str:
+    """The distribution that a plug-in comes from, with its version, for messages; empty for cfetch's own."""
+    point = find(kind, name)
+    return "" if point is None or point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def make_plugin_error(kind: str, name: str, error: Exception) -> UsageError:
+    """Make the error that says which plug-in failed, and how; it is no bug in cfetch."""
+    package = name_distribution(kind, name)
+    source = f" of the package {package}" if package else ""
+    return UsageError(
+        f"the plug-in {printable(name)} ({kind}){source} failed with {type(error).__name__}: "
+        f"{printable(str(error))}"
+    )
+
+
+def _list_foreign(kind: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=f"cfetch.{kind}"))
+
+
+def _has_plugins() -> bool:
+    try:
+        import_module("cfetch.plugins")
+    except ModuleNotFoundError:
+        return False
+    return True

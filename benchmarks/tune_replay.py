@@ -43,9 +43,9 @@ from cfetch.plugins.lab.tuning.choice import RunResult
 from cfetch.plugins.lab.tuning.history import WHOLE, History
 from cfetch.plugins.lab.tuning.recommendation import DEFAULT_GRID, format_config
 from cfetch.plugins.lab.tuning.replay import Setting
+from cfetch.plugins.lab.tuning.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.plugins.lab.tuning.runs import RecordedRun, replay_runs
 from cfetch.plugins.lab.tuning.use_case import TuneOptions, tune
-from cfetch.plugins.spark.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.plugins.spark.session import spark_session
 from cfetch.show.metrics import MetricsFile, read_metrics
 

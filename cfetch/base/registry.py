@@ -1,7 +1,7 @@
 """Finds plug-ins by their names: a table for what ships, entry points for other distributions.
 
 A plug-in is an optional part: nothing in the core imports it. The table says where it is, as
-``module:object``, so that to know its name costs no import; it is imported when it is asked for by that name.
+``module:object`` or ``module``, so that to know its name costs no import; it is imported when it is asked for.
 A distribution of somebody else adds one by an entry point of the group ``cfetch.<kind>``, with the same form.
 A name of cfetch's own cannot be taken by another distribution.
 
@@ -51,7 +51,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
         "prepare": "cfetch.plugins.spark.prepare.manifests:prepare",
         "register": "cfetch.plugins.spark:register",
         "spark_session": "cfetch.plugins.spark.session:spark_session",
-        "tables": "cfetch.plugins.spark.tables:tables",
+        "tables": "cfetch.plugins.spark.tables.tables",
     },
     "parts": {
         "metrics-tables": "cfetch.plugins.spark.tables.load:load_here",
@@ -94,7 +94,8 @@ def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it i
             raise make_plugin_error(kind, name, error) from error
     module, _, member = place.partition(":")
     try:
-        return getattr(import_module(module), member)
+        home = import_module(module)
+        return getattr(home, member) if member else home
     except ModuleNotFoundError as error:
         if error.name is None or not f"{error.name}.".startswith(_PLUGINS):
             raise

@@ -16,9 +16,9 @@ from cfetch.plugins.lab.tuning.recommendation import (
     read_grid,
     recommend,
 )
+from cfetch.plugins.lab.tuning.replay_job import replay_on_spark
 from cfetch.plugins.lab.tuning.runs import Load, Policy, read_recorded_policy, read_recorded_runs, replay_runs
 from cfetch.plugins.lab.views.tuning_document import Tuning
-from cfetch.plugins.spark.replay_job import replay_on_spark
 from cfetch.plugins.spark.session import spark_session
 from cfetch.show.format import plural
 from cfetch.show.metrics import expand_metrics

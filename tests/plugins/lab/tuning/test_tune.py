@@ -36,11 +36,11 @@ from cfetch.plugins.lab.tuning.recommendation import (
     write_config,
 )
 from cfetch.plugins.lab.tuning.replay import Setting
+from cfetch.plugins.lab.tuning.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.plugins.lab.tuning.runs import read_recorded_runs, replay_runs
 from cfetch.plugins.lab.tuning.use_case import TuneOptions, tune
 from cfetch.plugins.lab.views.tune_view import view
 from cfetch.plugins.lab.views.tuning_document import Tuning
-from cfetch.plugins.spark.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.plugins.spark.work import group_into_tasks
 from cfetch.show.metrics import RunHeader
 from tests.show.records import attempt, record

@@ -16,8 +16,6 @@ What all rooms share lies beside them:
     breaker.py    keeps work away from a failing host or volume (a value)
 """
 
-from cfetch.base.version import __version__
-
 TYPE_CHECKING = False  # type checkers take it for the name of typing, whose import takes 10 ms
 if TYPE_CHECKING:
     from cfetch.api.downloads import download, download_async, get, get_async, read_manifest
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     )
     from cfetch.base.events import EntryFinished, Event, Progress, RunFinished, RunStarted, StragglerCancelled
     from cfetch.base.records import FileRecord, Summary
+    from cfetch.base.version import __version__
 
 __all__ = [
     "CfetchError",
@@ -77,6 +76,7 @@ _HOMES = {
     ),
     "base.events": ("EntryFinished", "Event", "Progress", "RunFinished", "RunStarted", "StragglerCancelled"),
     "base.records": ("FileRecord", "Summary"),
+    "base.version": ("__version__",),
 }  # fmt: skip
 """Module below ``cfetch`` -> the public names that are imported from it."""
 

@@ -76,7 +76,7 @@ def test_the_wheel_has_types_schemas_and_no_tests(wheel):
     """Type checkers look for the mark; other programs read the schemas."""
     with ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {"cfetch/py.typed", "cfetch/show/schemas/summary.json"} <= set(names)
+    assert {"cfetch/py.typed", "cfetch/schemas/summary.json"} <= set(names)
     assert [name for name in names if not name.startswith(("cfetch/", "cfetch-"))] == []
 
 

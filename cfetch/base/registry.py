@@ -1,13 +1,14 @@
 """Finds plug-ins by their names: a table for what ships, entry points for other distributions.
 
 A plug-in is an optional part: nothing in the core imports it. The table says where it is, as
-``module:object`` or ``module``, so that to know its name costs no import; it is imported when it is asked for.
+``module:object`` or ``module``, so that to know its name costs no import; it is imported when it is used.
 A distribution of somebody else adds one by an entry point of the group ``cfetch.<kind>``, with the same form.
 A name of cfetch's own cannot be taken by another distribution.
 
     verbs        a function or a group of typer: ``cfetch NAME``
     engines      a ``cfetch.app.engine_plan.EnginePlugin``: --engine NAME
     listeners    a function without arguments that gives a listener of a run's events, or None
+    formats      a ``cfetch.manifest.formats.table.Format`` (cfetch's own have their table there)
     policies     a function that makes a ``cfetch.straggler.policy.Policy``: --policy NAME
     frames       the public functions of ``cfetch.spark``
     parts        what one option asks for
@@ -92,14 +93,28 @@ def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it i
             return point.load()
         except Exception as error:
             raise make_plugin_error(kind, name, error) from error
+    return import_object(place)
+
+
+def import_object(place: str) -> Any:  # noqa: ANN401 - as the place says
+    """The object at ``module:object``, imported now. Raises UsageError: the plug-in is not installed."""
     module, _, member = place.partition(":")
     try:
         home = import_module(module)
-        return getattr(home, member) if member else home
     except ModuleNotFoundError as error:
         if error.name is None or not f"{error.name}.".startswith(_PLUGINS):
             raise
-        raise UsageError(f"this installation of cfetch lacks {name}: install cfetch as a whole") from None
+        raise UsageError(f"this installation of cfetch lacks {module}: install cfetch as a whole") from None
+    return getattr(home, member) if member else home
+
+
+def list_foreign(kind: str) -> Iterator[tuple[str, Any]]:
+    """The names and objects of other distributions. Raises UsageError: one is broken."""
+    for point in _list_foreign(kind):
+        try:
+            yield point.name, point.load()
+        except Exception as error:
+            raise make_plugin_error(kind, point.name, error) from error
 
 
 def load_all(kind: str) -> Iterator[Any]:
@@ -111,7 +126,7 @@ def load_all(kind: str) -> Iterator[Any]:
 
 def name_distribution(kind: str, name: str) -> str:
     """The distribution that a plug-in comes from, with its version, for messages; empty for cfetch's own."""
-    point = find(kind, name)
+    point = next((each for each in _list_foreign(kind) if each.name == name), None)
     return "" if point is None or point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 

@@ -25,6 +25,9 @@ hash is stated. sha1 and md5 can be forged, and crc32c detects only accidents. g
 gives to a file's content: the SHA-1 of ``blob SIZE``, a zero byte and the bytes.
 """
 
+ARIA2_NAMES = {"md5": "md5", "sha-1": "sha1", "sha-256": "sha256", "sha-512": "sha512"}
+"""aria2's name of a hash -> cfetch's name."""
+
 _RANK = {algorithm: rank for rank, algorithm in enumerate(HEX_DIGITS)}
 _LIBRARIES = {
     "blake3": ("blake3", "blake3", "hashes"),

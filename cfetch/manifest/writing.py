@@ -17,14 +17,14 @@ import msgspec
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.manifest.assembly import name_batch
+from cfetch.manifest.digests import ARIA2_NAMES
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.names import name_range
 from cfetch.manifest.rows import KEYS
 from cfetch.manifest.urls import UrlError, last_segment
-from cfetch.plugins.formats.aria2_input import CHECKSUM_TYPES
 
-_ARIA2_TYPES = {ours: theirs for theirs, ours in CHECKSUM_TYPES.items()}
+_ARIA2_TYPES = {ours: theirs for theirs, ours in ARIA2_NAMES.items()}
 
 
 @dataclass

@@ -19,8 +19,8 @@ from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import LocalFault, SourceError, UsageError
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.faults import BrokenDocumentError
-from cfetch.manifest.formats.detection import INDEX, detect_format
-from cfetch.manifest.formats.whole_json import load_object, load_text
+from cfetch.manifest.formats.detection import detect_format
+from cfetch.manifest.formats.table import INDEX, Continued, find_more
 from cfetch.manifest.freezing import Opened, Part, freeze
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
@@ -29,14 +29,10 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import is_url
-from cfetch.plugins.formats.html_index import find_place, read_page
-from cfetch.plugins.formats.stac import find_next_page
 from cfetch.run.asking import open_transport
-from cfetch.run.index_tree import IndexTree
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
-from cfetch.run.stac_pages import StacPages
 from cfetch.storage.files import input_fault
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
 from cfetch.wire.network import DIRECT, Network
@@ -99,48 +95,25 @@ def _fetch_manifest(
     own_url, doubt = fetched.place.reveal(), _find_doubt(manifest, fetched)
     if is_object_url(manifest):
         own_url = manifest[: manifest.rindex("/") + 1]
-    if whole_tree and (tree := _find_tree(spool, own_url)) is not None:
-        _write_rows(spool, tree.list_files(clock, network))
-        return Opened(spool, own_url, doubt or tree.doubt, [*tree.notes, *_note_lost_slash(own_url)])
-    if is_url(manifest) and (pages := _find_pages(spool, own_url)) is not None:
-        _write_rows(spool, pages.list_files(clock, network))
-        return Opened(spool, own_url, doubt or pages.doubt, [pages.doubt] if pages.doubt else [])
+    more = _find_more(spool, own_url, whole_tree=whole_tree, is_page=is_url(manifest))
+    if more is not None:
+        _write_rows(spool, more.list_files(clock, network))
+        return Opened(spool, own_url, doubt or more.doubt, more.notes)
     return Opened(spool, own_url, doubt)
 
 
-def _find_tree(spool: BinaryIO, own_url: str) -> IndexTree | None:
-    """The tree below the directory index in ``spool``; None: the document is no directory index."""
+def _find_more(spool: BinaryIO, own_url: str, *, whole_tree: bool, is_page: bool) -> Continued | None:
+    """The rest of the list in ``spool``, if it is one whose rest has to be asked for.
+
+    ``whole_tree``: the directories below a directory index are wanted too. ``is_page``: the document comes
+    from an http(s) URL, so that it may name a next page.
+    """
     source = Source(spool, own_url=own_url)
-    place = find_place(own_url)
-    if place is None or detect_format(source) != INDEX:
+    name = detect_format(source)
+    if not (whole_tree if name == INDEX else is_page):
         return None
     try:
-        text = load_text(source, "the page")
-    except BrokenDocumentError:  # the format's reader reports it
-        return None
-    return IndexTree(place, read_page(text, place))
-
-
-def _note_lost_slash(own_url: str) -> list[str]:
-    """Return a note if the links of a directory's page do not lead into that directory."""
-    stem, _, name = own_url.partition("?")[0].rpartition("/")
-    if not name or "." in name or stem.endswith("/"):
-        return []
-    note = (
-        f"{SecretUrl(own_url)} does not end with a slash, so its links lead to files beside it; if it is a "
-        "directory, add the slash"
-    )
-    return [note]
-
-
-def _find_pages(spool: BinaryIO, own_url: str) -> StacPages | None:
-    """The further pages of the STAC search whose answer is in ``spool``; None: there are none."""
-    source = Source(spool, own_url=own_url)
-    if detect_format(source) != "stac":
-        return None
-    try:
-        first = load_object(source, "the answer")
-        return None if find_next_page(first, own_url) is None else StacPages(first, own_url)
+        return find_more(source, name)
     except BrokenDocumentError:  # the format's reader reports it
         return None
 

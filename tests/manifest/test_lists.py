@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.manifest.formats.detection import READERS
 from cfetch.manifest.formats.landing_pages import find_list_address
+from cfetch.manifest.formats.table import FORMATS
 from tests.manifest.lists import BASE, MD5, SAMPLES, H, Sample, find_samples, make_table, read
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "manifests.md"
@@ -237,4 +237,4 @@ def test_whether_files_are_missing_from_a_list(text, own_url, is_partial):
 
 def test_every_reader_has_a_sample():
     """A format that is added gets its row in the table, and is damaged by the fuzzer."""
-    assert find_samples().keys() == READERS.keys()
+    assert find_samples().keys() == FORMATS.keys()

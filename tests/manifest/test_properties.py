@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cfetch.base.errors import ManifestError
-from cfetch.manifest.formats.detection import READERS
+from cfetch.manifest.formats.table import FORMATS
 from tests.manifest.frozen import freeze
 
 NAMES = st.text(alphabet="abcXYZ019-_é名", min_size=1, max_size=12)
@@ -123,7 +123,7 @@ def test_round_trip(files):
             assert plan.find(entry.path) == number
 
 
-@pytest.mark.parametrize("kind", [None, *READERS])
+@pytest.mark.parametrize("kind", [None, *FORMATS])
 @given(data=st.one_of(st.binary(max_size=80), st.lists(PIECES, max_size=14).map(b"".join)))
 @settings(max_examples=60)  # scripts/fuzz plays thousands
 def test_garbage(kind, data):

@@ -1,4 +1,4 @@
-"""Makes the JSON Schema files of ``cfetch/show/schemas`` from the types of the documents.
+"""Makes the JSON Schema files of ``cfetch/schemas`` from the types of the documents.
 
 ``python -m tests.show.schema_files`` writes them anew, after a type has changed.
 """

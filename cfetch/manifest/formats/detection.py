@@ -5,123 +5,33 @@ two readings are possible, none is chosen: the user has to name the format.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
-from cfetch.base.errors import UsageError
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, read_csv, split_line
-from cfetch.manifest.formats.json_document import read_json
-from cfetch.manifest.formats.json_lines import read_json_lines
+from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
 from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
-from cfetch.manifest.formats.sql_statement import read_sql_statement
-from cfetch.manifest.formats.url_list import read_url_list
+from cfetch.manifest.formats.table import (
+    FORMATS,
+    INDEX,
+    Format,
+    Reader,
+    ask_sign,
+    find_reader,
+    list_foreign_formats,
+    parse_endings,
+    parse_signs,
+)
 from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
-from cfetch.plugins.formats.annex_batch import is_annex_line, read_annex_batch
-from cfetch.plugins.formats.annex_whereis import read_annex_whereis
-from cfetch.plugins.formats.aria2_input import looks_like_aria2, read_aria2_input
-from cfetch.plugins.formats.bagit_fetch import is_fetch_line, read_bagit_fetch
-from cfetch.plugins.formats.bucket_json import read_bucket_json
-from cfetch.plugins.formats.bucket_ls import is_bucket_listing, read_bucket_ls
-from cfetch.plugins.formats.checksum_list import is_checksum_line, read_checksum_list
-from cfetch.plugins.formats.croissant import read_croissant
-from cfetch.plugins.formats.curl_config import is_url_option, read_curl_config
-from cfetch.plugins.formats.datapackage import read_datapackage
-from cfetch.plugins.formats.dataverse import read_dataverse
-from cfetch.plugins.formats.ena_report import KINDS, is_report_head, read_ena_report
-from cfetch.plugins.formats.figshare import read_figshare
-from cfetch.plugins.formats.github_release import read_github_release
-from cfetch.plugins.formats.html_index import is_directory_index, read_html_index
-from cfetch.plugins.formats.huggingface_tree import read_huggingface_tree
-from cfetch.plugins.formats.lfs_files import read_lfs_files
-from cfetch.plugins.formats.package_index import is_project_page, read_package_index
-from cfetch.plugins.formats.parquet_table import MAGIC, read_parquet
-from cfetch.plugins.formats.pooch_registry import is_registry_line, read_pooch_registry
-from cfetch.plugins.formats.rclone_lsjson import read_rclone_lsjson
-from cfetch.plugins.formats.ro_crate import read_ro_crate
-from cfetch.plugins.formats.s3_listing import (
-    is_inventory,
-    is_listing_line,
-    read_s3_inventory,
-    read_s3_listing,
-)
-from cfetch.plugins.formats.sitemap import read_sitemap
-from cfetch.plugins.formats.stac import read_stac
-from cfetch.plugins.formats.tsv_http_data import FIRST_LINE, read_tsv_http_data
-from cfetch.plugins.formats.zenodo import read_zenodo
-
-Reader = Callable[[Source, Document, Faults], Iterator[Row]]
-"""Yields rows, sets the document's values for all rows, adds faults; raises ``BrokenDocumentError``."""
-
-INDEX = "html-index"
-
-
-def _read_metalink(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    from cfetch.plugins.formats.metalink import read_metalink  # few lists need a parser of XML
-
-    return read_metalink(source, document, faults)
-
-
-READERS: dict[str, Reader] = {
-    "annex": read_annex_batch,
-    "annex-whereis": read_annex_whereis,
-    "aria2": read_aria2_input,
-    "aws-s3-ls": read_s3_listing,
-    "bagit": read_bagit_fetch,
-    "bucket-json": read_bucket_json,
-    "bucket-ls": read_bucket_ls,
-    "croissant": read_croissant,
-    "csv": read_csv,
-    "curl": read_curl_config,
-    "databricks-sql": read_sql_statement,
-    "datapackage": read_datapackage,
-    "dataverse": read_dataverse,
-    "ena": read_ena_report,
-    "figshare": read_figshare,
-    "github-release": read_github_release,
-    INDEX: read_html_index,
-    "huggingface-tree": read_huggingface_tree,
-    "json": read_json,
-    "jsonl": read_json_lines,
-    "lfs": read_lfs_files,
-    "metalink": _read_metalink,
-    "package-index": read_package_index,
-    "parquet": read_parquet,
-    "pooch": read_pooch_registry,
-    "rclone-lsjson": read_rclone_lsjson,
-    "ro-crate": read_ro_crate,
-    "s3-inventory": read_s3_inventory,
-    "sha256sum": read_checksum_list,
-    "sitemap": read_sitemap,
-    "stac": read_stac,
-    "tsv-http-data": read_tsv_http_data,
-    "urls": read_url_list,
-    "zenodo": read_zenodo,
-}
-
-_ENDINGS = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".md5": "sha256sum",
-    ".meta4": "metalink",
-    ".metalink": "metalink",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".sha1": "sha256sum",
-    ".sha256": "sha256sum",
-    ".sha512": "sha256sum",
-    ".tsv": "csv",
-    ".txt": "urls",
-}
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
+_BARE_URL = re.compile(r"https?://[^\s,;|\"']+\Z", re.IGNORECASE)
 _LINK = re.compile(r"https?://", re.IGNORECASE)
 
 _LEXEME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(?:\s*+(:))?)?|([\[{])|([\]}])', re.DOTALL)
@@ -135,54 +45,18 @@ _SQL_KEYS = {"external_links", "statement_id", "result"}
 _TELLING_KEYS = {*_SQL_KEYS, "url"}
 
 
-def _parse_signs(**known: str) -> dict[str, list[frozenset[str]]]:
-    """Sets of keys by format. A comma separates the sets; an underscore in a name is a dash."""
-    return {
-        name.replace("_", "-"): [frozenset(keys.split()) for keys in signs.split(",")]
-        for name, signs in known.items()
-    }
-
-
-_KNOWN_OBJECTS = _parse_signs(
-    zenodo="conceptrecid, conceptdoi, recid files, entries enabled, hits links, parent pids files",
-    figshare="figshare_url, url_public_api",
-    github_release="assets_url upload_url, assets tag_name, browser_download_url content_type",
-    package_index="meta files, info urls releases, info urls last_serial",
-    stac="stac_version, type features",
-    ro_crate="@context @graph",
-    croissant="@context distribution",
-    dataverse="status data",
-    datapackage="resources",
-    bucket_json="Contents",
-    huggingface_tree="siblings id",
-    inventory_manifest="sourceBucket fileSchema",
-)
-"""A document that is an object has the first format of which it has all keys of one set."""
-
-_KNOWN_ARRAYS = _parse_signs(
-    figshare="computed_md5 download_url, url_public_api doi",
-    github_release="assets_url upload_url, browser_download_url content_type",
-    zenodo="checksum filename filesize links",
-    ena=",".join(f"run_accession {kind}_ftp" for kind in KINDS),
-    bucket_json="Key LastModified, Key Size, storage_url, name container properties",
-    huggingface_tree="type oid path",
-    rclone_lsjson="Path Name IsDir",
-)
-"""Formats of documents that are arrays, by the keys of the first object in the array."""
-
-_KNOWN_FILES = _parse_signs(
-    package_index="filename hashes",
-    zenodo="key links, checksum links",
-    figshare="computed_md5 download_url",
-    lfs="name oid oid_type",
-)
-"""Formats by the keys of the first file in ``files``; a native manifest has ``url`` there."""
-
-_KNOWN_LINES = _parse_signs(
-    annex_whereis="file key whereis",
-    bucket_json="key type last_modified, key status type lastModified etag",
-)
-"""Formats of lines of JSON, by the keys of the object on the first line."""
+_KNOWN_OBJECTS = parse_signs("objects", FORMATS) | {
+    "inventory-manifest": [frozenset({"sourceBucket", "fileSchema"})]
+}
+_KNOWN_ARRAYS = parse_signs("arrays", FORMATS)
+_KNOWN_FILES = parse_signs("files", FORMATS)  # a native manifest has ``url`` there
+_KNOWN_LINES = parse_signs("lines", FORMATS)
+_ENDINGS = parse_endings()
+_PARQUET = b"PAR1"
+_STORAGE_TRANSFER = "TsvHttpData-1.0"
+_ANNEX = "cfetch.plugins.formats.annex_batch:is_annex_line"
+_PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
+_DIRECTORY = "cfetch.plugins.formats.html_index:is_directory_index"
 
 _GOOGLE = re.compile(
     rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
@@ -213,9 +87,7 @@ def reader_for(source: Source, options: ReadingOptions) -> Reader:
     name = options.from_format or detect_format(source, options)
     if name in MESSAGES or name == AMBIGUOUS:
         return _make_refusal(name)
-    if name not in READERS:
-        raise UsageError(f"no manifest format is called {name!r}; known are {', '.join(sorted(READERS))}")
-    return READERS[name]
+    return find_reader(name)
 
 
 AMBIGUOUS = "url-and-more"
@@ -238,7 +110,7 @@ def _make_refusal(name: str) -> Reader:
 def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     """The name of the format that ``source`` seems to have; it may be a format that cfetch refuses."""
     start = source.read(0, HEAD_BYTES)
-    if start.startswith(MAGIC):
+    if start.startswith(_PARQUET):
         return "parquet"
     if kind := find_kind(start):
         return kind
@@ -255,22 +127,41 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         return "json" if not known or (known == "bucket-json" and is_table) else known
     if head.startswith("<"):
         return _markup_kind(head)
-    if head.startswith(FIRST_LINE):
+    if head.startswith(_STORAGE_TRANSFER):
         return "tsv-http-data"
     lines = [line.rstrip("\r") for line in head.split("\n")]
     content = [line for line in lines if line and line[0] != "#"][:_LOOKED_AT]
+    if ending in ("", "urls") and content and all(map(_BARE_URL.match, content)):
+        return "csv" if options is not None and options.url_column is not None else "urls"
     first = content[0] if content else ""
     return (
-        _kind_of_lines(first, head)
-        or ("curl" if any(map(is_url_option, content)) else "")
-        or ("s3-inventory" if is_inventory(content) else "")
-        or ("bucket-ls" if is_bucket_listing(content) else "")
+        _kind_by_signs(FORMATS, first, head, content)
         or _kind_of_table(first, ending, options)
-        or (AMBIGUOUS if content and all(map(is_annex_line, content)) and ending != "csv" else "")
+        or (
+            AMBIGUOUS
+            if content and ending != "csv" and all(ask_sign(_ANNEX, line) for line in content)
+            else ""
+        )
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
+        or _kind_by_signs(list_foreign_formats(), first, head, content)
         or ending
         or ("text" if _is_prose(content) else "urls")
     )
+
+
+def _kind_by_signs(formats: Mapping[str, Format], first: str, head: str, content: Sequence[str]) -> str:
+    """The first of the formats that a sign in the text tells; empty if there is none."""
+    asked = (("first_line", first), ("head", head), ("content", content))
+    for name, format_ in formats.items():
+        for kind, text in asked:
+            place = getattr(format_, kind)
+            if place and text and ask_sign(place, text):
+                return name
+    return ""
+
+
+def _are_annex_lines(lines: Sequence[str]) -> bool:
+    return all(ask_sign(_ANNEX, line) for line in lines)
 
 
 def _is_prose(lines: Sequence[str]) -> bool:
@@ -282,7 +173,9 @@ def _is_prose(lines: Sequence[str]) -> bool:
 
 def _markup_kind(head: str) -> str:
     if _HTML.match(head):
-        return "package-index" if is_project_page(head) else INDEX if is_directory_index(head) else "html"
+        return (
+            "package-index" if ask_sign(_PROJECT, head) else INDEX if ask_sign(_DIRECTORY, head) else "html"
+        )
     if _BUCKET.search(head):
         return "bucket-xml"
     return "sitemap" if _SITEMAP.search(head) else "metalink"
@@ -292,19 +185,6 @@ def _suffix(name: str) -> str:
     """The ending that tells the format, in lower case; ``.gz`` and similar endings are skipped."""
     path = PurePosixPath(name.partition("?")[0].lower())
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
-
-
-def _kind_of_lines(first: str, head: str) -> str:
-    """The format, if the first line that is no comment tells it for sure; else empty."""
-    signs = (
-        ("sha256sum", is_checksum_line(first)),
-        ("aria2", looks_like_aria2(head)),
-        ("bagit", is_fetch_line(first)),
-        ("pooch", is_registry_line(first)),
-        ("aws-s3-ls", is_listing_line(first)),
-        ("ena", is_report_head(first)),
-    )
-    return next((name for name, holds in signs if holds), "")
 
 
 def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> str:

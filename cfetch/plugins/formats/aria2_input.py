@@ -9,13 +9,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from cfetch.manifest.digests import ARIA2_NAMES
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import UrlError, last_segment
-
-CHECKSUM_TYPES = {"md5": "md5", "sha-1": "sha1", "sha-256": "sha256", "sha-512": "sha512"}
-"""aria2's name of a hash -> cfetch's name."""
 
 MAX_OPTIONS = 1000  # options of one download; they are in memory until the last of them
 
@@ -100,9 +98,9 @@ def _row(download: _Download, faults: Faults) -> Row:
         fields["path"] = path
     if (checksum := download.options.get("checksum")) is not None:
         kind, _, digits = checksum.partition("=")
-        algorithm = CHECKSUM_TYPES.get(kind.lower())
+        algorithm = ARIA2_NAMES.get(kind.lower())
         if algorithm is None:
-            known = ", ".join(CHECKSUM_TYPES)
+            known = ", ".join(ARIA2_NAMES)
             faults.add(download.line, f"checksum: cfetch knows {known}, each as TYPE=HEX")
         else:
             fields[algorithm] = digits

@@ -5,7 +5,7 @@ refused; all others tune curl and are left out.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
@@ -36,6 +36,11 @@ _FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.I
 def is_url_option(line: str) -> bool:
     """Whether a line is curl's ``url = …``."""
     return _FIRST.match(line) is not None and "://" in line
+
+
+def has_url_option(lines: Sequence[str]) -> bool:
+    """Whether a line is one of curl's ``url = …``."""
+    return any(map(is_url_option, lines))
 
 
 class _Section:

@@ -9,7 +9,8 @@ import pytest
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.formats.detection import READERS, detect_format
+from cfetch.manifest.formats.detection import detect_format
+from cfetch.manifest.formats.table import find_reader
 from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.rows import Document
@@ -35,7 +36,7 @@ def document(files, **top):
 def rows_of(kind, data, window_bytes):
     doc, faults = Document(), Faults()
     source = Source(io.BytesIO(data), window_bytes=window_bytes)
-    return list(READERS[kind](source, doc, faults)), doc, faults.total
+    return list(find_reader(kind)(source, doc, faults)), doc, faults.total
 
 
 def assert_full(entry):

@@ -5,7 +5,8 @@ import io
 import pytest
 
 from cfetch.base.errors import ManifestError, UsageError
-from cfetch.manifest.formats.detection import READERS, detect_format
+from cfetch.manifest.formats.detection import detect_format
+from cfetch.manifest.formats.table import find_reader
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import Source
 from tests.manifest.frozen import with_format
@@ -244,6 +245,6 @@ def test_windows(kind, text, window_bytes):
         from cfetch.manifest.rows import Document
 
         source = Source(io.BytesIO(text.encode()), window_bytes=window)
-        return list(READERS[kind](source, Document(), Faults()))
+        return list(find_reader(kind)(source, Document(), Faults()))
 
     assert rows(window_bytes) == rows(1 << 16)

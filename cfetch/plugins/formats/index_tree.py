@@ -14,9 +14,10 @@ from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.folding import is_state_name
-from cfetch.manifest.source import HEAD_BYTES
+from cfetch.manifest.formats.whole_json import load_text
+from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.urls import UrlError, decode_last_segment
-from cfetch.plugins.formats.html_index import Page, is_directory_index, read_page
+from cfetch.plugins.formats.html_index import Page, find_place, is_directory_index, read_page
 from cfetch.run.asking import open_loop
 from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away
 from cfetch.wire.document import Answer
@@ -122,3 +123,29 @@ class IndexTree:
         if (doubt := find_further_page(answer.headers)) is not None:
             page.doubts.append(doubt)
         return page
+
+
+def find_tree(source: Source) -> IndexTree | None:
+    """The tree below the directory index in ``source``; None: its address is unknown.
+
+    Raises BrokenDocumentError.
+    """
+    own_url = source.own_url
+    place = None if own_url is None else find_place(own_url)
+    if own_url is None or place is None:
+        return None
+    tree = IndexTree(place, read_page(load_text(source, "the page"), place))
+    tree.notes += _note_lost_slash(own_url)
+    return tree
+
+
+def _note_lost_slash(own_url: str) -> list[str]:
+    """Return a note if the links of a directory's page do not lead into that directory."""
+    stem, _, name = own_url.partition("?")[0].rpartition("/")
+    if not name or "." in name or stem.endswith("/"):
+        return []
+    note = (
+        f"{SecretUrl(own_url)} does not end with a slash, so its links lead to files beside it; if it is a "
+        "directory, add the slash"
+    )
+    return [note]

@@ -12,6 +12,8 @@ from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.formats.whole_json import load_object
+from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.plugins.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
@@ -30,6 +32,7 @@ class StacPages:
         self._own_url = own_url
         self._left_out: list[str] = []
         self.doubt: str | None = None
+        self.notes: list[str] = []
 
     def list_files(self, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
         """Yield the rows of all pages. ``doubt`` is set afterwards, if files are missing.
@@ -53,6 +56,8 @@ class StacPages:
             self.doubt = describe_left_out(self._left_out)
         if page.get("features"):  # there may be a link to an empty page
             self.doubt = describe_rest(page) or self.doubt
+        if self.doubt:
+            self.notes.append(self.doubt)
 
     def _list_assets(self, page: dict[str, Any], url: str) -> Iterator[dict[str, object]]:
         try:
@@ -70,3 +75,12 @@ def _read(what: str, body: bytes) -> dict[str, Any]:
         if isinstance(page, dict) and page.get("type") == "FeatureCollection":
             return page
     raise UsageError(f"{what} is no page of a STAC search; try again, or give a search with a greater limit")
+
+
+def find_pages(source: Source) -> StacPages | None:
+    """The further pages of the search whose answer is in ``source``; None: there are none.
+
+    Raises BrokenDocumentError.
+    """
+    first, own_url = load_object(source, "the answer"), source.own_url
+    return None if own_url is None or find_next_page(first, own_url) is None else StacPages(first, own_url)

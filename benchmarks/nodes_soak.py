@@ -33,7 +33,7 @@ def main() -> int:
     figures = {"one_node_s": round(one_s, 2), "all_nodes_s": round(all_s, 2)}
     figures |= msgspec.structs.asdict(report)
     if args.json:
-        print(json.dumps({"schema": "cfetch.tasks.nodes-soak/1", **figures}))
+        print(json.dumps({"schema": "cfetch.nodes-soak/1", **figures}))
     else:
         print("\n".join(f"{key}: {value}" for key, value in figures.items()))
     return int(bool(report.wrong))

@@ -29,7 +29,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cfetch-soak-", dir=args.folder) as folder:
         report = soak(Path(folder), rounds=args.rounds, seed=args.seed)
     if args.json:
-        print(json.dumps({"schema": "cfetch.tasks.processes-soak/1", **msgspec.structs.asdict(report)}))
+        print(json.dumps({"schema": "cfetch.processes-soak/1", **msgspec.structs.asdict(report)}))
     else:
         print("\n".join(f"{key}: {value}" for key, value in msgspec.structs.asdict(report).items()))
     return int(bool(report.wrong))

@@ -115,14 +115,14 @@ class CleanSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanBench(msgspec.Struct, frozen=True, kw_only=True):
-    """The document that ``cfetch bench --clean --json`` prints (``cfetch.plugins.lab.bench-clean/1``).
+    """The document that ``cfetch bench --clean --json`` prints (``cfetch.bench-clean/1``).
 
     Each tool makes ``rounds`` runs, in turn; figures are medians. ``server`` has served the files.
     ``broken``: a sentence for each run of cfetch that did not bring every file; if there is any, the exit
     code is 1.
     """
 
-    schema: str = "cfetch.plugins.lab.bench-clean/1"
+    schema: str = "cfetch.bench-clean/1"
     version: str
     machine: Machine
     server: str

@@ -1,6 +1,6 @@
 """Every policy over every simulated network and seed, beside the oracle and a model of curl: one table.
 
-A ratio is a makespan over the oracle's with the same seed (``cfetch/plugins/lab/bench/simulation/oracle.py`` says what
+A ratio is a makespan over the oracle's with the same seed (``oracle.py`` of the simulation says what
 the oracle knows, and what it obeys). Usage::
 
     python benchmarks/policies_simulated.py [--networks NAME,…] [--seeds 20] [--jobs 2] [--json]

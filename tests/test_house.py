@@ -219,7 +219,7 @@ def paths_in(text):
 def test_every_room_has_a_door():
     """Its ``__init__.py`` says what the room is for, how to read it, and what holds when it fails."""
     lines = {str(room.relative_to(ROOT / "cfetch")): len(door_of(room).splitlines()) for room in ROOMS}
-    assert {"wire", "feed/server"} <= lines.keys()
+    assert {"wire", "plugins/follow/server"} <= lines.keys()
     wrong = {room for room, count in lines.items() if not 10 <= count <= 60}
     assert wrong == set(), "ten to sixty lines"
 
@@ -244,9 +244,9 @@ def test_a_door_names_every_file_of_its_room():
 def test_the_architecture_names_files_that_exist():
     """It is short, and a file that moves breaks it loudly; what lies at a destination is no file of ours."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert 600 < len(text.split()) < 1300
+    assert 600 < len(text.split()) < 2000
     named = {path for path in paths_in(text) if not path.startswith(("receipts/", "timeline/archive/"))}
-    assert {"cli/", "engine/batches/", "wire/judge.py", "cfetch/secret.py"} <= named
+    assert {"cli/", "engine/batches/", "wire/judge.py", "base/secret.py"} <= named
     assert missing(named, ROOT / "cfetch", ROOT, ROOT / "docs") == []
 
 

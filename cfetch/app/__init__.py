@@ -9,11 +9,7 @@
     get.py               a plan of one or a few URLs
     plans.py             the timeline for people: list, show, roll back, clean, archive
     sync.py              makes directories like a source with a list: fetches changes, deletes gone files
-    follow.py            keeps a directory in step with a feed: one removable plan after another
-    feed_plans.py        brings the changes of a feed by these plans, and deletes within a bound
-    follow_status.py     how far a follower is behind its feed
-    follow_check.py      compares the files here with a feed, and changes nothing
-    tune.py              replays past runs and chooses the best straggler options
+    delete_limit.py      how many files may be deleted because a source lacks them (pure)
     verify.py            hashes trees again and compares them with their manifest, both ways
     work_ahead.py        several threads work on a row of items; the results come in its order
     volume_set.py        what stands on which volume; volume_moves.py: batches move between volumes
@@ -28,13 +24,7 @@
               run.frame around an engine (engines.py)       brings entries to their end
               summary; a completed plan's frozen manifest is removed
 
-    follow:   finish the step that a dead follower had begun, then for ever:
-              gather changes -> rounds -> journal.begin   the whole step on disk before its first round
-              each round: deletes, then a plan            a file that cannot be had is pending
-              journal.end -> the checkpoint is in force
-
 When it fails: ``prepare`` has changed nothing but its own files, and it removes these. A run that is
 interrupted, or in which entries fail, gives its plan back, and the same command goes on. If two runs want one
-plan, the second is refused (``Held``, exit code 4). A follower that died repeats the same round that it had
-begun, whatever the feed says now.
+plan, the second is refused (``Held``, exit code 4).
 """

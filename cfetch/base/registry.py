@@ -7,7 +7,8 @@ A name of cfetch's own cannot be taken by another distribution.
 
     verbs        a function or a group of typer: ``cfetch NAME``
     engines      a ``cfetch.app.engine_plan.EnginePlugin``: --engine NAME
-    listeners    a function without arguments that gives a listener of a run's events, or None
+    listeners    a function without arguments that gives a listener of a run's events, or None; those that
+                 ship with cfetch are asked by each run
     formats      a ``cfetch.manifest.formats.table.Format`` (cfetch's own have their table there)
     policies     a function that makes a ``cfetch.straggler.policy.Policy``: --policy NAME
     frames       the public functions of ``cfetch.spark``
@@ -18,11 +19,13 @@ Adding one touches its own file, its test and one row here.
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _PLUGINS = "cfetch.plugins."
 
@@ -71,7 +74,7 @@ def list_names(kind: str) -> list[str]:
     return own + sorted({point.name for point in _list_foreign(kind)} - {*own})
 
 
-def find(kind: str, name: str) -> EntryPoint | None:
+def find(kind: str, name: str) -> "EntryPoint | None":
     """The entry point of another distribution's plug-in; None: it is cfetch's own, or there is none."""
     if name in SHIPPED[kind]:
         return None
@@ -92,7 +95,7 @@ def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it i
         try:
             return point.load()
         except Exception as error:
-            raise make_plugin_error(kind, name, error) from error
+            raise _make_plugin_error(kind, name, error) from error
     return import_object(place)
 
 
@@ -114,14 +117,13 @@ def list_foreign(kind: str) -> Iterator[tuple[str, Any]]:
         try:
             yield point.name, point.load()
         except Exception as error:
-            raise make_plugin_error(kind, point.name, error) from error
+            raise _make_plugin_error(kind, point.name, error) from error
 
 
-def load_all(kind: str) -> Iterator[Any]:
-    """The objects of all names of a kind that this installation has. Raises UsageError: one is broken."""
-    for name in list_names(kind):
-        if not SHIPPED[kind].get(name, "").startswith(_PLUGINS) or _has_plugins():
-            yield load(kind, name)
+def load_shipped(kind: str) -> Iterator[Any]:
+    """The objects of all names of a kind that ship with cfetch, if this installation has plug-ins."""
+    for name in SHIPPED[kind] if _has_plugins() else ():
+        yield load(kind, name)
 
 
 def name_distribution(kind: str, name: str) -> str:
@@ -130,7 +132,7 @@ def name_distribution(kind: str, name: str) -> str:
     return "" if point is None or point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
-def make_plugin_error(kind: str, name: str, error: Exception) -> UsageError:
+def _make_plugin_error(kind: str, name: str, error: Exception) -> UsageError:
     """Make the error that says which plug-in failed, and how; it is no bug in cfetch."""
     package = name_distribution(kind, name)
     source = f" of the package {package}" if package else ""
@@ -140,7 +142,9 @@ def make_plugin_error(kind: str, name: str, error: Exception) -> UsageError:
     )
 
 
-def _list_foreign(kind: str) -> tuple[EntryPoint, ...]:
+def _list_foreign(kind: str) -> "tuple[EntryPoint, ...]":
+    from importlib.metadata import entry_points  # it takes 80 ms to import it and to read all distributions
+
     return tuple(entry_points(group=f"cfetch.{kind}"))
 
 

@@ -5,10 +5,9 @@
     help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
     streams.py      makes stdin, stdout and stderr safe before anything uses them
     output.py       prints results and messages
-    download.py  get.py  sync.py  plan.py  follow.py    verbs that download
-    manifest.py  verify.py  feed.py            verbs that make, check and publish
-    report.py  tune.py  metrics.py  bench.py   verbs for past runs, and for the gain of mitigation
-    volume.py  spark.py                        volumes as a set; packs cfetch for workers
+    download.py  get.py  sync.py  plan.py    verbs that download
+    manifest.py  verify.py  report.py        verbs that make and check lists, and explain past runs
+    volume.py                                volumes as a set
 
 ::
 
@@ -19,9 +18,11 @@
 
 stdout carries results only; with ``--json`` exactly one document. Progress, notes and errors go to stderr.
 
-When it fails: an error of ``cfetch/errors.py`` brings its own exit code; anything else is a bug and exits
+When it fails: an error of ``base/errors.py`` brings its own exit code; anything else is a bug and exits
 with 70. If the reader of stdout has gone (``| head -1``), the exit code is 141, without a message; a closed
 stderr never ends a job.
 
-To add a verb: a file here, a line in ``app.py``, its use case in ``app/``, and its document in ``show/``.
+Verbs of plug-ins stand in their rooms (``plugins/*/verb_*.py``), and are made of the same parts.
+
+To add a verb: its file, and its row in ``base/registry.py``; its use case in ``app/`` or in the plug-in.
 """

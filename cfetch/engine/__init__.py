@@ -1,7 +1,7 @@
 """Brings entries to their end: a pool of workers, each with one entry in hand, watched by a monitor.
 
 The engine asks servers through ``wire/``, writes through the volumes of ``storage/``, asks ``straggler/``
-who is too slow and ``engine/placement/`` where batches go. It decides none of that itself, calls no dashboard, and
+who is too slow and ``placement/`` where batches go. It decides none of that itself, calls no dashboard, and
 emits events.
 
     pool.py             workers, monitor, volumes' tasks; ``search.py``: first, what stands already
@@ -23,6 +23,7 @@ emits events.
     segment_split.py    which entries idle workers help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress; ``rate_floor.py``: what --min-rate asks for
     batches/            entries that are committed together, on several volumes
+    placement/          which volume a batch goes to (pure)
 
 ::
 

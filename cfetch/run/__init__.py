@@ -6,7 +6,6 @@
     open_manifest.py  server_names.py    opens a manifest by its name; asks servers for the files' names
     known_names.py      the names that servers have stated in earlier runs
     listings.py  asking.py    what a prefix or a pattern means; connections for such questions
-    index_tree.py  stac_pages.py         the files below a directory index; all pages of a STAC search
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written
     failed_manifest.py  the failed entries, as a manifest

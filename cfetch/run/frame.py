@@ -40,7 +40,7 @@ from cfetch.base.events import (
     fan_out,
 )
 from cfetch.base.records import Summary
-from cfetch.base.registry import load_all
+from cfetch.base.registry import load_shipped
 from cfetch.base.version import __version__
 from cfetch.manifest.entries import Frozen
 from cfetch.run.collector import collect_seldom
@@ -146,7 +146,7 @@ class Frame:
             LocalFault: it cannot begin.
         """
         tally = Tally()
-        others = [make() for make in load_all("listeners")]
+        others = [make() for make in load_shipped("listeners")]
         keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
 
         def emit(event: Event) -> None:

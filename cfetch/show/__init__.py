@@ -1,4 +1,4 @@
-"""The results of runs, as documents and for people: metrics, summary, traces, analysis, terminal tables.
+"""What runs show: documents and tables of their results, the live view of a run, the page.
 
 A ``*_document.py`` is a value that ``--json`` prints; a ``*_view.py`` only draws one. Listeners take the
 engine's events; nothing here is called by the engine.
@@ -11,8 +11,6 @@ Listeners of a run::
     digest.py           the sums of many records, which a task makes for the driver (pure)
     event_records.py    the events that the metrics keep (pure)
     ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
-    run_numbers.py      the numbers of runs for monitoring (pure); openmetrics.py: for Prometheus
-    telemetry.py        the same, and tracing.py's span, for OpenTelemetry
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
     saved_time.py       how much time a cancelled attempt saved for its file (pure)
     wasted_bytes.py     the bytes that are in no file at the end (pure)
@@ -22,17 +20,15 @@ Past runs and other verbs::
     analysis.py  slow_files.py  document.py  tables.py     ``cfetch report``
     plan_view.py                                           ``cfetch plan``, and ``--dry-run``
     volume_view.py                                         ``cfetch volume``
-    follow_text.py                                         the words of ``cfetch follow`` about its own work
-    tuning_document.py  tune_view.py                       ``cfetch tune``
-    bench_document.py  bench_view.py  clean_view.py        ``cfetch bench``
-    simulation_document.py  simulation_view.py             ``cfetch bench --simulate``
     format.py                                              numbers and names as people read them, everywhere
+
+Rooms within: ``live/`` (dashboard and lines of a run under way) and ``page/`` (one HTML file).
 
 When it fails: a metrics file that cannot grow ends the run with exit code 3; the file of a killed run can be
 read except for its last, torn line. Tracing and views never fail a run. Nothing written here holds a URL's
 query, a header or a token.
 
 Where to change: the exit code of a run is ``exit_code`` in ``summary.py`` (of an error:
-``cfetch/errors.py``); a field of a file's record is ``cfetch/records.py``; how a size or a rate looks is
+``base/errors.py``); a field of a file's record is in ``base/records.py``; how a size or a rate looks is
 ``format.py``.
 """

@@ -18,10 +18,8 @@ Read in this order::
     standing.py  moves.py  taken_back.py   files in place; moves a batch; strikes what its source took back
     directory_volume.py   adapts a directory to the port; disk.py carries its steps out, in loop or thread
     descriptors.py  patience.py  occupancy.py    open descriptors; calls that may hang; who is at work here
-    object_store.py  object_source.py  object_reader.py   a bucket as a destination, as a source, as a log
-    object_pieces.py  object_part.py  object_volume.py   adapt a bucket to the port
-    object_listing.py  object_records.py  object_uploads.py   spare requests; abort what a kill leaves
-    tree.py  object_tree.py  object_versions.py    trees that are only read; objects changed by turns
+    tree.py               trees that are only read
+    buckets/              object stores as volumes and as sources
     files.py  own_databases.py  sharing.py  generations.py  own files, SQLite, groups; a tree at a moment
 
 ::

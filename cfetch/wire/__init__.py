@@ -4,7 +4,7 @@ An attempt asks through one port, ``Transport``, and gets a ``Response`` whose b
 makes the connections: names, TLS, proxies. Request and reply do not use its session, and llhttp reads the
 reply. This takes 45 us of processor for a file of 16 KiB; aiohttp's session takes 160, and its own parser
 without the session 110. Only the tunnel through a proxy (CONNECT) is made by aiohttp as a whole. A foreign
-error becomes an error of ``cfetch/errors.py``, and its text is dropped, since it may hold a URL. Pure
+error becomes an error of ``base/errors.py``, and its text is dropped, since it may hold a URL. Pure
 functions decide what a reply means and when to ask again.
 
 Read in this order::

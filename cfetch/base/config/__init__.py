@@ -7,7 +7,6 @@
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
-    plugins.py      straggler policies of other packages
     reading.py      the options for reading a manifest: columns, names, faulty rows
     wire.py         the options of the wire: network and rate limits
     engine.py       the options of the engine's parts: widths, and placement on several volumes

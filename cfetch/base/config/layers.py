@@ -1,6 +1,6 @@
 """Five layers of option values: default < preset < file < environment < flag. Each value's origin is kept.
 
-File and environment may also hold the six property names of the Databricks drivers (``base/config/straggler.py``).
+File and environment may also hold the six property names of the Databricks drivers (``straggler.py``).
 """
 
 import difflib

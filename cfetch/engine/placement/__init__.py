@@ -28,5 +28,5 @@ that leaves it is subtracted again. A batch without a place until ``--placement-
 each volume's reason. While no volume can store anything, that time runs for all batches together.
 
 Where to change: the comparison of volumes is ``choose`` in ``chooser.py``; the size of a batch is ``cut`` in
-``batches.py``; the failures after which a volume is not used are in ``placer.py`` and ``cfetch/breaker.py``.
+``batches.py``; the failures after which a volume is not used are in ``placer.py`` and ``base/breaker.py``.
 """

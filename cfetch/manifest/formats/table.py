@@ -44,7 +44,7 @@ class Format(NamedTuple):
 
 
 class Continued(Protocol):
-    """A list whose rest has to be asked for. After ``list_files``: ``notes`` for the user, and a ``doubt``."""
+    """A list whose rest has to be asked for; ``notes`` for the user are complete after ``list_files``."""
 
     notes: list[str]
 

@@ -13,12 +13,11 @@ Read in this order::
     steps.py       changes in rounds, a plan each     journal.py   a follower's redo log
     snapshot.py    what the whole feed has now, to compare files with it
     tally.py       counts a follower's work           explain.py   explains the route of a read
-    delete_limit.py  how many files may be deleted because a source lacks them
     path_filter.py   which paths a follower takes
     link_hosts.py    which hosts the links of a feed may name
-    conformance.py   checks any feed server against the protocol
     protocol.py    keys and changes on the wire, strict in and exact out
     backends/      sources of feeds                   server/      the reference feed server
+    use_cases/     what ``cfetch follow`` does        verb_follow.py  verb_feed.py   its verbs
 
 ::
 
@@ -30,6 +29,6 @@ Read in this order::
 When it fails: a step that fails or is cancelled has read nothing. A listing or a page that contradicts
 itself (gaps, overlaps, forks, going back, other keys) is refused, and nothing of it is applied; a backend
 that may only lag is asked again first. Without the cache the same changes are read, with more requests.
-Reads are at least once; applying is idempotent: ``plugins/follow/use_cases/follow.py`` writes a step down as a whole before its
-first round.
+Reads are at least once; applying is idempotent: ``use_cases/follow.py`` writes a step down as a whole before
+its first round.
 """

@@ -1,1 +1,29 @@
-"""Readers of the lists of other programs."""
+"""Readers for the lists of other programs. Each is one file, one test, and one row in the table of formats.
+
+    parquet_table.py  parquet_pages.py  tables in Parquet; their memory, before they are read
+    checksum_list.py                    ``sha256sum`` lists
+    aria2_input.py  metalink.py         ``aria2c -i``; Metalink 4
+    bagit_fetch.py  tsv_http_data.py    BagIt ``fetch.txt``; TsvHttpData-1.0
+    annex_batch.py  annex_whereis.py    ``git annex addurl``; ``git annex whereis --json``
+    curl_config.py  lfs_files.py        ``curl --config``; ``git lfs ls-files --json``
+    pooch_registry.py  ena_report.py    pooch; file reports of the European Nucleotide Archive
+    s3_listing.py  rclone_lsjson.py     ``aws s3 ls``, S3 inventories; ``rclone lsjson``
+    bucket_ls.py  bucket_json.py        listings by other tools of object stores
+    zenodo.py  figshare.py  dataverse.py
+    github_release.py  package_index.py
+    stac.py  stac_pages.py              the answer of a STAC search; its further pages
+    croissant.py  datapackage.py  ro_crate.py
+    huggingface_tree.py                 the tree of a repository
+    html_index.py  html_links.py        a web server's listing of a directory; the links of a page
+    index_tree.py                       the directories below such a listing
+    sitemap.py                          sitemaps
+
+A reader is a function ``(source, document, faults) -> rows``, as ``manifest/formats/`` says. A sign is a
+function in the reader's file that tells its format from the first lines, or a set of keys in the table.
+
+When it fails: faults carry line numbers and no values, and a hostile list costs time in proportion to its
+size, not memory.
+
+To add a format: a file here with ``read_<name>``, its test in ``tests/plugins/formats``, and its row in
+``cfetch/manifest/formats/table.py``. docs/manifests.md lists the formats.
+"""

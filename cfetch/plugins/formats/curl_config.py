@@ -33,14 +33,14 @@ _PATTERN = re.compile(r"\{[^{}]*\}|\[[0-9A-Za-z]{1,20}-[0-9A-Za-z]{1,20}(?::[0-9
 _FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.IGNORECASE)
 
 
-def is_url_option(line: str) -> bool:
+def _is_url_option(line: str) -> bool:
     """Whether a line is curl's ``url = …``."""
     return _FIRST.match(line) is not None and "://" in line
 
 
 def has_url_option(lines: Sequence[str]) -> bool:
     """Whether a line is one of curl's ``url = …``."""
-    return any(map(is_url_option, lines))
+    return any(map(_is_url_option, lines))
 
 
 class _Section:

@@ -1,6 +1,6 @@
 """The same download as a job on Spark, and other uses of Spark. Only this room knows PySpark.
 
-The plan is cut, followed and settled by ``cfetch/tasks/shares/``, as for processes of one machine. Spark carries
+The plan is cut, followed and settled by ``tasks/shares/``, as for processes of one machine. Spark carries
 neither bodies nor rows of files: a task reads its share from disk and leaves a receipt.
 
 ::
@@ -8,14 +8,15 @@ neither bodies nor rows of files: a task reads its share from disk and leaves a 
     driver   write the open shares                  share_files.py, open_shares.py
              look at all executors of a cluster     preflight.py
              start one action, a task for each      job.py
-             implement the port of ``cfetch/tasks/shares/driver.py``      cluster_run.py
+             implement the port of ``tasks/shares/driver.py``             cluster_run.py
 
 Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``work.py`` (a task for each
 item), ``job.py``, ``cluster_run.py``.
 ``session.py`` finds or makes the session, ``class_archive.py`` makes its start quick, ``table_writer.py``
 writes Parquet, ``schemas.py`` has columns as Spark and pyarrow take them, ``pack.py`` makes the archive for
 workers. Rooms within: ``prepare/`` (manifests that no machine holds), ``frames/`` (data sources,
-``download``), ``tables/`` (metrics of runs). ``replay_job.py`` is the half of ``cfetch tune`` on Spark.
+``download``), ``tables/`` (metrics of runs). ``engine.py`` is what the core asks for when it is told
+``--engine spark``; ``verb_spark.py`` and ``verb_metrics.py`` are its verbs.
 
 When it fails: a task that dies begins again on any executor and skips the files that are in place; after a
 dead driver, the same command continues the plan.

@@ -16,8 +16,6 @@ and compare frames.
     lines.py        facts as plain lines, JSON lines, or errors only
     closing.py      the last lines of a run           preview.py  the lines of ``--dry-run``
     bar.py          a progress bar for a walk over many files
-    page_state.py  page_tables.py    the page of a run under way (pure); page_server.py serves it, and metrics
-    serving.py      opens the listeners of ``--serve`` and ``--metrics-textfile``
 
 ::
 

@@ -1,10 +1,9 @@
-"""The page: one HTML file that shows runs, benches and tunings, and the live page of a run under way.
+"""The page: one HTML file that shows runs, and the live page of a run under way. Plug-ins add sections.
 
 Python computes everything that is shown, as one document; the scripts in ``assets`` only draw it.
 
     document.py      the document: parts, sections of a few kinds
     runs_page.py     the page of recorded runs
-    bench_page.py  simulation_page.py  tuning_page.py    the pages of ``bench`` and ``tune``
     overview.py      its first part: figures, differences of two runs, settings
     run_part.py      one run: charts and tables, in one pass over its records
     timeline.py      attempts as bars in lanes        throughput.py   bytes by host, places in use, events

@@ -1,6 +1,6 @@
 """The same download by several processes of this machine: one plan, a loop on each of a few cores.
 
-A plan is cut into the shares of ``cfetch/tasks/shares/``, as on Spark. A task in a process of this machine brings
+A plan is cut into the shares of ``tasks/shares/``, as on Spark. A task in a process of this machine brings
 each share, learns about the others from the hub, and leaves a receipt.
 
 ::

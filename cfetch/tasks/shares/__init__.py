@@ -8,7 +8,7 @@ Nothing here knows PySpark.
 ::
 
     driver   cut the plan into shares by expected seconds        cut.py, plan_cut.py
-             let a task bring each share                         the ``TaskRunner`` of plugins/spark/ or tasks/processes/
+             let a task bring each share                         its port ``TaskRunner``
              until all are over: read new receipts, emit         driver.py, live_view.py
              their events, show the hub's view, sweep orphans    orphans.py
              commit the plan if every entry is in place

@@ -121,7 +121,8 @@ def test_no_listener_without_an_sdk(monkeypatch):
 def test_asking_costs_no_import():
     """A process that has no SDK does not import the OpenTelemetry API for the question."""
     code = (
-        "import sys; from cfetch.plugins.monitors.telemetry import telemetry_listener as ask; assert ask() is None; "
+        "import sys; from cfetch.plugins.monitors.telemetry import telemetry_listener as ask; "
+        "assert ask() is None; "
         "import cfetch.show.summary, cfetch.show.metrics, cfetch.show.live.open; "
         "sys.exit(any(name.split('.')[0] in {'opentelemetry', 'rich', 'numpy'} for name in sys.modules))"
     )

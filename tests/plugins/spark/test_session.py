@@ -112,7 +112,8 @@ def told(tmp_path, java=None, code="", **env):
         (tmp_path / "bin/java").write_text(f"#!/bin/sh\n{java}\n")
         (tmp_path / "bin/java").chmod(0o755)
     program = (
-        f"{code}\nfrom cfetch.base.errors import UsageError\nfrom cfetch.plugins.spark.session import spark_session\n"
+        f"{code}\nfrom cfetch.base.errors import UsageError\n"
+        "from cfetch.plugins.spark.session import spark_session\n"
         "try:\n    spark_session('local[1]').__enter__()\nexcept UsageError as error:\n    print(error)\n"
     )
     ended = subprocess.run(

@@ -14,6 +14,7 @@ It exists so that the protocol can be tried and tested against a server that rea
     stream_publisher.py    a JSON Lines file that is appended to
     segment_writer.py      the same feed as files for static storage (docs/feed-segments.md)
     segment_disk.py        the writer's steps on disk, one by one, so that a test can stop it anywhere
+    conformance.py         checks any feed server against the protocol
 
 ::
 

@@ -10,8 +10,8 @@ In a test::
         await fetch(origin.url + "a.bin")
         assert [request.n for request in origin.requests] == [1, 2]
 
-For a bench, in another process so that its cost is not the client's, ``cfetch.plugins.lab.bench.process.OriginProcess``
-runs ``python -m cfetch.plugins.lab.bench.origin``. That reads a spec, one line, from its standard input, prints
+For a bench, in another process so that its cost is not the client's, ``process.OriginProcess`` runs
+``python -m cfetch.plugins.lab.bench.origin``. That reads a spec, one line, from its standard input, prints
 ``{"urls": […]}`` when it is ready, and exits when its standard input closes, so that it never outlives its
 parent.
 """

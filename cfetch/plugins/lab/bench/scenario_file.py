@@ -37,7 +37,7 @@ An example with all keys; only ``files`` is required::
 
 A fault has ``kind`` and ``fraction``, and the value for its kind: ``rate``, ``after``, ``delay`` or
 ``status``. It may have ``first`` (how many requests of a file it covers, 0: all) and ``retry_after``.
-``options`` are those of ``cfetch download``. ``cfetch.plugins.lab.bench.network`` explains the keys of ``network``; there
+``options`` are those of ``cfetch download``. ``network.py`` explains the keys of ``network``; there
 a list ``rates`` can replace ``rate``. The simulator writes to ``volumes``, each with its speed.
 
 Each table at the end of the file maps the keys of one YAML mapping to a field and a function that reads its

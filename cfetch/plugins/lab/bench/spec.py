@@ -14,7 +14,7 @@ from cfetch.plugins.lab.bench.network import Network
 class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
     """One GET in the origin's journal: the ``n``-th of its path, and the connection that it came over.
 
-    ``number`` counts the connections to ``host``, from 1, as ``cfetch.plugins.lab.bench.network.connection_of`` does.
+    ``number`` counts the connections to ``host``, from 1, as ``connection_of`` in ``network.py`` does.
     """
 
     path: str

@@ -1,6 +1,6 @@
 """Reads recorded runs from metrics files, prepares them for replay, and scores them.
 
-`replay_runs` does it, in this process or in a task of Spark (``cfetch.plugins.lab.tuning.replay_job``). An item is text
+`replay_runs` does it, in this process or in a task of Spark (``replay_job.py``). An item is text
 that ``load`` turns into recorded runs: usually the path of a metrics file.
 """
 

@@ -2,7 +2,7 @@
 
 A hash groups entries into pieces: a piece is some files of a host that needs several shares, or some small
 hosts. There are several pieces for each share, so that shares become even, but altogether not more than the
-driver can easily hold, however many files there are. ``cfetch/tasks/shares/cut.py`` deals them out like files.
+driver can easily hold, however many files there are. ``tasks/shares/cut.py`` deals them out like files.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""moto's Kinesis as a server, ``python -m tests.plugins.follow.backends.kinesis_server``: prints its port when ready.
+"""moto's Kinesis as a server, to be run as a module: prints its port when ready.
 
 moto 5.2 has the calls and their forms, but not what a reader of shards depends on. Its numbers begin with 1
 in each shard; on a split the records get new numbers, on a merge they move; new records go to closed shards;

@@ -15,8 +15,8 @@ and equal seeds give equal runs.
     oracle.py       the client that knows all connections, and has only the network's limits
     curl.py         a model of curl with a speed limit that was set by hand
 
-The traits of each connection come from ``plugins/lab/bench/network.py``, which the loopback origin enacts too; so the
-model can be compared with real runs (``plugins/lab/bench/compare.py``: ``run_once``).
+The traits of each connection come from ``plugins/lab/bench/network.py``, which the loopback origin enacts
+too; so the model can be compared with real runs (``run_once`` in ``compare.py`` there).
 
 The model leaves out name resolution and TLS (a new connection only costs one latency more), the processor's
 time, and the flushes of a disk. It has slow start and loss if a scenario states them, as rates that depend on

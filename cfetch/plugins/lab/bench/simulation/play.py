@@ -55,7 +55,7 @@ def simulate(
     of the files, the faults, every connection and the jitter of back-offs. ``listen`` gets the engine's
     events.
 
-    To compare it with real processes on loopback: ``cfetch.plugins.lab.bench.compare.run_once`` plays the same scenario
+    To compare it with real processes on loopback: ``run_once`` of ``compare.py`` plays the same scenario
     there, on the same connections, and its ``makespan_s`` is the same figure.
 
     Raises:

@@ -61,7 +61,7 @@ def test_c101_a_ctrl_c_while_the_command_is_imported(tmp_path, start):
     """The process ends without a traceback."""
     name, code = IMPORTS[start]
     (tmp_path / name).write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    verb = "import cfetch.cli.app as app; app.import_module = lambda name: __import__('cfetch_verb')"
+    verb = "import cfetch.cli.app as app; app.load = lambda kind, name: __import__('cfetch_verb')"
     words = [
         sys.executable,
         "-c",

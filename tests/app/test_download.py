@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from cfetch.app.download import prepare
+from cfetch.app.plans import clean_plans, roll_back_plan
 from cfetch.base.errors import LocalFault
+from cfetch.base.events import RunNoted
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.show.metrics import MetricsFile
 from cfetch.storage.directory import Directory
+from cfetch.timeline import lock
 from cfetch.timeline.execution import schedule
 from tests.engine.drive import tree
 
@@ -434,6 +437,27 @@ def test_a_plan_that_stands_on_the_timeline_keeps_its_manifest(in_place, tmp_pat
     with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="Input"):
         prepared.schedule()
     assert len(list((tmp_path / "to/.cfetch/plans").iterdir())) == 1
+
+
+def test_a_damaged_lock_is_said_by_each_verb_that_waits_for_it(in_place, tmp_path, monkeypatch):
+    """A run and the verbs of `cfetch plan` name the state whose lock they wait for, then do their work."""
+    monkeypatch.setattr(lock, "UNREADABLE_S", 0.0)
+    monkeypatch.setattr(lock, "EXPIRY_S", 0.0)
+    path, settings = in_place
+    damaged = tmp_path / "to/.cfetch/lock"
+    events, notes = [], []
+    with prepare(path, settings, env={}) as prepared:
+        damaged.write_bytes(b"{torn")
+        instant = prepared.schedule(note=notes.append).instant
+    damaged.write_bytes(b"{torn")
+    roll_back_plan(settings, instant, remove=True, note=notes.append)
+    damaged.write_bytes(b"{torn")
+    clean_plans(settings, rollback_delay_s=0.0, keep_s=1e9, dry_run=False, note=notes.append)
+    with prepare(path, settings, env={}) as prepared:
+        damaged.write_bytes(b"{torn")
+        assert prepared.run(events.append).exit_code == 0
+    notes += [event.note for event in events if isinstance(event, RunNoted)]
+    assert [note.startswith(f"{damaged.parent}: the file 'lock'") for note in notes] == [True] * 4
 
 
 def test_an_error_of_the_run_is_not_taken_for_the_manifests(in_place):

@@ -7,8 +7,8 @@ taken for dead, and wake up inside its transaction. It then renames from names t
 The lock is the file ``lock``, made with O_EXCL. A process, the holder or one that breaks the lock, removes it
 in two steps: it renames the file to a name of its own, and reads it; another holder's lock is put back. A
 lock is broken when its holder's process is proved dead, or when the same lock has been seen for ``EXPIRY_S``
-on the observer's own monotonic clock. A lock that names nobody, empty or torn as its maker died while writing,
-expires in the same way; who waits for it is told so at once.
+on the observer's own monotonic clock. A lock that names nobody, empty or torn as its maker died while
+writing, expires in the same way; who waits for it is told so at once.
 """
 
 from collections.abc import Callable, Iterator

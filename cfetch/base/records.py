@@ -310,7 +310,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The document that ``cfetch download --json`` prints (``cfetch.summary/1``).
 
     It has ``volumes`` if there are several. ``failures_left_out``: the number of failures that are not
-    listed. ``failures_allowed``: with up to so many failures, the exit code is 0.
+    listed. ``failures_allowed``: with up to so many failures, the exit code is 0. ``reason``: what ended the
+    run before its last entry.
     """
 
     class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -398,6 +399,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failures_left_out: int = 0
     failures_allowed: int = 0
     metrics: str | None
+    reason: str | msgspec.UnsetType = msgspec.UNSET
     volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
     feed: Feed | msgspec.UnsetType = msgspec.UNSET
     sync: Sync | msgspec.UnsetType = msgspec.UNSET

@@ -157,7 +157,7 @@ def _run_all(instants: list[str], resolved: Resolved, *, alone: bool, together: 
         summary, ended = _run_one(planned, resolved, alone=alone, together=together)
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
-        if summary is not None and summary.status == "interrupted":
+        if summary is not None and (summary.status == "interrupted" or ended == CfetchError.exit_code):
             break
     if resolved.settings.json:
         from cfetch.show.plan_view import Summaries

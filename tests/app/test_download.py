@@ -8,18 +8,24 @@ import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer import Exit
 
 from cfetch.app.download import prepare
 from cfetch.app.plans import clean_plans, roll_back_plan
 from cfetch.base.errors import LocalFault
 from cfetch.base.events import Event, RunNoted
+from cfetch.cli.download import bring
+from cfetch.engine.monitor import Monitor
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.show.metrics import MetricsFile
 from cfetch.storage.directory import Directory
+from cfetch.storage.publisher import Publisher
 from cfetch.timeline import lock
 from cfetch.timeline.execution import schedule
 from tests.engine.drive import tree
@@ -533,3 +539,35 @@ async def test_of_a_run_that_did_not_come_to_its_end_all_is_left_but_what_is_in_
     assert found.code == 0
     assert found.summary["files"]["total"] == 6 - sum(line["status"] == "done" for line in named)
     assert tree(tmp_path / "to") == whole()
+
+
+TASKS = {
+    "monitor": (Monitor, "check"),
+    "ticker": (Monitor, "report"),
+    "volume": (Publisher, "_publish_group"),
+    "metrics": (MetricsFile, "__call__"),
+    "end of the metrics": (MetricsFile, "close"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_document_of_json_is_printed_after_an_unforeseen_error(in_place, monkeypatch, capfd, task):
+    """One document with exit code 70 and the reason on stdout; the places of the error on stderr."""
+
+    def fail(*_):
+        raise IndexError("a secret")
+
+    path, settings = in_place
+    resolved: Any = SimpleNamespace(settings=replace(settings, json=True, existing="refetch"), notes=())
+    monkeypatch.setattr(*TASKS[task], fail)
+    with prepare(path, resolved.settings, env={}) as prepared, pytest.raises(Exit) as left:
+        bring(prepared, resolved)
+    out, err = capfd.readouterr()
+    document = json.loads(out)
+    assert (left.value.exit_code, document["schema"]) == (70, "cfetch.summary/1")
+    assert (document["exit_code"], document["reason"]) == (
+        70,
+        "a bug in cfetch, or in a listener, ended the run: IndexError",
+    )
+    assert "a bug in cfetch, IndexError, at:" in err
+    assert "a secret" not in out + err

@@ -29,7 +29,7 @@ _MISMATCH = re.compile(
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"No module named '?([\w.]+)'?|PACKAGE_NOT_INSTALLED\] (\w+)")
 _PLACE = re.compile(r"\(TID \d+\) \((\S+) executor (\w+)\)")
-_OWN_WORDS = re.compile(r"cfetch\.errors\.LocalFault: (.+)")
+_OWN_WORDS = re.compile(r"cfetch\.base\.errors\.LocalFault: (.+)")
 
 
 def group_into_tasks(items: Iterable[T], weight: Callable[[T], float]) -> list[list[T]]:

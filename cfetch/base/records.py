@@ -49,6 +49,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ``helper``: an attempt that brings a further segment of the entry. ``to_byte``: the end of its range;
     None: the end of the file. ``held_s``: for how long a rate limit or the volume kept it from reading.
     ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt (``report.saved_time``).
+    ``connect_s``: how long its connections took to be made; None: it used one that was there. ``unanswered``:
+    it was broken off while the handshake of its connection had no answer.
     """
 
     n: Int64
@@ -72,6 +74,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     held_s: Seconds | None = None
     saved_s: Real | None = None
     wasted_bytes: Count | None = None
+    connect_s: Seconds | None = None
+    unanswered: bool = False
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

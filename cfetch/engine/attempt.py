@@ -16,7 +16,7 @@ from cfetch.base.records import AttemptRecord, Outcome, round_s
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.wire.judge import Action, Verdict
-from cfetch.wire.transport import Response
+from cfetch.wire.transport import Connecting, Response
 
 MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
@@ -174,6 +174,7 @@ class Attempt:
         "_hold",
         "_reported",
         "assignment",
+        "connecting",
         "first_byte_s",
         "from_byte",
         "interruption",
@@ -211,6 +212,7 @@ class Attempt:
         self.resumable = False
         self.samples = Samples()
         self.reply = Reply()
+        self.connecting: Connecting | None = None  # None before the first request
         self.interruption = Interruption(task)
         self._reported: Reported | None = None  # None until something is reported
         self._hold: Hold | None = None  # None until it first waits for our own side
@@ -288,6 +290,11 @@ class Attempt:
         return 0.0 if self._hold is None else self._hold.total_s(now_s)
 
     @property
+    def connecting_since_s(self) -> float | None:
+        """Since when the handshake of its connection has no answer; None: no connection is being made."""
+        return None if self.connecting is None else self.connecting.since_s
+
+    @property
     def carried_bytes(self) -> int:
         """The bytes that its connection had brought before this reply; 0 while that is not known."""
         return self.reply.carried_bytes
@@ -304,6 +311,7 @@ class Attempt:
 
     def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
         """The record of this attempt."""
+        connect_s = 0.0 if self.connecting is None else self.connecting.total_s(now_s)
         assignment, response, grounds = self.assignment, self.reply.response, self.interruption.grounds
         return AttemptRecord(
             n=assignment.n,
@@ -320,6 +328,8 @@ class Attempt:
             median_bps=None if grounds is None else grounds.median_bps,
             expected_s=None if grounds is None else grounds.expected_s,
             samples=self.samples.points,
+            connect_s=round_s(connect_s) if connect_s else None,
+            unanswered=self.connecting_since_s is not None,
             mirror=assignment.mirror,
             projected_s=None if grounds is None else grounds.projected_s,
             to_byte=self.to_byte,

@@ -17,16 +17,16 @@ from tests.engine.fake import Reply
 HOUSE = Path(cfetch.__file__).parent
 MOST_STATIONS, MOST_RETURNS = 39, 14
 LARGE = 1 + SMALL_BYTES  # a smaller file may be published with others, after the walk
-NO_PLACES = {"clock.py", "secret.py"}
+NO_PLACES = {"base/clock.py", "base/secret.py"}
 
 
 def place_of(code):
-    """A file of the engine, or the room."""
+    """A file of the engine or of the base, or the room."""
     path = Path(code.co_filename)
     if not path.is_relative_to(HOUSE):
         return None
     parts = path.relative_to(HOUSE).parts
-    place = "/".join(parts) if parts[0] == "engine" else parts[0]
+    place = "/".join(parts) if parts[0] in ("engine", "base") else parts[0]
     return None if place in NO_PLACES else place
 
 

@@ -103,13 +103,15 @@ class Reply(msgspec.Struct):
     """The server's answer.
 
     ``has_news_of_size``: the number of bytes to fetch is newly known or has changed, and the policy has not
-    been told of it yet. ``carried_bytes``: the bytes that its connection had brought before.
+    been told of it yet. ``carried_bytes``: the bytes that its connection had brought before. ``connecting``
+    tells whether a connection for it is being made; None before the first request.
     """
 
     response: Response | None = None
     verdict: Verdict | None = None
     has_news_of_size: bool = False
     carried_bytes: int = 0
+    connecting: Connecting | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -174,7 +176,6 @@ class Attempt:
         "_hold",
         "_reported",
         "assignment",
-        "connecting",
         "first_byte_s",
         "from_byte",
         "interruption",
@@ -212,7 +213,6 @@ class Attempt:
         self.resumable = False
         self.samples = Samples()
         self.reply = Reply()
-        self.connecting: Connecting | None = None  # None before the first request
         self.interruption = Interruption(task)
         self._reported: Reported | None = None  # None until something is reported
         self._hold: Hold | None = None  # None until it first waits for our own side
@@ -292,7 +292,8 @@ class Attempt:
     @property
     def connecting_since_s(self) -> float | None:
         """Since when the handshake of its connection has no answer; None: no connection is being made."""
-        return None if self.connecting is None else self.connecting.since_s
+        connecting = self.reply.connecting
+        return None if connecting is None else connecting.since_s
 
     @property
     def carried_bytes(self) -> int:
@@ -311,7 +312,8 @@ class Attempt:
 
     def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
         """The record of this attempt."""
-        connect_s = 0.0 if self.connecting is None else self.connecting.total_s(now_s)
+        connecting = self.reply.connecting
+        connect_s = 0.0 if connecting is None else connecting.total_s(now_s)
         assignment, response, grounds = self.assignment, self.reply.response, self.interruption.grounds
         return AttemptRecord(
             n=assignment.n,

@@ -70,7 +70,7 @@ class Fetching:
                 return  # it was overtaken before it began
             if attempt.assignment.entry.range_start is not None and not attempt.size_bytes:
                 return  # no request asks for an empty range
-            connecting = attempt.connecting = Connecting(self._clock.now)
+            connecting = attempt.reply.connecting = Connecting(self._clock.now)
             if cure.warms:
                 await self._warm(url, secrets, connecting, fresh=fresh)
                 fresh = False

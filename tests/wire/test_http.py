@@ -418,16 +418,18 @@ async def test_a_handshake_that_a_full_backlog_drops_is_told_apart_from_a_slow_r
             asyncio.create_task(transport.open(url, {}, {}, fresh=True, connecting=connecting))
             for connecting in (unanswered, answered)
         ]
-        while answered.since_s is None:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(30.0):  # it takes a second
+            while answered.since_s is None:
+                await asyncio.sleep(0)
         asking[0].cancel()
         await asyncio.wait(asking[:1])
         assert unanswered.since_s is not None
         listener.setblocking(False)
-        while not answered.total_s(0.0) > 0:
-            with contextlib.suppress(BlockingIOError):
-                stack.enter_context(listener.accept()[0])
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(30.0):
+            while not answered.total_s(0.0) > 0:
+                with contextlib.suppress(BlockingIOError):
+                    stack.enter_context(listener.accept()[0])
+                await asyncio.sleep(0.01)
         assert not asking[1].done()  # the connection is made, and the reply is slow
         asking[1].cancel()
         await asyncio.wait(asking)

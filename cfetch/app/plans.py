@@ -1,7 +1,7 @@
 """The timeline for people and scripts: which plans are on it, and how to tidy it up; no download here."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from cfetch.base.config.settings import Settings
@@ -17,7 +17,7 @@ from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.rollback import forget_frozen
 from cfetch.timeline.states import Action, Entry, State
-from cfetch.timeline.table import Table, find, on_this_machine, open_existing, open_to_read
+from cfetch.timeline.table import Table, find, ignore_note, on_this_machine, open_existing, open_to_read
 
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
@@ -50,9 +50,11 @@ def show_plan(settings: Settings, instant: str) -> Plans:
     return Plans(plans=plans)
 
 
-def roll_back_plan(settings: Settings, instant: str, *, remove: bool) -> None:
+def roll_back_plan(
+    settings: Settings, instant: str, *, remove: bool, note: Callable[[str], None] = ignore_note
+) -> None:
     """Roll back dead runs of a plan, and with ``remove`` the plan. Raises Held, UsageError, LocalFault."""
-    with open_existing(*find_timeline(settings)) as table:
+    with open_existing(*find_timeline(settings), note=note) as table:
         roll_back(table, instant, remove=remove)
         if find(table.store.entries(), instant) is None:
             with on_this_machine("cannot remove the frozen plan"):  # it holds signed links
@@ -65,13 +67,20 @@ def archive_plans(settings: Settings, instants: Collection[str]) -> None:
         archive(table, 0.0, only=frozenset(instants))
 
 
-def clean_plans(settings: Settings, *, rollback_delay_s: float, keep_s: float, dry_run: bool) -> Cleaned:
+def clean_plans(
+    settings: Settings,
+    *,
+    rollback_delay_s: float,
+    keep_s: float,
+    dry_run: bool,
+    note: Callable[[str], None] = ignore_note,
+) -> Cleaned:
     """Roll back plans whose run died, archive old plans; give a reason for every instant.
 
     Uploads to object stores that killed runs have left open are aborted too.
     """
-    opened = open_to_read if dry_run else open_existing
-    with opened(*find_timeline(settings)) as table:
+    place = find_timeline(settings)
+    with open_to_read(*place) if dry_run else open_existing(*place, note=note) as table:
         verdicts = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
     if not dry_run:
         abort_dead_uploads(find_places(settings).state / OBJECTS, os.environ)

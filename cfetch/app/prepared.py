@@ -48,7 +48,7 @@ from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.rollback import forget_frozen
 from cfetch.timeline.states import Kind, State
-from cfetch.timeline.table import Table, open_table, when_free
+from cfetch.timeline.table import Table, ignore_note, open_table, when_free
 
 if TYPE_CHECKING:
     from cfetch.tasks.nodes.board import SharedJob
@@ -101,9 +101,9 @@ class Prepared:
             notes=list(self.notes),
         )
 
-    def schedule(self, *, removable: bool = False) -> Scheduled:
+    def schedule(self, *, removable: bool = False, note: Callable[[str], None] = ignore_note) -> Scheduled:
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
-        with self._table() as table:
+        with self._table(note) as table:
             instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
         return Scheduled(
             instant=instant,
@@ -129,7 +129,7 @@ class Prepared:
         prove_threads(len(self._volumes.roots))
         check_metrics_library(self._settings)
         _refuse_tables(self._settings, self._volumes.roots)
-        with self._table() as table:
+        with self._table(_make_note(listener)) as table:
             knowledge, note = self._earlier_runs()
             if together:
                 engine, about_engine = self._make_node(table, knowledge), None
@@ -164,7 +164,7 @@ class Prepared:
         from cfetch.tasks.nodes.engine import JoinedGuard
         from cfetch.tasks.nodes.joining import wait_for_board
 
-        with self._table() as table:
+        with self._table(_make_note(listener)) as table:
             joined = wait_for_board(table, self._state, self._instant, listener)
             if joined is None:
                 return None
@@ -220,9 +220,11 @@ class Prepared:
             return NOTHING, None
         return read_baseline(self._state)
 
-    def _table(self) -> AbstractContextManager[Table]:
+    def _table(self, note: Callable[[str], None]) -> AbstractContextManager[Table]:
         state, _, heartbeats, bucket = find_timeline(self._settings)
-        return open_table(state, self._volumes.states, heartbeats, limit_s=self._limit_s, bucket=bucket)
+        return open_table(
+            state, self._volumes.states, heartbeats, limit_s=self._limit_s, bucket=bucket, note=note
+        )
 
     def _interruption(self) -> Interrupted | None:
         return self._interrupted
@@ -392,6 +394,17 @@ class _Patience:
     def _hear(self, interrupted: Interrupted) -> None:
         self.interrupted = interrupted
         self._heard.set()
+
+
+def _make_note(listener: Listener) -> Callable[[str], None]:
+    """Make the function that shows a line to ``listener``, which only this thread may call."""
+    here = threading.get_ident()
+
+    def note(text: str) -> None:
+        if threading.get_ident() == here:
+            listener(RunNoted(t_s=0.0, note=text))
+
+    return note
 
 
 def _reason(held: Held) -> str:

@@ -292,6 +292,13 @@ class Interrupted(CfetchError):
         self.signal_number = signal_number
 
 
+def explain_bug(bug: Exception) -> CfetchError:
+    """Make the error that ends a run because of ``bug``, whose own text may hold a secret."""
+    if isinstance(bug, MemoryError):
+        return LocalFault("this machine has no memory left; lower --concurrency or --processes")
+    return CfetchError(f"a bug in cfetch, or in a listener, ended the run: {type(bug).__name__}")
+
+
 def describe_bug(bug: BaseException) -> list[str]:
     """Describe an error that nobody expected, by lines: its type, and the places that it passed.
 

@@ -49,6 +49,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ``helper``: an attempt that brings a further segment of the entry. ``to_byte``: the end of its range;
     None: the end of the file. ``held_s``: for how long a rate limit or the volume kept it from reading.
     ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt (``report.saved_time``).
+    ``connect_s``: how long its connections took to be made; None: it used one that was there. ``unanswered``:
+    it was broken off while the handshake of its connection had no answer.
     """
 
     n: Int64
@@ -72,6 +74,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     held_s: Seconds | None = None
     saved_s: Real | None = None
     wasted_bytes: Count | None = None
+    connect_s: Seconds | None = None
+    unanswered: bool = False
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -310,7 +314,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The document that ``cfetch download --json`` prints (``cfetch.summary/1``).
 
     It has ``volumes`` if there are several. ``failures_left_out``: the number of failures that are not
-    listed. ``failures_allowed``: with up to so many failures, the exit code is 0.
+    listed. ``failures_allowed``: with up to so many failures, the exit code is 0. ``reason``: what ended the
+    run before its last entry.
     """
 
     class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -398,6 +403,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failures_left_out: int = 0
     failures_allowed: int = 0
     metrics: str | None
+    reason: str | msgspec.UnsetType = msgspec.UNSET
     volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
     feed: Feed | msgspec.UnsetType = msgspec.UNSET
     sync: Sync | msgspec.UnsetType = msgspec.UNSET

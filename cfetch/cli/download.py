@@ -1,15 +1,18 @@
 """``cfetch download``: the main job."""
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import Settings
+from cfetch.base.errors import CfetchError, describe_bug
 from cfetch.base.registry import load
 from cfetch.cli.options import with_settings
 from cfetch.cli.output import document_if_held, end_with, print_document
+from cfetch.cli.streams import ReaderGone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from cfetch.app.prepared import Prepared
     from cfetch.app.sync import PreparedSync
-    from cfetch.base.events import Listener
+    from cfetch.base.events import Event, Listener
     from cfetch.base.records import Summary
 
 
@@ -106,11 +109,34 @@ def run(
         no_color=not settings.color,
         explain=settings.explain,
     )
-    with _send_telemetry(), serving(settings) as served, dashboard as shown:
-        listener = fan_out(shown, served)
-        for note in (*resolved.notes, *prepared.notes):
-            listener(RunNoted(t_s=0.0, note=note))
-        return (bring or prepared.run)(listener)
+    last = _LastSummary()
+    try:
+        with _send_telemetry(), serving(settings) as served, dashboard as shown:
+            listener = fan_out(last, shown, served)
+            for note in (*resolved.notes, *prepared.notes):
+                listener(RunNoted(t_s=0.0, note=note))
+            return (bring or prepared.run)(listener)
+    except (CfetchError, ReaderGone):
+        raise
+    except Exception as bug:
+        if last.summary is None:
+            raise
+        if not isinstance(bug, MemoryError):
+            print("\n".join(describe_bug(bug)), file=sys.stderr)
+        return last.summary
+
+
+class _LastSummary:
+    """Keeps the summary of a run, which ends with it even if an error that nobody foresaw ends the run."""
+
+    def __init__(self) -> None:
+        self.summary: Summary | None = None
+
+    def __call__(self, event: "Event") -> None:
+        from cfetch.base.events import RunFinished
+
+        if isinstance(event, RunFinished):
+            self.summary = event.summary
 
 
 def serving(settings: Settings) -> "AbstractContextManager[Listener]":

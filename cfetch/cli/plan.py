@@ -74,13 +74,16 @@ def schedule(
 
       cfetch plan run --all --to data/
     """
+    from cfetch.timeline.table import ignore_note
+
     with main_job.open_prepared(manifests, settings) as prepared:
         if settings.dry_run:
             main_job.preview(prepared, settings)
             return
-        for note in () if settings.quiet else prepared.notes:
-            print_message(note)
-        scheduled = prepared.schedule(removable=removable)
+        note = ignore_note if settings.quiet else print_message
+        for line in prepared.notes:
+            note(line)
+        scheduled = prepared.schedule(removable=removable, note=note)
     print_result(scheduled, [scheduled.instant], json=settings.json)
 
 
@@ -154,7 +157,7 @@ def _run_all(instants: list[str], resolved: Resolved, *, alone: bool, together: 
         summary, ended = _run_one(planned, resolved, alone=alone, together=together)
         code = max(code, ended)
         summaries += [summary] if summary is not None else []
-        if summary is not None and summary.status == "interrupted":
+        if summary is not None and (summary.status == "interrupted" or ended == CfetchError.exit_code):
             break
     if resolved.settings.json:
         from cfetch.show.plan_view import Summaries
@@ -292,7 +295,7 @@ def rollback(
     from cfetch.app.plans import list_plans, roll_back_plan
     from cfetch.show.plan_view import Plans, plan_lines
 
-    roll_back_plan(settings, instant, remove=remove)
+    roll_back_plan(settings, instant, remove=remove, note=print_message)
     plans = Plans(plans=[p for p in list_plans(settings).plans if instant in (p.instant, p.target)])
     print_result(plans, plan_lines(plans.plans), json=json)
 
@@ -333,5 +336,6 @@ def clean(
         rollback_delay_s=parse_option("rollback_delay", rollback_delay, DELAY),
         keep_s=parse_option("keep", keep, KEEP),
         dry_run=dry_run,
+        note=print_message,
     )
     print_result(cleaned, clean_lines(cleaned), json=json)

@@ -16,7 +16,7 @@ from cfetch.base.records import AttemptRecord, Outcome, round_s
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.wire.judge import Action, Verdict
-from cfetch.wire.transport import Response
+from cfetch.wire.transport import Connecting, Response
 
 MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
@@ -103,13 +103,15 @@ class Reply(msgspec.Struct):
     """The server's answer.
 
     ``has_news_of_size``: the number of bytes to fetch is newly known or has changed, and the policy has not
-    been told of it yet. ``carried_bytes``: the bytes that its connection had brought before.
+    been told of it yet. ``carried_bytes``: the bytes that its connection had brought before. ``connecting``
+    tells whether a connection for it is being made; None before the first request.
     """
 
     response: Response | None = None
     verdict: Verdict | None = None
     has_news_of_size: bool = False
     carried_bytes: int = 0
+    connecting: Connecting | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -288,6 +290,12 @@ class Attempt:
         return 0.0 if self._hold is None else self._hold.total_s(now_s)
 
     @property
+    def connecting_since_s(self) -> float | None:
+        """Since when the handshake of its connection has no answer; None: no connection is being made."""
+        connecting = self.reply.connecting
+        return None if connecting is None else connecting.since_s
+
+    @property
     def carried_bytes(self) -> int:
         """The bytes that its connection had brought before this reply; 0 while that is not known."""
         return self.reply.carried_bytes
@@ -304,6 +312,8 @@ class Attempt:
 
     def record(self, outcome: Outcome, error: str | None, now_s: float) -> AttemptRecord:
         """The record of this attempt."""
+        connecting = self.reply.connecting
+        connect_s = 0.0 if connecting is None else connecting.total_s(now_s)
         assignment, response, grounds = self.assignment, self.reply.response, self.interruption.grounds
         return AttemptRecord(
             n=assignment.n,
@@ -320,6 +330,8 @@ class Attempt:
             median_bps=None if grounds is None else grounds.median_bps,
             expected_s=None if grounds is None else grounds.expected_s,
             samples=self.samples.points,
+            connect_s=round_s(connect_s) if connect_s else None,
+            unanswered=self.connecting_since_s is not None,
             mirror=assignment.mirror,
             projected_s=None if grounds is None else grounds.projected_s,
             to_byte=self.to_byte,

@@ -16,7 +16,7 @@ from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
 from cfetch.wire.stated_hash import find_stated_hash
-from cfetch.wire.transport import Response, Transport
+from cfetch.wire.transport import Connecting, Response, Transport
 
 if TYPE_CHECKING:
     from cfetch.engine.transfer import Sources
@@ -70,15 +70,18 @@ class Fetching:
                 return  # it was overtaken before it began
             if attempt.assignment.entry.range_start is not None and not attempt.size_bytes:
                 return  # no request asks for an empty range
+            connecting = attempt.reply.connecting = Connecting(self._clock.now)
             if cure.warms:
-                await self._warm(url, secrets, fresh=fresh)
+                await self._warm(url, secrets, connecting, fresh=fresh)
                 fresh = False
             has_more, chunk_bytes = True, cure.chunk_bytes
             while has_more:
                 asked = _choose_range(attempt, part, chunk_bytes, None if attempt.received else standing)
-                response = await self._transport.open(url, _range_of(asked), secrets, fresh=fresh)
+                response = await self._transport.open(
+                    url, _range_of(asked), secrets, fresh=fresh, connecting=connecting
+                )
                 if cure.retire_bytes:
-                    response = await self._spare(response, url, asked, secrets, cure)
+                    response = await self._spare(response, url, asked, secrets, cure, connecting)
                 attempt.reply.response = response
                 attempt.reply.carried_bytes = response.carried_bytes
                 if sources is not None and not asked.has_hash:
@@ -94,9 +97,11 @@ class Fetching:
         finally:
             part.release_segment()
 
-    async def _warm(self, url: SecretUrl, secrets: Mapping[str, str], *, fresh: bool) -> None:
+    async def _warm(
+        self, url: SecretUrl, secrets: Mapping[str, str], connecting: Connecting, *, fresh: bool
+    ) -> None:
         """Ask for one byte, so that the next request is not the first request for the object."""
-        response = await self._transport.open(url, FIRST_BYTE, secrets, fresh=fresh)
+        response = await self._transport.open(url, FIRST_BYTE, secrets, fresh=fresh, connecting=connecting)
         try:
             if response.status == 206:
                 await response.read()  # else the connection could not be used again
@@ -110,11 +115,14 @@ class Fetching:
         asked: Asked,
         secrets: Mapping[str, str],
         cure: Cure,
+        connecting: Connecting,
     ) -> Response:
         """Ask again over a fresh connection if this one is worn out; retire it if this reply does that."""
         if response.carried_bytes >= cure.retire_bytes:
             response.close()
-            response = await self._transport.open(url, _range_of(asked), secrets, fresh=True)
+            response = await self._transport.open(
+                url, _range_of(asked), secrets, fresh=True, connecting=connecting
+            )
         end = asked.size_bytes if asked.end_byte is None else asked.end_byte
         if response.carried_bytes + (end or 0) - asked.from_byte >= cure.retire_bytes:
             response.retire()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import LocalFault
+from cfetch.base.errors import LocalFault, explain_bug
 from cfetch.base.events import Listener, RunStopping
 
 
@@ -35,7 +35,7 @@ class StopSwitch:
         """End the run because of an error that nobody has foreseen; its text may hold a secret."""
         self.bug = self.bug or bug
         with suppress(Exception):  # whoever reports the reason may be what is broken
-            self.stop(f"a bug in cfetch ended the run: {type(bug).__name__}")
+            self.stop(str(explain_bug(bug)))
 
     def stop(self, reason: str, *, again: bool = False) -> None:
         """Start nothing new and close all that is under way.

@@ -17,6 +17,7 @@ from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
 from cfetch.storage.sharing import refuse_foreign_state, share_destination, share_state
+from cfetch.storage.state_format import refuse_newer_state
 from cfetch.timeline.files import place_of
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import sign
@@ -47,7 +48,15 @@ def find_places(settings: Settings) -> Places:
 
     Raises:
         ConfigError: two destinations are the same or one lies in the other, or none can hold the state.
+        NewerRecord: a later version of cfetch keeps its state there.
     """
+    places = _choose_places(settings)
+    limit_s = settings.write_timeout if len(places.roots) > 1 else None
+    _ask(place_of(places.state), partial(refuse_newer_state, places.state), limit_s)
+    return places
+
+
+def _choose_places(settings: Settings) -> Places:
     destinations = find_roots(settings.to, limit_s=settings.write_timeout)
     directories = [root for root in destinations if isinstance(root, Path)]
     if settings.state and is_object_store(settings.state):

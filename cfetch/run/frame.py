@@ -12,7 +12,8 @@
     RunFinished                         with the summary, which is made from the same events
 
 The failure of an entry is never raised: the summary tells it, with the exit code. An error that nobody has
-foreseen, in the engine or in a listener, stops the engine in good order and is raised then.
+foreseen, in the engine or in a listener, stops the engine in good order. It is raised after the last event,
+so that ``RunFinished`` has a summary of such a run too.
 """
 
 import signal
@@ -28,7 +29,7 @@ from typing import Protocol
 from cfetch.base.clock import Clock, RunClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.config.units import duration_text
-from cfetch.base.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault
+from cfetch.base.errors import CfetchError, DeadlinePassed, Interrupted, LocalFault, explain_bug
 from cfetch.base.events import (
     Event,
     Listener,
@@ -152,15 +153,15 @@ class Frame:
         def emit(event: Event) -> None:
             if isinstance(event, RunStopping):
                 self._stated.add(event.reason)
-            try:
-                keep(event)
-                listener(event)
-            except LocalFault as fault:  # the metrics file cannot grow any more
-                self._metrics_fault = fault
-                self._error = self._error or fault
-                self._engine.stop(str(fault))
-            except Exception as bug:  # noqa: BLE001 - it is raised when what is under way has been closed
-                self._break_down(bug)
+            for hear in (keep, listener):  # what is wrong with one does not keep the event from the other
+                try:
+                    hear(event)
+                except LocalFault as fault:  # the metrics file cannot grow any more
+                    self._metrics_fault = fault
+                    self._error = self._error or fault
+                    self._engine.stop(str(fault))
+                except Exception as bug:  # noqa: BLE001 - it is raised when all that is under way is closed
+                    self._break_down(bug)
 
         try:
             end_s = self._settings.write_timeout + ENDING_S
@@ -170,10 +171,9 @@ class Frame:
                 emit(self._make_start_event(guard.instant))
                 with self._end_at_deadline():
                     error = self._bring(run)
-                self._raise_bug()
                 if metrics is not None:
                     error = self._write(metrics.flush, run, error)
-                error = self._settle(run, tally, error)
+                error = self._settle(run, tally, error) if self._bug is None else explain_bug(self._bug)
                 end = tally.end(run.clock.now(), error=error)
                 emit(RunExplained(t_s=end.t_s, record=end))
                 if metrics is not None:
@@ -182,7 +182,8 @@ class Frame:
                 path = None if metrics is None else str(metrics.path)
                 summary = tally.summary(run.clock.now(), error=error, metrics=path, end=end)
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
-                self._raise_bug()
+                if self._bug is not None:
+                    raise self._bug
                 return summary
         finally:
             if metrics is not None:
@@ -198,11 +199,7 @@ class Frame:
         """End the run in good order, as a listener has failed; its text may hold a secret."""
         if self._bug is None:
             self._bug = bug
-            self._engine.stop(f"a bug in cfetch, or in a listener, ended the run: {type(bug).__name__}")
-
-    def _raise_bug(self) -> None:
-        if self._bug is not None:
-            raise self._bug
+            self._engine.stop(str(explain_bug(bug)))
 
     @contextmanager
     def _end_at_deadline(self) -> Iterator[None]:
@@ -251,6 +248,10 @@ class Frame:
         except CfetchError as fault:
             run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))
             error = fault
+        except Exception as bug:  # noqa: BLE001 - it is raised when the summary has been told
+            self._bug, error = self._bug or bug, explain_bug(bug)
+            if str(error) not in self._stated:
+                run.emit(RunStopping(t_s=run.clock.now(), reason=str(error)))
         if isinstance(self._error, DeadlinePassed) and run.counts.ended.in_place == len(self._plan):
             self._error = None  # the last file was faster than the stop
         return self._error or error
@@ -264,6 +265,9 @@ class Frame:
             if error is None:
                 run.emit(RunStopping(t_s=run.clock.now(), reason=str(fault)))
             return error or fault
+        except Exception as bug:  # noqa: BLE001 - it is raised when the summary has been told
+            self._bug = self._bug or bug
+            return error or explain_bug(bug)
         return error
 
     def _note_cut_metrics(self, run: Run) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from cfetch.base.records import AttemptRecord, FileRecord
 from cfetch.show.wasted_bytes import wasted_by_attempt
+from cfetch.straggler.handshake import next_syn_s
 
 MOST_JUDGED = 1000  # attempts of one file; each is compared with all others
 CANCELLED = {"straggler", "lost"}  # outcomes
@@ -60,7 +61,8 @@ def list_verdicts(record: FileRecord) -> list[Verdict]:
     An attempt whose rate foretells nothing (``shows_its_rate``) has no projection, even if one is recorded.
     There is one exception: the attempt got no byte, and its successor waited for its first byte at least as
     long. Then the server was slow with the file, not the connection, and the first request would have been
-    answered sooner, as it was sent sooner.
+    answered sooner, as it was sent sooner. If no one had answered the handshake, the kernel would have asked
+    again, so the gain is the time until then at most.
     """
     finish_s = record.end_s if record.status == "done" else None
     has_helpers = any(attempt.helper for attempt in record.attempts)
@@ -81,8 +83,11 @@ def list_verdicts(record: FileRecord) -> list[Verdict]:
             continue
         range_s = _range_end_s(record, index) if has_helpers and finish_s is not None else finish_s
         instead_s = projected_by_end.get(attempt.to_byte, range_s)
-        if instead_s is not None and (lost_s := _wasted_wait_s(record.attempts, index)):
-            projected_s: float | None = instead_s - lost_s
+        projected_s: float | None
+        if attempt.unanswered:
+            projected_s = _projected_by_kernel(record.attempts, index, instead_s)
+        elif instead_s is not None and (lost_s := _wasted_wait_s(record.attempts, index)):
+            projected_s = instead_s - lost_s
         else:
             projected_s = _projected_s(record, attempt, rate_bps)
         saved_s = None if projected_s is None or instead_s is None else projected_s - instead_s
@@ -136,21 +141,41 @@ def _projected_s(record: FileRecord, attempt: AttemptRecord, rate_bps: float) ->
 
 def _wasted_wait_s(attempts: Sequence[AttemptRecord], index: int) -> float:
     """Seconds by which an attempt without any byte began before its successor; 0 if that waited less."""
-    silent = attempts[index]
-    successor = next(
-        (
-            attempt
-            for attempt in attempts[index + 1 :]
-            if attempt.start_s >= silent.end_s and not attempt.helper
-        ),
-        None,
-    )
+    silent, successor = attempts[index], _find_successor(attempts, index)
     if silent.first_byte_s is not None or successor is None:
         return 0.0
     waited_s = (
         successor.end_s if successor.first_byte_s is None else successor.first_byte_s
     ) - successor.start_s
     return successor.start_s - silent.start_s if waited_s >= silent.end_s - silent.start_s else 0.0
+
+
+def _find_successor(attempts: Sequence[AttemptRecord], index: int) -> AttemptRecord | None:
+    """The attempt of the entry's own that began when this one was over."""
+    end_s = attempts[index].end_s
+    later = (attempt for attempt in attempts[index + 1 :] if attempt.start_s >= end_s and not attempt.helper)
+    return next(later, None)
+
+
+def _projected_by_kernel(
+    attempts: Sequence[AttemptRecord], index: int, instead_s: float | None
+) -> float | None:
+    """When an attempt would have been done, if the kernel's next SYN had been answered.
+
+    From then on it takes as long as its successor does from its own connection on; None: that is unknown.
+    """
+    attempt, successor = attempts[index], _find_successor(attempts, index)
+    if instead_s is None or successor is None:
+        return None
+    return _connected_s(attempt) + instead_s - _connected_s(successor)
+
+
+def _connected_s(attempt: AttemptRecord) -> float:
+    """When its connection was made, or would have been if the kernel's next SYN had been answered."""
+    connect_s = attempt.connect_s or 0.0
+    if not attempt.unanswered:
+        return attempt.start_s + connect_s
+    return attempt.end_s - connect_s + next_syn_s(connect_s)
 
 
 def _range_end_s(record: FileRecord, index: int) -> float:

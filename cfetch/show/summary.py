@@ -251,4 +251,5 @@ class Tally:
             volumes=list(self._volumes.values()) or UNSET,
             failures_left_out=self.counts.failed - len(self._failures),
             failures_allowed=self._allowed,
+            reason=UNSET if error is None else str(error),
         )

@@ -13,6 +13,7 @@ Read in this order::
     resume.py             whether a run may continue an earlier part: its name and its note (pure)
     staging.py  salvage.py  loans.py   a run's parts; those of dead runs; both lent to another volume
     publisher.py          gives final names, in groups, in an order that survives a power cut
+    state_format.py       which version's state a directory holds
     directory.py  name_folding.py    a directory, beneath a held descriptor; which names are one file there
     sources.py  etags.py  batch_records.py    its records of published files and of committed batches
     standing.py  moves.py  taken_back.py   files in place; moves a batch; strikes what its source took back

@@ -21,6 +21,7 @@ from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
 from cfetch.storage.sharing import is_for_group, refuse_foreign_state
 from cfetch.storage.sources import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
+from cfetch.storage.state_format import refuse_newer_state
 
 _LARGEST = (1 << 63) - 1
 _OBSTACLES = {
@@ -94,6 +95,7 @@ class Directory:
     def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
         """``staging`` is created if it is missing, see ``stage``. ``share`` is as in ``HeldDirectories``."""
         refuse_foreign_state(root / STATE_NAME)
+        refuse_newer_state(root / STATE_NAME)
         self.root = root
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)

@@ -26,6 +26,7 @@ Read in this order::
     evidence.py    bytes over time of all attempts (numpy)
     blame.py       is the attempt to blame, or the whole network? slowdown.py: when that is reported
     regime.py      how a host is asked if all are slow (cures.py); burst.py, cold.py, wear.py find the cause
+    handshake.py   when the kernel repeats a handshake that has no answer
     rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    the cost and gain of past cancellations: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time

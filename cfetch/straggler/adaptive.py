@@ -19,6 +19,7 @@ from cfetch.straggler.cures import Cure
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh import LEAST, Fresh, Sample
+from cfetch.straggler.handshake import next_syn_s
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
 from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.policy import Check, Flagged, Live
@@ -266,6 +267,9 @@ class Adaptive:
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
         projected_s = now_s + remaining_s if live.received and math.isfinite(remaining_s) else None
         foretold_s = now_s + STALL_S + fresh_s if live.received and projected_s is None else projected_s
+        if live.connecting_since_s is not None:  # the kernel would have asked again: no verdict on the object
+            since_s = live.connecting_since_s
+            foretold_s = since_s + next_syn_s(now_s - since_s) + fresh_s
         self._feedback.note_mitigation(attempt.key, attempt.host, foretold_s, elapsed_s)
         is_probe = attempt.key in self._court.tried
         return Flagged(attempt.key, elapsed_s, expected_s, projected_s, is_probe)

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from cfetch.straggler.blame import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fresh import MOST_HOSTS
+from cfetch.straggler.handshake import find_syns
 from cfetch.straggler.policy import Live
+from cfetch.straggler.terms import PADDING_S
 from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
 
 MANY = 64  # excused attempts; while there are more, they are not judged at every check
@@ -64,7 +66,7 @@ class Court:
         by_host: dict[str, list[Suspect]] = {}
         since: dict[int, float] = {}
         for attempt in suspected:
-            suspect = self._suspect(attempt, seen_by_key.get(attempt.key))
+            suspect = self._suspect(attempt, seen_by_key.get(attempt.key), own_s)
             if suspect is not None:
                 since[attempt.key] = self._suspected.get(attempt.key, own_s)
                 by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=since[attempt.key]))
@@ -84,7 +86,7 @@ class Court:
         self._held_back = self._explain(excused)
         return guilty + self.tried, self._held_back
 
-    def _suspect(self, attempt: JudgedAttempt, seen: Live | None) -> Suspect | None:
+    def _suspect(self, attempt: JudgedAttempt, seen: Live | None, own_s: float) -> Suspect | None:
         """The attempt as a suspect; None if it is not too slow when the bytes that would be lost count."""
         if seen is None or seen.is_held or attempt.size_bytes is None:
             return None
@@ -94,6 +96,9 @@ class Court:
         terms, age_s, began_s = evidence.terms(slot), evidence.age_s(slot), attempt.start_s
         is_old = age_s >= terms.guard_s + CRAWLS_S
         if not seen.received:
+            since_s = seen.connecting_since_s
+            if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
+                return None
             excuse, is_free = terms.silent_s / age_s, not attempt.immune
             return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old)
         needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
@@ -172,3 +177,13 @@ class Court:
             if alive < len(self._watch.live):
                 return f"{slow} of {alive} downloads from {host} are slow at once: the host, not the files"
         return f"{slow} of {len(self._watch.live)} downloads are slow at once: the network, not the files"
+
+
+def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:
+    """Whether a handshake without an answer is left to the kernel.
+
+    It has just repeated its SYN, which may be answered within ``guard_s``; or it does so in so short a time
+    that a fresh connection gains too little.
+    """
+    last_s, next_s = find_syns(waited_s)
+    return waited_s - last_s <= guard_s or next_s - waited_s <= PADDING_S

@@ -22,6 +22,10 @@ class Live(Protocol):
     first_byte_s: float | None
 
     @property
+    def connecting_since_s(self) -> float | None:
+        """Since when the handshake of its connection has no answer; None: no connection is being made."""
+
+    @property
     def carried_bytes(self) -> int:
         """The bytes that its connection had brought before this reply; 0 while that is not known."""
 

@@ -306,7 +306,8 @@ class Watch:
 
     def _note_first_byte(self, attempt: JudgedAttempt, seen: Live, own_s: float) -> None:
         if seen.first_byte_s is None:
-            self.bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
+            if seen.connecting_since_s is None:  # else nobody has heard the request yet
+                self.bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
             return
         attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
         self.bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)

@@ -6,6 +6,7 @@ is explained, kept or not. Afterwards completed instants go to the archive, and 
 removed.
 """
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -20,11 +21,22 @@ from cfetch.timeline.heartbeat import HEARTBEATS, Verdict
 from cfetch.timeline.owner import OWNER_NAME, Owner
 from cfetch.timeline.rollback import PLANS, condemn, execute, remove_frozen
 from cfetch.timeline.rules import Cleaning, View, to_clean
-from cfetch.timeline.states import Action, Entry, Event, Kind, State, instant_wall_s, parse
+from cfetch.timeline.states import (
+    Action,
+    Entry,
+    Event,
+    Kind,
+    State,
+    instant_wall_s,
+    is_instant,
+    is_temporary,
+    parse,
+)
 from cfetch.timeline.table import POLL_S, Table, on_this_machine
 
 ORPHAN_AGE_S = 86400.0  # no process takes a day from one file operation to the next, or from plan to timeline
 LOST_AGE_S = 30 * 86400.0  # no run takes a month: the state directory that had marked the attempts is lost
+_TAKEN_LOCK = re.compile(r"lock\.[^.]+(\.broken|\.room)?")  # as ``lock.py`` and ``ballast.py`` name them
 _EVERY_EPOCH = 10**18
 
 
@@ -181,7 +193,11 @@ def _sweep(table: Table, now_s: float) -> None:
         _sweep_frozen(table, home, is_over, now_s)
     files = table.files
     with table.look_once():
-        beats = [name for name in files.names(HEARTBEATS) if is_over(name.removesuffix(".json"))]
+        beats = [
+            name
+            for name in files.names(HEARTBEATS)
+            if name.endswith(".json") and is_over(name.removesuffix(".json"))
+        ]
         old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
     files.unlink_all([*(f"{HEARTBEATS}/{name}" for name in beats), *old])
 
@@ -189,7 +205,8 @@ def _sweep(table: Table, now_s: float) -> None:
 def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool], now_s: float) -> None:
     """Remove the frozen plans in ``files`` that no pending instant needs."""
     with table.look_once():
-        directories = files.names(PLANS)
+        # with a dot: only the run that was freezing it uses this directory
+        directories = [name for name in files.names(PLANS) if is_instant(name.removeprefix("."))]
         dead = {each for each in directories if _is_signed_by_the_dead(table, files, each)}
     # a dead owner puts nothing on the timeline any more, so the entries are looked for after its death
     entries = table.store.entries_twice()
@@ -197,7 +214,6 @@ def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool], no
     scheduled |= table.store.unknown_instants()
     completed = {entry.instant for entry in entries if entry.state is State.COMPLETED}
     for directory in directories:
-        # with a dot: only the run that was freezing it uses this directory
         instant = directory.removeprefix(".")
         if (directory in dead and directory not in scheduled) or (
             is_over(instant) and (instant in completed or not _is_fresh(files, directory, now_s))
@@ -223,8 +239,8 @@ def _is_signed_by_the_dead(table: Table, files: Files, directory: str) -> bool:
 
 
 def _temporary(table: Table) -> list[str]:
-    beats = [f"{HEARTBEATS}/{name}" for name in table.files.names(HEARTBEATS) if name.endswith(".tmp")]
-    locks = [name for name in table.files.names(".") if name.startswith("lock.")]
+    beats = [f"{HEARTBEATS}/{name}" for name in table.files.names(HEARTBEATS) if is_temporary(name)]
+    locks = [name for name in table.files.names(".") if _TAKEN_LOCK.fullmatch(name)]
     return table.store.debris() + beats + locks
 
 

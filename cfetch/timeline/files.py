@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
 from cfetch.storage.sharing import create_file, make_directory
+from cfetch.storage.state_format import refuse_newer_state
 
 T = TypeVar("T")
 
@@ -79,8 +80,12 @@ class LocalFiles:
     """A directory of this machine, held open: moving it away does not make cfetch write elsewhere."""
 
     def __init__(self, root: Path) -> None:
-        """Make ``root`` if it is missing. Raises LocalFault, also if others could write in it."""
+        """Make ``root`` if it is missing.
+
+        Raises LocalFault: also if others could write in it; NewerRecord: a later version's state is there.
+        """
         self.root = root
+        refuse_newer_state(root)
         try:
             is_new = not root.exists()
             make_private(root)

@@ -7,7 +7,8 @@ taken for dead, and wake up inside its transaction. It then renames from names t
 The lock is the file ``lock``, made with O_EXCL. A process, the holder or one that breaks the lock, removes it
 in two steps: it renames the file to a name of its own, and reads it; another holder's lock is put back. A
 lock is broken when its holder's process is proved dead, or when the same lock has been seen for ``EXPIRY_S``
-on the observer's own monotonic clock. An empty lock, whose maker died while writing, expires in the same way.
+on the observer's own monotonic clock. A lock that names nobody, empty or torn as its maker died while
+writing, expires in the same way; who waits for it is told so at once.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from cfetch.timeline.owner import Owner
 LOCK = "lock"
 EXPIRY_S = 30.0  # a transaction is some twenty file operations; only a very sick disk takes a second each
 MAX_WAIT_S = 300.0  # if others get the lock all the time, something is wrong that waiting does not repair
+UNREADABLE_S = 0.5  # a live maker writes the file that it has made in less
 FIRST_PAUSE_S = 0.005
 MAX_PAUSE_S = 0.25
 
@@ -33,7 +35,10 @@ class _Holder(msgspec.Struct, frozen=True):
 
 
 class TableLock:
-    """A process has one. ``monotonic`` and ``sleep`` take seconds; ``is_gone`` proves a process dead."""
+    """A process has one. ``monotonic`` and ``sleep`` take seconds; ``is_gone`` proves a process dead.
+
+    ``note`` tells the user, by one line, why the lock is waited for.
+    """
 
     def __init__(
         self,
@@ -43,12 +48,14 @@ class TableLock:
         monotonic: Callable[[], float],
         sleep: Callable[[float], None],
         is_gone: Callable[[Owner], bool],
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._files = files
         self._owner = owner
         self._monotonic = monotonic
         self._sleep = sleep
         self._is_gone = is_gone
+        self._note = note
         self._taken = 0
 
     @contextmanager
@@ -71,6 +78,7 @@ class TableLock:
     def _acquire(self, data: bytes, nonce: str) -> float:
         start_s = seen_s = self._monotonic()
         seen: bytes | None = None
+        is_noted = False
         pause_s = FIRST_PAUSE_S
         while True:
             with suppress(FileExistsError, FileNotFoundError):
@@ -86,6 +94,12 @@ class TableLock:
             ):
                 self._take_away(content, f"{LOCK}.{nonce}.broken")
                 continue
+            if not is_noted and content is not None and holder is None and now_s - seen_s >= UNREADABLE_S:
+                is_noted = True
+                self._note(
+                    f"the file {LOCK!r} of the timeline is damaged and does not say which run made it; it is "
+                    f"removed when it has not changed for {EXPIRY_S:.0f} s"
+                )
             if now_s - start_s > MAX_WAIT_S:
                 raise LocalFault(
                     f"the timeline's lock could not be had in {MAX_WAIT_S:.0f} s; "

@@ -125,6 +125,12 @@ def is_instant(text: str) -> bool:
     return _INSTANT.fullmatch(text) is not None
 
 
+def is_temporary(name: str) -> bool:
+    """Whether this is the name under which a file of an instant is written: ``.<instant>.<token>.tmp``."""
+    instant = name.removeprefix(".").partition(".")[0]
+    return name.startswith(".") and name.endswith(".tmp") and is_instant(instant)
+
+
 @lru_cache(1 << 16)  # a timeline is listed again and again, and its names stay the same
 def parse(name: str) -> Entry | None:
     """The entry of a file's name; None for a name that is not one."""

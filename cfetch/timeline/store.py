@@ -15,7 +15,7 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
 from cfetch.timeline.files import Files
 from cfetch.timeline.records import PLAN_SCHEMA, ROLLBACK_SCHEMA, PlanRecord, RollbackRecord
-from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, is_instant, parse
+from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, is_instant, is_temporary, parse
 
 TIMELINE = "timeline"
 RECORDS: dict[Action, type[PlanRecord] | type[RollbackRecord]] = {
@@ -122,7 +122,7 @@ class Store:
 
     def debris(self) -> list[str]:
         """Temporary files that crashes have left, and those that are being written now."""
-        return [f"{TIMELINE}/{name}" for name in self.files.names(TIMELINE) if name.endswith(".tmp")]
+        return [f"{TIMELINE}/{name}" for name in self.files.names(TIMELINE) if is_temporary(name)]
 
     def _read(self, entry: Entry) -> PlanRecord | RollbackRecord | None:
         data = self.files.read(_path(entry))

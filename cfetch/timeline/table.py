@@ -12,6 +12,7 @@ from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
 from cfetch.storage.patience import call_within
+from cfetch.storage.state_format import FORMAT_NAME, MARKER
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.ballast import leave_ballast, use_ballast
 from cfetch.timeline.files import Files, LocalFiles, PatientFiles, place_of
@@ -63,6 +64,10 @@ class Beating(Protocol):
         """Begin no further beats."""
 
 
+def ignore_note(text: str) -> None:
+    """Tell nobody."""
+
+
 KeepBeating = Callable[[Pulse, float, Callable[[str], None]], Beating]
 
 
@@ -80,10 +85,12 @@ class Table:
         scratch: Files | None = None,
         bucket: "BucketFiles | None" = None,
         is_view: bool = False,
+        note: Callable[[str], None] = ignore_note,
     ) -> None:
         """``bucket``: these are the ``files``, and ``scratch`` is this machine's own directory.
 
-        ``is_view``: nothing is written to the bucket, whose login may permit only to read.
+        ``is_view``: nothing is written to the bucket, whose login may permit only to read. ``note`` tells the
+        user what is waited for.
         """
         self.files = files
         self.scratch = scratch
@@ -96,7 +103,12 @@ class Table:
         with on_this_machine("cannot write the timeline"):
             self.store = Store(files, node.owner.token)
         self.lock = TableLock(
-            files, node.owner, monotonic=node.monotonic, sleep=node.sleep, is_gone=node.is_gone
+            files,
+            node.owner,
+            monotonic=node.monotonic,
+            sleep=node.sleep,
+            is_gone=node.is_gone,
+            note=note,
         )
         self._observer = Observer(
             monotonic=node.monotonic, is_gone=node.is_gone, has_restarted=node.has_restarted
@@ -265,12 +277,13 @@ def open_table(
     limit_s: float | None = None,
     bucket: str | None = None,
     is_view: bool = False,
+    note: Callable[[str], None] = ignore_note,
 ) -> Iterator[Table]:
     """Open the timeline in the directory ``state``; attempts are in ``volumes``, also state directories.
 
     ``limit_s``: for how long a call may hang. Then a volume counts as empty; None: it is waited for.
     ``bucket``: the object store that has the timeline; ``state`` is this machine's own directory then.
-    ``is_view``: it is only read, also where nothing can be written.
+    ``is_view``: it is only read, also where nothing can be written. ``note`` tells what is waited for.
 
     Raises LocalFault; ConfigError: the store cannot keep a timeline; UsageError: a library is missing.
     """
@@ -291,11 +304,25 @@ def open_table(
                 continue
         if not is_view:
             leave_ballast(files)
+            # A single volume keeps nothing if the state is elsewhere; of several, each keeps its label.
+            for each in (files, *(attempts if len(volumes) > 1 else ())):
+                _mark_format(each)
         node = node or this_node()
+        place = printable(bucket or str(state), 1000)
+
+        def note_with_place(text: str) -> None:
+            note(f"{place}: {text}")
+
         if home is None:
-            yield Table(files, attempts, node, heartbeats, is_view=is_view)
+            yield Table(files, attempts, node, heartbeats, is_view=is_view, note=note_with_place)
         else:
-            yield Table(home, attempts, node, heartbeats, scratch=files, bucket=home)
+            yield Table(home, attempts, node, heartbeats, scratch=files, bucket=home, note=note_with_place)
+
+
+def _mark_format(files: Files) -> None:
+    """Leave the number of the format that this version writes, for later versions."""
+    with suppress(OSError):  # it is there, or nothing can be written: no marker means the first format
+        files.create(FORMAT_NAME, MARKER, flush=True)
 
 
 def _reach_bucket(url: str) -> "BucketFiles":
@@ -328,16 +355,24 @@ def _close_files(files: LocalFiles, place: str, limit_s: float) -> None:
 
 @contextmanager
 def open_existing(
-    state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, bucket: str | None = None
+    state: Path,
+    volumes: Sequence[Path],
+    heartbeats: Heartbeats,
+    bucket: str | None = None,
+    *,
+    note: Callable[[str], None] = ignore_note,
 ) -> Iterator[Table]:
     """Open an existing timeline, also on a full disk; never makes one. Raises UsageError, LocalFault."""
     if bucket is not None:
         _require_timeline(_reach_bucket(bucket))
-        with open_table(state, volumes, heartbeats, bucket=bucket) as table:
+        with open_table(state, volumes, heartbeats, bucket=bucket, note=note) as table:
             yield table
         return
     there = _require_local(state, volumes)
-    with open_table(state, there, heartbeats) as table, use_ballast(table.files, table.node.owner.token):
+    with (
+        open_table(state, there, heartbeats, note=note) as table,
+        use_ballast(table.files, table.node.owner.token),
+    ):
         yield table
 
 

@@ -24,6 +24,7 @@ from cfetch.wire.exchange import PooledConnection
 from cfetch.wire.foreign_errors import is_unknown_name
 from cfetch.wire.network import Network
 from cfetch.wire.targets import NotPublic, is_public
+from cfetch.wire.transport import Connecting
 
 AHEAD_BYTES = 512 << 10  # per connection: twice the bytes of a read, so that no read pauses a fast stream
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
@@ -81,14 +82,34 @@ class Pool:
         return None
 
     async def connect(
-        self, origin: str, request: aiohttp.ClientRequest, *, looks_up: bool
+        self,
+        origin: str,
+        request: aiohttp.ClientRequest,
+        *,
+        looks_up: bool,
+        connecting: Connecting | None = None,
     ) -> PooledConnection:
         """Make a connection for ``request``; an unknown name is looked up twice.
 
         ``looks_up``: do not use the cached addresses of the name. Connections to one origin do not all begin
         in one instant: they would overflow a short backlog, and the kernel asks again only after a second.
+        If this is cancelled, ``connecting`` shows that the handshake had no answer.
         """
         await self._keep_apart(origin)
+        if connecting is None:
+            return await self._connect(origin, request, looks_up=looks_up)
+        connecting.begin()
+        try:
+            made = await self._connect(origin, request, looks_up=looks_up)
+        except Exception:
+            connecting.end()
+            raise
+        connecting.end()
+        return made
+
+    async def _connect(
+        self, origin: str, request: aiohttp.ClientRequest, *, looks_up: bool
+    ) -> PooledConnection:
         if looks_up:
             self._connector.clear_dns_cache()
         for last in (False, True):

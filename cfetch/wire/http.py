@@ -28,7 +28,7 @@ from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.targets import REDIRECTS, next_hop
-from cfetch.wire.transport import Response
+from cfetch.wire.transport import Connecting, Response
 
 if TYPE_CHECKING:
     from cfetch.storage.buckets.object_source import ObjectLinks
@@ -85,10 +85,11 @@ class HttpTransport:
         *,
         fresh: bool,
         method: str = "GET",
+        connecting: Connecting | None = None,
     ) -> Response:
         """Request ``url``, as ``Transport`` says."""
         if is_object_url(url.value):
-            return await self._open_object(url, headers, secrets, fresh=fresh, method=method)
+            return await self._open_object(url, headers, secrets, connecting, fresh=fresh, method=method)
         own = self._network.credentials
         if own is not None:
             secrets = own.add_headers(url, secrets)
@@ -103,7 +104,7 @@ class HttpTransport:
                 origin, target = self._find_origin(url)
                 proxied = origin.is_proxied
                 all_headers = {**headers, **sent} if sent else headers
-                reply = await self._ask(origin, method, target, all_headers, fresh=fresh)
+                reply = await self._ask(origin, method, target, all_headers, connecting, fresh=fresh)
             except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
                 raise map_error(error, proxied=proxied) from None
             if proxied and reply.status == 407:
@@ -126,6 +127,7 @@ class HttpTransport:
         url: SecretUrl,
         headers: Mapping[str, str],
         secrets: Mapping[str, str],
+        connecting: Connecting | None,
         *,
         fresh: bool,
         method: str,
@@ -138,14 +140,21 @@ class HttpTransport:
         link = await self._links.sign(url, "HEAD" if method == "HEAD" else "GET")
         if url.value.startswith("s3://") and "?" not in link.reveal():
             headers = {**headers, **WITH_CHECKSUM}
-        reply = await self.open(link, headers, secrets, fresh=fresh, method=method)
+        reply = await self.open(link, headers, secrets, fresh=fresh, method=method, connecting=connecting)
         if (why := OBJECT_REFUSALS.get(reply.status)) is not None:
             reply.close()
             raise Refused(f"HTTP {reply.status}: {why}", http_status=reply.status)
         return reply
 
     async def _ask(
-        self, origin: "_Origin", method: str, target: str, headers: Mapping[str, str], *, fresh: bool
+        self,
+        origin: "_Origin",
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        connecting: Connecting | None,
+        *,
+        fresh: bool,
     ) -> Exchange:
         """Send one request, and wait for the reply's head.
 
@@ -157,7 +166,9 @@ class HttpTransport:
             connection = None if fresh else self._pool.take_idle(origin.url)
             if connection is None:
                 try:
-                    connection = await self._pool.connect(origin.url, origin.request, looks_up=looks_up)
+                    connection = await self._pool.connect(
+                        origin.url, origin.request, looks_up=looks_up, connecting=connecting
+                    )
                 except OSError as error:
                     is_for_now = isinstance(map_error(error), Transient)
                     connection = self._pool.take_idle(origin.url) if is_for_now else None

@@ -4,7 +4,7 @@ The libraries behind ``wire/http.py`` take 0.15 s to import, a fifth of a second
 imports them for its first request: if all files are in place, it has none.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from cfetch.base.secret import SecretUrl
@@ -53,6 +53,32 @@ class Response(Protocol):
         """Cancel the reply: the connection is not used again. Harmless after the end."""
 
 
+class Connecting:
+    """Tells how long the connections of an attempt take to be made, by the clock ``now``.
+
+    ``since_s``: since when a connection is being made: its handshake has no answer yet. None: none is.
+    """
+
+    __slots__ = ("_before_s", "_now", "since_s")
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._before_s = 0.0
+        self.since_s: float | None = None
+
+    def begin(self) -> None:
+        """Note that a connection is being made from now on."""
+        self.since_s = self._now()
+
+    def end(self) -> None:
+        """Note that it is made, or that it has failed."""
+        self._before_s, self.since_s = self.total_s(self._now()), None
+
+    def total_s(self, now_s: float) -> float:
+        """Seconds for which connections were being made; 0: none was."""
+        return self._before_s if self.since_s is None else self._before_s + now_s - self.since_s
+
+
 class Transport(Protocol):
     """The port for requests to servers; the tests' own implementation runs in virtual time."""
 
@@ -64,8 +90,12 @@ class Transport(Protocol):
         *,
         fresh: bool,
         method: str = "GET",
+        connecting: Connecting | None = None,
     ) -> Response:
-        """Request ``url``. ``secrets`` are headers only for its own origin. Raises SourceError."""
+        """Request ``url``. ``secrets`` are headers only for its own origin.
+
+        ``connecting`` is told when a connection is being made, and when it is made. Raises SourceError.
+        """
 
     def keep_at_most(self, most: Mapping[str, int]) -> None:
         """Keep no idle connections to these hosts beyond so many, with those in use; others as before."""
@@ -93,6 +123,7 @@ class RunTransport:
         *,
         fresh: bool,
         method: str = "GET",
+        connecting: Connecting | None = None,
     ) -> Coroutine[Any, Any, Response]:
         """Request ``url``, as ``Transport`` says."""
         if self._connected is None:
@@ -102,7 +133,7 @@ class RunTransport:
                 connect_timeout_s=self._connect_timeout_s, keep_alive=self._keep_alive, network=self._network
             )
             self._connected.keep_at_most(self._most)
-        return self._connected.open(url, headers, secrets, fresh=fresh, method=method)
+        return self._connected.open(url, headers, secrets, fresh=fresh, method=method, connecting=connecting)
 
     def keep_at_most(self, most: Mapping[str, int]) -> None:
         """Keep so many connections to hosts, as ``Transport`` says."""

@@ -8,16 +8,25 @@ import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer import Exit
 
 from cfetch.app.download import prepare
+from cfetch.app.plans import clean_plans, roll_back_plan
 from cfetch.base.errors import LocalFault
+from cfetch.base.events import Event, RunNoted
+from cfetch.cli.download import bring
+from cfetch.engine.monitor import Monitor
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.show.metrics import MetricsFile
 from cfetch.storage.directory import Directory
+from cfetch.storage.publisher import Publisher
+from cfetch.timeline import lock
 from cfetch.timeline.execution import schedule
 from tests.engine.drive import tree
 
@@ -77,7 +86,7 @@ def whole(files=FILES):
 
 def left_over(root, *, pending=False):
     """Our own files that are neither metrics nor on the timeline; a ``pending`` plan stays, for us alone."""
-    stays = {"metrics", "timeline", "ballast", "baseline.json"}
+    stays = {"metrics", "timeline", "ballast", "format", "baseline.json"}
     stays |= {"plans", "heartbeats"} if pending else set()
     found = [p for p in (root / ".cfetch").rglob("*") if p.is_file()]
     assert [p for p in found if p.stat().st_mode & 0o077 and "plans" in p.parts] == []
@@ -436,6 +445,28 @@ def test_a_plan_that_stands_on_the_timeline_keeps_its_manifest(in_place, tmp_pat
     assert len(list((tmp_path / "to/.cfetch/plans").iterdir())) == 1
 
 
+def test_a_damaged_lock_is_said_by_each_verb_that_waits_for_it(in_place, tmp_path, monkeypatch):
+    """A run and the verbs of `cfetch plan` name the state whose lock they wait for, then do their work."""
+    monkeypatch.setattr(lock, "UNREADABLE_S", 0.0)
+    monkeypatch.setattr(lock, "EXPIRY_S", 0.0)
+    path, settings = in_place
+    damaged = tmp_path / "to/.cfetch/lock"
+    events: list[Event] = []
+    notes: list[str] = []
+    with prepare(path, settings, env={}) as prepared:
+        damaged.write_bytes(b"{torn")
+        instant = prepared.schedule(note=notes.append).instant
+    damaged.write_bytes(b"{torn")
+    roll_back_plan(settings, instant, remove=True, note=notes.append)
+    damaged.write_bytes(b"{torn")
+    clean_plans(settings, rollback_delay_s=0.0, keep_s=1e9, dry_run=False, note=notes.append)
+    with prepare(path, settings, env={}) as prepared:
+        damaged.write_bytes(b"{torn")
+        assert prepared.run(events.append) is not None
+    notes += [event.note for event in events if isinstance(event, RunNoted)]
+    assert [note.startswith(f"{damaged.parent}: the file 'lock'") for note in notes] == [True] * 4
+
+
 def test_an_error_of_the_run_is_not_taken_for_the_manifests(in_place):
     """What is raised while the manifest is open comes out as it is."""
     path, settings = in_place
@@ -508,3 +539,35 @@ async def test_of_a_run_that_did_not_come_to_its_end_all_is_left_but_what_is_in_
     assert found.code == 0
     assert found.summary["files"]["total"] == 6 - sum(line["status"] == "done" for line in named)
     assert tree(tmp_path / "to") == whole()
+
+
+TASKS = {
+    "monitor": (Monitor, "check"),
+    "ticker": (Monitor, "report"),
+    "volume": (Publisher, "_publish_group"),
+    "metrics": (MetricsFile, "__call__"),
+    "end of the metrics": (MetricsFile, "close"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_document_of_json_is_printed_after_an_unforeseen_error(in_place, monkeypatch, capfd, task):
+    """One document with exit code 70 and the reason on stdout; the places of the error on stderr."""
+
+    def fail(*_):
+        raise IndexError("a secret")
+
+    path, settings = in_place
+    resolved: Any = SimpleNamespace(settings=replace(settings, json=True, existing="refetch"), notes=())
+    monkeypatch.setattr(*TASKS[task], fail)
+    with prepare(path, resolved.settings, env={}) as prepared, pytest.raises(Exit) as left:
+        bring(prepared, resolved)
+    out, err = capfd.readouterr()
+    document = json.loads(out)
+    assert (left.value.exit_code, document["schema"]) == (70, "cfetch.summary/1")
+    assert (document["exit_code"], document["reason"]) == (
+        70,
+        "a bug in cfetch, or in a listener, ended the run: IndexError",
+    )
+    assert "a bug in cfetch, IndexError, at:" in err
+    assert "a secret" not in out + err

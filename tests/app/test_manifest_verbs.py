@@ -397,7 +397,7 @@ class Scripted:
     async def close(self):
         """Nothing to give back."""
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         self.asked.append((method, dict(headers), dict(secrets)))
         self.under_way += 1
         self.most = max(self.most, self.under_way)

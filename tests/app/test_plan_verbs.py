@@ -13,11 +13,13 @@ import pytest
 from cfetch.app.download import pending
 from cfetch.app.plans import clean_plans, list_plans, roll_back_plan
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import LocalFault
+from cfetch.base.errors import LocalFault, NewerRecord
 from cfetch.cli.plan import _run_one
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.storage.directory import Directory
+from cfetch.storage.state_format import FORMAT_NAME, refuse_newer_state
 from cfetch.timeline.files import LocalFiles
 from tests.app.test_download import CANARY, FILES, left_over, manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, states, under_way, whole
@@ -386,7 +388,7 @@ async def test_a_timeline_that_cannot_be_written_is_listed_all_the_same(tmp_path
     async with Origin(FILES) as origin:
         instant = await scheduled(origin, tmp_path)
 
-    def refuse(self, path, *_):
+    def refuse(self, path, *_, **__):
         raise OSError(fault, os.strerror(fault), f"{self.root}/{path}")
 
     for name in ("create", "rename", "unlink", "link", "replace"):
@@ -397,6 +399,46 @@ async def test_a_timeline_that_cannot_be_written_is_listed_all_the_same(tmp_path
     assert pending(settings) == [instant]
     with pytest.raises(LocalFault, match=r"\.cfetch/lock"):
         clean_plans(settings, rollback_delay_s=0.0, keep_s=0.0, dry_run=False)
+
+
+def marker_of(to):
+    marker = to / ".cfetch" / FORMAT_NAME
+    return marker.read_bytes() if marker.exists() else None
+
+
+async def test_a_state_says_its_format_and_one_of_a_later_version_is_left_alone(tmp_path):
+    """Who writes leaves the marker, who looks does not; a higher number is refused by its path, unchanged."""
+    async with Origin(FILES) as origin:
+        await scheduled(origin, tmp_path)
+    settings = Settings(to=(str(tmp_path),))
+    marker = tmp_path / ".cfetch" / FORMAT_NAME
+    assert marker_of(tmp_path) == b"1\n"
+    marker.unlink()
+    assert len(list_plans(settings).plans) == 1
+    clean_plans(settings, rollback_delay_s=0.0, keep_s=0.0, dry_run=True)
+    assert marker_of(tmp_path) is None
+    clean_plans(settings, rollback_delay_s=0.0, keep_s=1e9, dry_run=False)
+    assert marker_of(tmp_path) == b"1\n"
+    marker.write_bytes(b"2\n")
+    before = {path: path.stat() for path in tmp_path.rglob("*")}
+    acts = [
+        lambda: list_plans(settings),
+        lambda: clean_plans(settings, rollback_delay_s=0.0, keep_s=0.0, dry_run=False),
+        lambda: pending(settings),
+        lambda: Directory(tmp_path),
+        lambda: LocalFiles(tmp_path / ".cfetch"),
+    ]
+    for act in acts:
+        with pytest.raises(NewerRecord, match=rf"{marker} says format '2'.*newer version"):
+            act()
+    assert {path: path.stat() for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0", b"1", b"1\n"])
+def test_a_marker_that_a_power_cut_has_emptied_is_of_the_first_format(tmp_path, content):
+    """Its name may survive without its bytes."""
+    (tmp_path / FORMAT_NAME).write_bytes(content)
+    refuse_newer_state(tmp_path)
 
 
 @pytest.mark.parametrize(("is_removed", "code"), [(True, 0), (False, 3)])

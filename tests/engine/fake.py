@@ -24,7 +24,8 @@ class Reply:
 
     After ``cut`` bytes of the reply comes ``then``: "stall" for ever, "reset", or "end" like a normal end.
     ``framing`` is how the end is told: "length", "chunked" or "close". ``at_s``: the body's pieces arrive at
-    these times after the head instead, in equal shares. ``place``: where redirects have led.
+    these times after the head instead, in equal shares. ``place``: where redirects have led. ``handshake_s``:
+    so long the handshake of its connection has no answer.
     """
 
     body: bytes = b""
@@ -40,6 +41,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     error: Exception | None = None
     place: str = "http://h.test/"
+    handshake_s: float = 0.0
 
 
 @dataclass
@@ -67,7 +69,7 @@ class FakeTransport:
         self.open_now: set[int] = set()
         self.most = 0
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         path = urlsplit(url.reveal()).path[1:]
         n = len(self._opens_of.setdefault(path, [])) + 1
         now = asyncio.get_running_loop().time()
@@ -88,6 +90,10 @@ class FakeTransport:
         self.open_now.add(id(asked))
         self.most = max(self.most, len(self.open_now))
         try:
+            if reply.handshake_s:
+                connecting.begin()
+                await asyncio.sleep(reply.handshake_s)
+                connecting.end()
             await asyncio.sleep(reply.latency_s)
         except asyncio.CancelledError:
             self.open_now.discard(id(asked))

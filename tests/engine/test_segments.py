@@ -249,7 +249,7 @@ def test_where_all_others_are_refused_the_first_connection_brings_the_file(tmp_p
 class UntilTheCut(FakeTransport):
     """Once the first reply is over, no request is allowed any more: a link that has expired, say."""
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         if self.opens and self.opens[0].response is not None and self.opens[0].response.over:
             self.scripts["a"] = [Reply(status=403, latency_s=0.05)]
         return await super().open(url, headers, secrets, fresh=fresh, method=method)
@@ -307,7 +307,7 @@ class Counting(FakeTransport):
 
     sent = 0
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         response = await super().open(url, headers, secrets, fresh=fresh, method=method)
         real = response.read_buffered
 
@@ -354,7 +354,7 @@ def test_who_waits_for_a_retry_has_the_next_place(tmp_path):
 class Crumbs(FakeTransport):
     """2,000 bytes of each range that is asked for, which a server may send."""
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         if "Range" in headers:
             start = int(headers["Range"].removeprefix("bytes=").partition("-")[0])
             headers = {**headers, "Range": f"bytes={start}-{start + 1999}"}

@@ -24,7 +24,7 @@ class Server(FakeTransport):
         self.status = status
         self.widths = []
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         n = len(self.open_now) + 1
         self.widths.append((asyncio.get_running_loop().time(), n))
         path = url.reveal().rpartition("/")[2]
@@ -122,7 +122,7 @@ class Ill(Server):
         super().__init__(files, lambda n: 0.5)
         self.ill = ill
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         path = url.reveal().rpartition("/")[2]
         crawls = path in self.ill and not self.of(path)
         self.seconds = lambda n: 300.0 if crawls else 0.5
@@ -185,7 +185,7 @@ class TwoSeats:
         self._wire = None
         self.asked = []
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         if self._wire is None:  # its clock is that of the loop
             network = Network(rate_bps=1e5, latency_s=0.01, connections=2)
             self._wire = SimTransport(network, 1, self._sizes, clock=RunClock(VirtualClock()))

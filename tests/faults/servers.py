@@ -56,7 +56,7 @@ class Network:
         self.signed: dict[str, float] = {}  # URL -> end of its life, wall seconds
         self.sent_to: dict[str, str] = {}  # URL that the signer made -> its origin
 
-    async def open(self, url, headers, secrets, *, fresh, method="GET"):
+    async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         text = url.reveal()
         parts = urlsplit(text)
         path = parts.path[1:]

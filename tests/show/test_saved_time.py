@@ -125,6 +125,30 @@ def test_an_attempt_whose_rate_foretells_nothing_claims_no_saved_time(told, proj
     assert [(job.took_s, job.alone_s) for job in list_jobs(file)] == [(12.0, 12.0)]
 
 
+@pytest.mark.parametrize(
+    ("end_s", "connect_s", "alone_s"),
+    [
+        (0.6, 0.6, 1.4),  # the kernel asks again at 1 s, and from there the successor took 0.4 s
+        (1.5, 1.5, 3.4),
+        (4.0, 3.5, 7.9),  # it had waited for 0.5 s before
+    ],
+)
+def test_an_unanswered_handshake_claims_the_time_until_the_kernel_asks_again(end_s, connect_s, alone_s):
+    """At most: what its successor did after its own handshake, the attempt would have done too."""
+    silent = {"size": 0, "first_byte_s": None, "http_status": None, "connect_s": connect_s}
+    cancelled = attempt(1, 0.0, end_s, outcome="straggler", unanswered=True, **silent)
+    done = attempt(2, end_s, end_s + 0.5, size=1000, first_byte_s=end_s + 0.2, connect_s=0.1)
+    (verdict,) = list_verdicts(record(0, 1000, cancelled, done))
+    assert verdict.projected_s == pytest.approx(alone_s)
+    assert verdict.saved_s == pytest.approx(alone_s - end_s - 0.5)
+    again = attempt(
+        2, end_s, end_s + 0.6, outcome="straggler", unanswered=True, **silent | {"connect_s": 0.6}
+    )
+    last = attempt(3, end_s + 0.6, end_s + 1.1, size=1000, first_byte_s=end_s + 0.8, connect_s=0.1)
+    both = list_verdicts(record(0, 1000, cancelled, again, last))
+    assert [verdict.projected_s for verdict in both] == pytest.approx([end_s + 1.4, alone_s])
+
+
 def test_verdicts_stand_in_the_record_and_nowhere_else():
     """Attempts that were not cancelled bear none, and a record without cancelled ones is left as it is."""
     file = add_verdicts(record(0, 1000, straggler(), attempt(2, 10.5, 12.0, size=900, from_byte=100)))

@@ -36,6 +36,26 @@ def test_of_a_silent_one_nobody_knows_when_it_would_have_ended():
     assert found.projected_s is None
 
 
+def test_an_unanswered_handshake_is_left_to_the_kernel_where_that_is_as_quick():
+    """It asks again after 1 s and 3 s: a fresh one gains only well before that, and not just after it."""
+    policy = adaptive()
+    again = Stream(0, GIB, at(10 * MIB), latency_s=2.5, immune=True)
+    lost = Stream(0, GIB, at(0), connecting_since_s=0.0, again=again)
+    lone = Stream(1, GIB, at(0), start_s=2.0, connecting_since_s=2.0, again=replace(again, key=1))
+    story = play(policy, [lost, lone, *crowd(14)], 6.0)
+    assert story.flagged == [(pytest.approx(1.6, abs=0.15), 0), (pytest.approx(3.6, abs=0.15), 1)]
+    assert policy._feedback.patience_s("h") == 0.0  # the fresh ones waited longer, and no object was cold
+
+
+def test_who_waits_for_a_handshake_finds_no_object_cold():
+    """A file that was cancelled in silence, and whose next connection has no answer, teaches no patience."""
+    for connecting_since_s, is_patient in ((None, True), (0.7, False)):
+        policy = adaptive()
+        again = Stream(0, GIB, at(0), connecting_since_s=connecting_since_s, mitigations=1)
+        play(policy, [Stream(0, GIB, at(0), again=again), *crowd(15)], 1.4)
+        assert (policy._feedback.patience_s("h") > 0) == is_patient
+
+
 def test_thirty_percent_are_slow_from_the_start():
     """They are doubted for a while, then found: the others do well at the same time."""
     slow = [Stream(n, GIB, at(64 * KIB)) for n in range(5)]

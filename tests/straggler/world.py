@@ -36,6 +36,7 @@ class Stream:
     received: int = 0
     first_byte_s: float | None = None
     now_s: float = 0.0
+    connecting_since_s: float | None = None
     grain: int = 1  # bytes come in so many
 
     @property

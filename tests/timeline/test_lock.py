@@ -40,7 +40,7 @@ def files(tmp_path):
     made.close()
 
 
-def a_lock(files, token, waiting=None, *, gone=()):
+def a_lock(files, token, waiting=None, *, gone=(), note=lambda _: None):
     waiting = waiting or Waiting()
     return TableLock(
         files,
@@ -48,6 +48,7 @@ def a_lock(files, token, waiting=None, *, gone=()):
         monotonic=waiting,
         sleep=waiting.sleep,
         is_gone=lambda one: one.token in gone,
+        note=note,
     )
 
 
@@ -95,14 +96,17 @@ def test_a_dead_holders_lock_is_broken_at_once(files):
 
 @pytest.mark.parametrize("content", [None, b"", b"{torn"])
 def test_a_silent_holders_lock_is_broken_after_its_time(files, content):
-    """The very same lock for 30 s of the observer's clock; an empty one too, whose maker has died."""
+    """The very same lock for 30 s of the observer's clock; one that names nobody is said to be so at once."""
     held = a_lock(files, "silent").hold()
     held.__enter__()
     if content is not None:
         (files.root / "lock").write_bytes(content)
-    waiting = Waiting()
-    with a_lock(files, "b", waiting).hold():
+    waiting, notes = Waiting(), []
+    with a_lock(files, "b", waiting, note=lambda text: notes.append((waiting.now_s, text))).hold():
         assert EXPIRY_S < waiting.now_s < EXPIRY_S + 1
+    assert [at_s < 1 and "does not say which run made it" in text for at_s, text in notes] == (
+        [] if content is None else [True]
+    )
     held.__exit__(None, None, None)
     assert left(files) == []
 

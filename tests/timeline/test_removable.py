@@ -438,6 +438,29 @@ def test_a_plan_in_a_state_of_a_later_version_keeps_all_that_it_has(processes, s
     assert [name for name in made if not (processes.state / name).exists()] == []
 
 
+def test_names_that_no_version_here_has_made_are_kept(processes):
+    """Whatever their age and owner: beside the lock, the plans, the beats and the records."""
+    table = processes.table("x")
+    instant = table.new_instant()
+    names = [
+        "lock.of.another",
+        "timeline/others.tmp",
+        f"heartbeats/{instant}",
+        "heartbeats/.others.tmp",
+        "plans/shared/owner.json",
+        f"attempts/{instant}/pool/part",
+    ]
+    for name in names:
+        path = processes.state / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.encode(table.node.owner))
+        os.utime(path, (0, 0))
+    processes.kill(table)
+    processes.time_s += YEAR_S
+    cleaned(processes)
+    assert [name for name in names if not (processes.state / name).exists()] == []
+
+
 def test_a_plan_that_a_dead_run_has_not_put_on_the_timeline_goes_at_once(processes):
     """It holds links. A living run's stays, and so does one that is on the timeline.
 
@@ -480,7 +503,8 @@ def test_what_crashes_have_left_goes_after_a_day(processes):
     never = table.new_instant()
     made = [
         f"attempts/{instant}/1/part", f"attempts/{never}/1/part", f"plans/{instant}/entries.msgpack",
-        f"plans/{never}/entries.msgpack", f"heartbeats/{instant}.json", "lock.abc", "timeline/.x.tmp",
+        f"plans/{never}/entries.msgpack", f"heartbeats/{instant}.json", "lock.abc",
+        f"timeline/.{instant}.x.tmp",
         f"plans/{never}/receipts/batch-1-000000", f"plans/{instant}/plan-1/part-000000.parquet",
     ]  # fmt: skip
     for name in made:

@@ -5,6 +5,8 @@ import contextlib
 import errno
 import inspect
 import os
+import select
+import socket
 import ssl
 from unittest.mock import Mock
 
@@ -18,6 +20,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport
+from cfetch.wire.transport import Connecting
 from tests.wire.raw_server import RawServer, RecordingServer, reply, served
 
 CANARY = "CANARY0123456789"
@@ -396,6 +399,40 @@ async def test_nobody_listens(transport):
     with pytest.raises(Transient) as caught:
         await get(transport, f"{server.url}?sig={CANARY}")
     assert str(caught.value) == "cannot connect: Connection refused"
+
+
+async def test_a_handshake_that_a_full_backlog_drops_is_told_apart_from_a_slow_reply(transport):
+    """No connection is made while the backlog is full; later the kernel asks again, and it is made."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as stack:
+        address = listener.getsockname()
+        while True:  # until the kernel drops a SYN
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(address)
+            if not select.select([], [filler], [], 0.05)[1]:
+                break
+        loop = asyncio.get_running_loop()
+        unanswered, answered = Connecting(loop.time), Connecting(loop.time)
+        url = SecretUrl(f"http://127.0.0.1:{address[1]}/")
+        asking = [
+            asyncio.create_task(transport.open(url, {}, {}, fresh=True, connecting=connecting))
+            for connecting in (unanswered, answered)
+        ]
+        async with asyncio.timeout(30.0):  # it takes a second
+            while answered.since_s is None:
+                await asyncio.sleep(0)
+        asking[0].cancel()
+        await asyncio.wait(asking[:1])
+        assert unanswered.since_s is not None
+        listener.setblocking(False)
+        async with asyncio.timeout(30.0):
+            while not answered.total_s(0.0) > 0:
+                with contextlib.suppress(BlockingIOError):
+                    stack.enter_context(listener.accept()[0])
+                await asyncio.sleep(0.01)
+        assert not asking[1].done()  # the connection is made, and the reply is slow
+        asking[1].cancel()
+        await asyncio.wait(asking)
 
 
 async def test_34_a_black_hole_is_left_after_the_time_out():

@@ -81,7 +81,7 @@ def test_the_same_as_on_one_machine(tmp_path, failing):
     lines = [msgspec.json.decode(line) for line in Path(spark.metrics).read_bytes().splitlines()]
     assert sorted(line["path"] for line in lines if line["schema"] == "cfetch.file/1") == NAMES
     if not failing:
-        assert left_in(tmp_path / "spark") == {"ballast", "metrics", "timeline"}
+        assert left_in(tmp_path / "spark") == {"ballast", "format", "metrics", "timeline"}
 
 
 class Died(BaseException):

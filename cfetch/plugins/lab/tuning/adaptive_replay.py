@@ -131,6 +131,7 @@ class _Attempt:
     first_byte_s: float | None = None
     is_held: ClassVar = False  # our own side holds nothing back in a replay
     carried_bytes: ClassVar = 0
+    connecting_since_s: ClassVar = None
 
     def held_s(self, now_s: float) -> float:  # noqa: ARG002 - the port has it
         """Always 0: our own side holds nothing back in a replay."""

@@ -86,6 +86,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("held_s", "double", "held by a rate limit or the volume; null: never"),
         Column("saved_s", "double", "saved by cancelling; below 0: cost; null: unknown"),
         Column("content_type", "string", "as the server has stated it"),
+        Column("connect_s", "double", "to make its connections; null: used one that was there"),
+        Column("unanswered", "boolean", "broken off while its handshake had no answer"),
     ),
     "events": (
         *RUN,

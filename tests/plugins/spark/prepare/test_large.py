@@ -98,7 +98,7 @@ def test_a_directory_of_formats_is_downloaded_as_one_manifest_is(tmp_path):
     ended = [event.record for event in told if isinstance(event, EntryFinished)]
     assert sorted(record.id for record in ended) == list(range(len(FILES)))
     left = {name.partition("/")[0] for name in below(tmp_path / "spark/.cfetch")}
-    assert left == {"ballast", "metrics", "timeline"}
+    assert left == {"ballast", "format", "metrics", "timeline"}
 
 
 def test_all_is_the_groups(tmp_path):

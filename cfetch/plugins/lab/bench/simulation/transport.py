@@ -11,7 +11,7 @@ from cfetch.plugins.lab.bench.network import ConnectionTraits, Network, connecti
 from cfetch.plugins.lab.bench.simulation.connections import Connection
 from cfetch.plugins.lab.bench.simulation.exchange import Exchange, Meets
 from cfetch.plugins.lab.bench.simulation.link import GRAIN_S, Link
-from cfetch.wire.transport import Response
+from cfetch.wire.transport import Connecting, Response
 
 KEEP_ALIVE_S = 15.0  # the same as HttpTransport's
 MOST_SKIPPED = 500  # connections that are looked at to find one that suits
@@ -62,6 +62,7 @@ class SimTransport:
         *,
         fresh: bool,
         method: str = "GET",
+        connecting: Connecting | None = None,  # noqa: ARG002 - the model has no handshakes of their own
     ) -> Response:
         """Implements ``Transport.open``."""
         if method != "GET":

@@ -70,6 +70,14 @@ Resync = Annotated[
         "those that it lacks.",
     ),
 ]
+Adopt = Annotated[
+    bool,
+    typer.Option(
+        "--adopt",
+        help="First take all files of the destination for files of the feed: they may be replaced, and with "
+        "--delete deleted. Otherwise only the files that this follower has put there.",
+    ),
+]
 Verify = Annotated[
     bool,
     typer.Option(
@@ -129,6 +137,7 @@ def follow(
     exclude: Exclude = None,
     consistent: Consistent = None,
     resync: Resync = False,
+    adopt: Adopt = False,
     verify: Verify = False,
     status: Status = False,
     resolved: Resolved,
@@ -166,6 +175,7 @@ def follow(
         resync=resync,
         paths=PathFilter(tuple(include or ()), tuple(exclude or ())),
         consistent=consistent,
+        adopt=adopt,
     )
     if resync + verify + status > 1:
         raise ConfigError("--resync, --verify and --status are three commands; give one of them")

@@ -1,11 +1,13 @@
 """Brings the rounds of a follower to the destination: downloads by plans, and deletes within a bound."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+
+import msgspec
 
 from cfetch.app.delete_limit import DeleteLimit
 from cfetch.app.download import prepare_entries
@@ -14,16 +16,24 @@ from cfetch.app.prepared import join_roots
 from cfetch.app.room import DISK_RESERVE_BYTES
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import Blocked, CfetchError, LocalFault, Refused, UsageError
-from cfetch.base.events import EntryFinished, Event, Listener, fan_out
+from cfetch.base.errors import CfetchError, LocalFault, Refused, UsageError
+from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
 from cfetch.base.records import Summary
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
 from cfetch.plugins.follow.journal import STEP, Journal
 from cfetch.plugins.follow.link_hosts import LinkHosts
+from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.source import Change
-from cfetch.plugins.follow.use_cases.follow_text import mirror_text
+from cfetch.plugins.follow.use_cases.follow_text import (
+    adopted_text,
+    kept_lines,
+    mirror_text,
+    no_record_text,
+)
+from cfetch.plugins.follow.use_cases.own_files import OwnFiles, prove_by
+from cfetch.run.catalogue import Homes, Own
 from cfetch.run.directories import find_places
 from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
@@ -54,8 +64,13 @@ class FeedPlans:
         clock: Clock,
         hosts: LinkHosts,
         max_delete: float,
+        own: OwnFiles,
+        emit_line: Callable[[str], None],
     ) -> None:
         """``max_delete`` as in ``FollowOptions``."""
+        self._own = own
+        self._emit_line = emit_line
+        self._kept: set[str] = set()  # paths of files that were named as kept
         self._hosts = hosts
         self._limit = DeleteLimit(max_delete)
         self.shortage = ""
@@ -80,6 +95,30 @@ class FeedPlans:
         """Let others follow the feed into the directories."""
         end_claims(self._claims)
 
+    def settle(self, *, tells_lack: bool) -> None:
+        """Note the files that a killed run has put in place. Raises Held, LocalFault.
+
+        ``tells_lack``: tell if an earlier version, which kept no record, has put files here.
+        """
+        with closing(self._open_volumes()) as volumes:
+            self._own.settle(Homes(volumes.local))
+        if tells_lack and self._own.is_new and self._journal.has_checkpoint() and self._places.directories:
+            self._emit_line(no_record_text())
+
+    def adopt(self, paths: PathFilter) -> None:
+        """Take all files in the destinations whose paths are taken for own ones. Raises Held, LocalFault."""
+        with closing(self._open_volumes()) as volumes:
+            homes, count = Homes(volumes.local), 0
+            for directory in volumes.local:
+                for path in self._list_files(Path(directory.root)):
+                    identity = directory.identify(path) if paths.takes(path) else None
+                    if identity is None or all(found.is_own for found in self._own.look(path, homes)):
+                        continue
+                    self._own.enter(Own(path, str(directory.root), identity), None)
+                    count += 1
+        self._own.commit()
+        self._emit_line(adopted_text(count))
+
     def clear_up(self) -> None:
         """Roll back the plans of rounds that were not completed. Raises Held, LocalFault."""
         with suppress(UsageError):  # there is no timeline yet
@@ -98,13 +137,60 @@ class FeedPlans:
         """
         entries, failed = self._take_fitting(upserts)
         if not entries:
+            self._own.end()
             return failed, None
-        if not self.compares:
-            self._supersede([entry for entry in entries if entry.digest is None])
+        with closing(self._open_volumes()) as volumes:
+            homes = Homes(volumes.local)
+            entries, foreign = self._begin(entries, homes)
+            summary = self._run(entries, failed, homes, listener)
+        self._own.end()
+        self._tell_kept(path for path in foreign if path in failed)
+        if failed:
+            self.clear_up()  # the failed changes become pending, so nobody needs the plan any more
+        return failed, summary
+
+    def _begin(self, entries: Sequence[Entry], homes: Homes) -> tuple[list[Entry], list[SafePath]]:
+        """Note what is about to be brought, and mark own files in place as older versions.
+
+        Without a hash, a new version may have the size and link of the old one. Return the entries, which
+        may replace only own files, and the paths that have other files.
+        """
+        begun, sparing, foreign, older = [], [], [], []
+        for entry in entries:
+            found = self._own.look(entry.path, homes)
+            own = [one for one in found if one.is_own]
+            sparing.append(
+                msgspec.structs.replace(entry, replaces=tuple(one.identity.content for one in own))
+            )
+            if len(own) == len(found):
+                begun.append((entry.path, prove_by(entry)))
+            else:
+                foreign.append(entry.path)
+            if entry.digest is None and not self.compares:
+                older += [(one.directory, entry.path) for one in own]
+        self._own.begin(begun)
+        for directory, path in older:
+            directory.supersede(path)
+        return sparing, foreign
+
+    def _run(
+        self, entries: Sequence[Entry], failed: set[str], homes: Homes, listener: Listener
+    ) -> Summary | None:
+        """Download, add the paths that fail to ``failed``, and enter the files that arrive."""
+        proofs = {str(entry.path): prove_by(entry) for entry in entries}
 
         def collect(event: Event) -> None:
-            if isinstance(event, EntryFinished) and not event.record.is_in_place:
-                failed.add(event.record.path)
+            if not isinstance(event, EntryFinished):
+                return
+            record = event.record
+            directory = homes.directories.get(record.volume)
+            if not record.is_in_place:
+                failed.add(record.path)
+            elif record.status == "done" and directory is not None:
+                path = SafePath(record.path)
+                identity = directory.identify(path)
+                if identity is not None:
+                    self._own.enter(Own(path, record.volume, identity), proofs[record.path])
 
         settings = self._settings
         if self.compares and settings.existing == "trust":
@@ -116,14 +202,12 @@ class FeedPlans:
             prepare_entries(entries, self._name, settings, env=self._env, clock=self._clock) as prepared,
             self._dashboard() as shown,
         ):
-            summary = prepared.run(fan_out(collect, listener, shown), removable=True)
+            summary = prepared.run(fan_out(tell_each(collect), listener, shown), removable=True)
         if summary is not None and summary.exit_code == 0:
             self._completed.append(summary.instant)
             if len(self._completed) >= MOST_PLANS:
                 self.archive()
-        if failed:
-            self.clear_up()  # the failed changes become pending, so nobody needs the plan any more
-        return failed, summary
+        return summary
 
     def check_links(self, changes: Iterable[Change]) -> None:
         """Raise FeedError if a link leads to a host that is not allowed."""
@@ -165,41 +249,71 @@ class FeedPlans:
                 archive_plans(self._settings, self._completed)
             self._completed = []
 
-    def list_others(self, has: Callable[[str], bool]) -> list[SafePath]:
-        """List the files in the destinations whose paths the feed does not have."""
-        others: list[SafePath] = []
-        for directory in self._places.directories:
-            with ReadOnlyTree(directory) as tree:
-                for path, status, _ in tree.regular_files((STATE_NAME, STATE_DIRECTORY)):
-                    if status is None or has(path) or self._places.state in (directory / path).parents:
+    def list_others(self, has: Callable[[str], bool], paths: PathFilter) -> tuple[list[SafePath], int]:
+        """List own files that the feed does not have, and count the others that it does not have."""
+        own: dict[SafePath, None] = {}
+        others = 0
+        with closing(self._open_volumes()) as volumes:
+            homes = Homes(volumes.local)
+            for directory in volumes.local:
+                for path in self._list_files(Path(directory.root)):
+                    if has(path) or not paths.takes(path):
                         continue
-                    with suppress(UnsafePathError):  # no feed can name the file, so it came from elsewhere
-                        others.append(safe_path(path))
-        return others
+                    if any(found.is_own for found in self._own.look(path, homes)):
+                        own[path] = None
+                    else:
+                        others += 1
+        return list(own), others
+
+    def _list_files(self, directory: Path) -> Iterator[SafePath]:
+        with ReadOnlyTree(directory) as tree:
+            for path, status, _ in tree.regular_files((STATE_NAME, STATE_DIRECTORY)):
+                if status is None or self._places.state in (directory / path).parents:
+                    continue
+                with suppress(UnsafePathError):  # no feed can name the file, so it came from elsewhere
+                    yield safe_path(path)
 
     def delete(self, paths: Sequence[SafePath]) -> None:
-        """Delete files; a directory in a file's place is left alone.
+        """Delete own files; all others are named, and stay.
 
         Raises:
             LocalFault: a file cannot be deleted.
             Refused: more files would be deleted than may be; none of these was deleted.
         """
         with closing(self._open_volumes()) as volumes:
-            standing = sum(
-                any(volume.identify(path) is not None for volume in volumes.local) for path in paths
-            )
-            refusal = self._limit.take(standing, self._clock.monotonic(), self._count_files)
+            homes = Homes(volumes.local)
+            found = {path: self._own.look(path, homes) for path in paths}
+            standing = sum(any(one.is_own for one in files) for files in found.values())
+            refusal = self._limit.take(standing, self._clock.monotonic(), self._own.count)
             if refusal is not None:
                 raise Refused(f"{refusal}. Nothing of this step was deleted")
-            for path in paths:
-                for volume in volumes.local:
-                    with suppress(Blocked):
-                        volume.delete(path)
+            for path, files in found.items():
+                for one in files:
+                    if one.is_own:
+                        one.directory.delete_exactly(path, one.identity)
+                if self._own.has(path):
+                    for volume in volumes.local:  # a follower may have died after it had deleted the file
+                        volume.remove_empty(path)
+                self._own.forget(path)
             for volume in volumes.local:
                 strike_out(volume, paths)  # last: after a kill the round is applied again
+            self._own.commit()
+            self._tell_kept(
+                path
+                for path, files in found.items()
+                if any(not one.is_own for one in files)
+                or any(volume.has_odd_file(path) for volume in volumes.local)
+            )
+
+    def _tell_kept(self, paths: Iterable[SafePath]) -> None:
+        """Name files that stay as they are not own, each once."""
+        kept = [path for path in paths if path not in self._kept]
+        self._kept.update(kept)
+        for line in kept_lines(kept):
+            self._emit_line(line)
 
     def move_renamed(self, deletes: Sequence[Change], upserts: Sequence[Change]) -> int:
-        """Move files that are to be deleted to where the feed has the same bytes now; return how many.
+        """Move own files that are to be deleted to where the feed has the same bytes now; return how many.
 
         Otherwise a renamed file would be fetched again. Their hashes are proved before.
         """
@@ -210,20 +324,38 @@ class FeedPlans:
                 wanted[entry.size_bytes].append(entry)
         count = 0
         with closing(self._open_volumes()) as volumes:
+            homes = Homes(volumes.local)
+            own = {change.path: self._own.look(change.path, homes) for change in deletes if wanted}
             for directory in volumes.local if wanted else ():
+                paths = [
+                    path
+                    for path, files in own.items()
+                    if any(one.is_own and one.directory is directory for one in files)
+                ]
                 with ReadOnlyTree(Path(directory.root)) as tree:
-                    equal = _find_equal(directory, tree, [change.path for change in deletes], wanted)
+                    equal = _find_equal(directory, tree, paths, wanted)
                 names = {path: entry.path for path, (entry, _) in equal.items()}
                 name_too(directory, names)
+                self._own.begin(
+                    (entry.path, prove_by(entry))
+                    for entry, _ in equal.values()
+                    if not self._own.look(entry.path, homes)
+                )
                 for path, (entry, identity) in equal.items():
                     if directory.move(path, entry.path, identity):
                         count += 1
+                        self._note_moved(directory, entry)
                     elif entry.size_bytes:
                         wanted[entry.size_bytes].append(entry)
                 if equal:
                     directory.flush()
                 strike_out(directory, [*names, *names.values()])
         return count
+
+    def _note_moved(self, directory: Directory, entry: Entry) -> None:
+        identity = directory.identify(entry.path)
+        if identity is not None:
+            self._own.enter(Own(entry.path, str(directory.root), identity), prove_by(entry))
 
     def tell_mirror(self, emit_line: Callable[[str], None], *, is_stopped: bool) -> None:
         """Say how many files are in the destinations, and how far in the feed they are."""
@@ -238,18 +370,6 @@ class FeedPlans:
             trees = [stack.enter_context(ReadOnlyTree(directory)) for directory in self._places.directories]
             listed = chain.from_iterable(tree.regular_files((STATE_NAME, STATE_DIRECTORY)) for tree in trees)
             return sum(1 for _ in islice((path for path, status, _ in listed if status is not None), most))
-
-    def _supersede(self, entries: Sequence[Entry]) -> None:
-        """Mark the files in place as older versions.
-
-        Without a hash, a new version may have the size and link of the old one.
-        """
-        if not entries:
-            return
-        with closing(self._open_volumes()) as volumes:
-            for entry in entries:
-                for volume in volumes.local:
-                    volume.supersede(entry.path)
 
     def _open_volumes(self) -> Volumes:
         volumes = Volumes(

@@ -215,7 +215,10 @@ def _verify(feed: str, settings: Settings, paths: "PathFilter") -> None:
     with open_feed_verification(feed, settings, paths, env=os.environ) as comparison:
         print_verification(comparison, json=settings.json)
     if comparison.found:
-        print_message("the same command with --resync instead of --verify repairs this")
+        print_message(
+            "the same command with --resync instead of --verify repairs this; with --adopt too it also "
+            "replaces files that were changed here"
+        )
         raise typer.Exit(1)
 
 

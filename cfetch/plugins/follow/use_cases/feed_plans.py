@@ -1,10 +1,9 @@
 """Brings the rounds of a follower to the destination: downloads by plans, and deletes within a bound."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
-from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
@@ -16,35 +15,21 @@ from cfetch.app.prepared import join_roots
 from cfetch.app.room import DISK_RESERVE_BYTES
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import CfetchError, LocalFault, Refused, UsageError
+from cfetch.base.errors import LocalFault, Refused, UsageError
 from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
 from cfetch.base.records import Summary
-from cfetch.base.secret import printable
-from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
-from cfetch.plugins.follow.journal import STEP, Journal
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.plugins.follow.link_hosts import LinkHosts
-from cfetch.plugins.follow.path_filter import PathFilter
-from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.source import Change
-from cfetch.plugins.follow.use_cases.follow_text import (
-    adopted_text,
-    kept_lines,
-    mirror_text,
-    no_record_text,
-)
-from cfetch.plugins.follow.use_cases.own_files import OwnFiles, prove_by
+from cfetch.plugins.follow.use_cases.mirror import Mirror
+from cfetch.plugins.follow.use_cases.own_files import prove_by
 from cfetch.run.catalogue import Homes, Own
-from cfetch.run.directories import find_places
-from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
 from cfetch.storage.directory import Directory, Identity
-from cfetch.storage.files import STATE_NAME
-from cfetch.storage.occupancy import end_claims
 from cfetch.storage.taken_back import name_too, strike_out
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
-MOST_COUNTED = 100_000  # files are counted at a follower's end: half a second
 
 
 class FeedPlans:
@@ -56,68 +41,28 @@ class FeedPlans:
 
     def __init__(
         self,
-        journal: Journal,
-        feed: str,
+        mirror: Mirror,
+        name: str,
         settings: Settings,
         env: Mapping[str, str],
         dashboard: Callable[[], AbstractContextManager[Listener]],
         clock: Clock,
         hosts: LinkHosts,
         max_delete: float,
-        own: OwnFiles,
-        emit_line: Callable[[str], None],
     ) -> None:
-        """``max_delete`` as in ``FollowOptions``."""
-        self._own = own
-        self._emit_line = emit_line
-        self._kept: set[str] = set()  # paths of files that were named as kept
+        """``name``: of this follower's plans. ``max_delete`` as in ``FollowOptions``."""
+        self.mirror = mirror
+        self._own = mirror.own
         self._hosts = hosts
         self._limit = DeleteLimit(max_delete)
         self.shortage = ""
         self.compares = False
-        self._name = printable(str(journal.directory / STEP), 1000)  # of this follower's plans
+        self._name = name
         self._settings = settings
         self._env = env
         self._dashboard = dashboard
         self._clock = clock
-        self._places = find_places(settings)
-        self._journal = journal
         self._completed: list[str] = []
-        self._feed = feed
-        self._claims: dict[Path, int] = {}
-        self.metrics = str(self._places.state / "metrics")
-
-    def claim_destinations(self) -> None:
-        """Keep other followers of the feed away from the directories. Raises Held, LocalFault."""
-        self._open_volumes().close()
-
-    def leave_destinations(self) -> None:
-        """Let others follow the feed into the directories."""
-        end_claims(self._claims)
-
-    def settle(self, *, tells_lack: bool) -> None:
-        """Note the files that a killed run has put in place. Raises Held, LocalFault.
-
-        ``tells_lack``: tell if an earlier version, which kept no record, has put files here.
-        """
-        with closing(self._open_volumes()) as volumes:
-            self._own.settle(Homes(volumes.local))
-        if tells_lack and self._own.is_new and self._journal.has_checkpoint() and self._places.directories:
-            self._emit_line(no_record_text())
-
-    def adopt(self, paths: PathFilter) -> None:
-        """Take all files in the destinations whose paths are taken for own ones. Raises Held, LocalFault."""
-        with closing(self._open_volumes()) as volumes:
-            homes, count = Homes(volumes.local), 0
-            for directory in volumes.local:
-                for path in self._list_files(Path(directory.root)):
-                    identity = directory.identify(path) if paths.takes(path) else None
-                    if identity is None or all(found.is_own for found in self._own.look(path, homes)):
-                        continue
-                    self._own.enter(Own(path, str(directory.root), identity), None)
-                    count += 1
-        self._own.commit()
-        self._emit_line(adopted_text(count))
 
     def clear_up(self) -> None:
         """Roll back the plans of rounds that were not completed. Raises Held, LocalFault."""
@@ -139,12 +84,12 @@ class FeedPlans:
         if not entries:
             self._own.end()
             return failed, None
-        with closing(self._open_volumes()) as volumes:
+        with closing(self.mirror.open_volumes()) as volumes:
             homes = Homes(volumes.local)
             entries, foreign = self._begin(entries, homes)
             summary = self._run(entries, failed, homes, listener)
         self._own.end()
-        self._tell_kept(path for path in foreign if path in failed)
+        self.mirror.tell_kept(path for path in foreign if path in failed)
         if failed:
             self.clear_up()  # the failed changes become pending, so nobody needs the plan any more
         return failed, summary
@@ -157,17 +102,17 @@ class FeedPlans:
         """
         begun, sparing, foreign, older = [], [], [], []
         for entry in entries:
-            found = self._own.look(entry.path, homes)
-            own = [one for one in found if one.is_own]
+            here = self._own.look(entry.path, homes)
+            own = [file for file in here if file.is_own]
             sparing.append(
-                msgspec.structs.replace(entry, replaces=tuple(one.identity.content for one in own))
+                msgspec.structs.replace(entry, replaces=tuple(file.identity.content for file in own))
             )
-            if len(own) == len(found):
+            if len(own) == len(here):
                 begun.append((entry.path, prove_by(entry)))
             else:
                 foreign.append(entry.path)
             if entry.digest is None and not self.compares:
-                older += [(one.directory, entry.path) for one in own]
+                older += [(file.directory, entry.path) for file in own]
         self._own.begin(begun)
         for directory, path in older:
             directory.supersede(path)
@@ -220,7 +165,7 @@ class FeedPlans:
         """
         entries = [change.entry for change in upserts if change.entry is not None]
         self.shortage = ""
-        with closing(self._open_volumes()) as volumes:
+        with closing(self.mirror.open_volumes()) as volumes:
             free = volumes.free_bytes()
             room = None if free is None else free - DISK_RESERVE_BYTES
             if room is None or sum(entry.size_bytes or 0 for entry in entries) <= room:
@@ -249,30 +194,6 @@ class FeedPlans:
                 archive_plans(self._settings, self._completed)
             self._completed = []
 
-    def list_others(self, has: Callable[[str], bool], paths: PathFilter) -> tuple[list[SafePath], int]:
-        """List own files that the feed does not have, and count the others that it does not have."""
-        own: dict[SafePath, None] = {}
-        others = 0
-        with closing(self._open_volumes()) as volumes:
-            homes = Homes(volumes.local)
-            for directory in volumes.local:
-                for path in self._list_files(Path(directory.root)):
-                    if has(path) or not paths.takes(path):
-                        continue
-                    if any(found.is_own for found in self._own.look(path, homes)):
-                        own[path] = None
-                    else:
-                        others += 1
-        return list(own), others
-
-    def _list_files(self, directory: Path) -> Iterator[SafePath]:
-        with ReadOnlyTree(directory) as tree:
-            for path, status, _ in tree.regular_files((STATE_NAME, STATE_DIRECTORY)):
-                if status is None or self._places.state in (directory / path).parents:
-                    continue
-                with suppress(UnsafePathError):  # no feed can name the file, so it came from elsewhere
-                    yield safe_path(path)
-
     def delete(self, paths: Sequence[SafePath]) -> None:
         """Delete own files; all others are named, and stay.
 
@@ -280,17 +201,17 @@ class FeedPlans:
             LocalFault: a file cannot be deleted.
             Refused: more files would be deleted than may be; none of these was deleted.
         """
-        with closing(self._open_volumes()) as volumes:
+        with closing(self.mirror.open_volumes()) as volumes:
             homes = Homes(volumes.local)
-            found = {path: self._own.look(path, homes) for path in paths}
-            standing = sum(any(one.is_own for one in files) for files in found.values())
+            here = {path: self._own.look(path, homes) for path in paths}
+            standing = sum(any(file.is_own for file in files) for files in here.values())
             refusal = self._limit.take(standing, self._clock.monotonic(), self._own.count)
             if refusal is not None:
                 raise Refused(f"{refusal}. Nothing of this step was deleted")
-            for path, files in found.items():
-                for one in files:
-                    if one.is_own:
-                        one.directory.delete_exactly(path, one.identity)
+            for path, files in here.items():
+                for file in files:
+                    if file.is_own:
+                        file.directory.delete_exactly(path, file.identity)
                 if self._own.has(path):
                     for volume in volumes.local:  # a follower may have died after it had deleted the file
                         volume.remove_empty(path)
@@ -298,19 +219,12 @@ class FeedPlans:
             for volume in volumes.local:
                 strike_out(volume, paths)  # last: after a kill the round is applied again
             self._own.commit()
-            self._tell_kept(
+            self.mirror.tell_kept(
                 path
-                for path, files in found.items()
-                if any(not one.is_own for one in files)
+                for path, files in here.items()
+                if any(not file.is_own for file in files)
                 or any(volume.has_odd_file(path) for volume in volumes.local)
             )
-
-    def _tell_kept(self, paths: Iterable[SafePath]) -> None:
-        """Name files that stay as they are not own, each once."""
-        kept = [path for path in paths if path not in self._kept]
-        self._kept.update(kept)
-        for line in kept_lines(kept):
-            self._emit_line(line)
 
     def move_renamed(self, deletes: Sequence[Change], upserts: Sequence[Change]) -> int:
         """Move own files that are to be deleted to where the feed has the same bytes now; return how many.
@@ -323,14 +237,14 @@ class FeedPlans:
             if entry is not None and entry.digest is not None and entry.piece is None and entry.size_bytes:
                 wanted[entry.size_bytes].append(entry)
         count = 0
-        with closing(self._open_volumes()) as volumes:
+        with closing(self.mirror.open_volumes()) as volumes:
             homes = Homes(volumes.local)
             own = {change.path: self._own.look(change.path, homes) for change in deletes if wanted}
             for directory in volumes.local if wanted else ():
                 paths = [
                     path
                     for path, files in own.items()
-                    if any(one.is_own and one.directory is directory for one in files)
+                    if any(file.is_own and file.directory is directory for file in files)
                 ]
                 with ReadOnlyTree(Path(directory.root)) as tree:
                     equal = _find_equal(directory, tree, paths, wanted)
@@ -356,31 +270,6 @@ class FeedPlans:
         identity = directory.identify(entry.path)
         if identity is not None:
             self._own.enter(Own(entry.path, str(directory.root), identity), prove_by(entry))
-
-    def tell_mirror(self, emit_line: Callable[[str], None], *, is_stopped: bool) -> None:
-        """Say how many files are in the destinations, and how far in the feed they are."""
-        with suppress(CfetchError, OSError):  # the follower's own end is said already
-            files = self._count_files(MOST_COUNTED + 1) if self._places.directories else None
-            in_step_s = self._journal.in_step_s()
-            emit_line(mirror_text(files, MOST_COUNTED, in_step_s, is_stopped=is_stopped))
-
-    def _count_files(self, most: int | None = None) -> int:
-        """Count the files in the destinations, up to ``most``."""
-        with ExitStack() as stack:
-            trees = [stack.enter_context(ReadOnlyTree(directory)) for directory in self._places.directories]
-            listed = chain.from_iterable(tree.regular_files((STATE_NAME, STATE_DIRECTORY)) for tree in trees)
-            return sum(1 for _ in islice((path for path, status, _ in listed if status is not None), most))
-
-    def _open_volumes(self) -> Volumes:
-        volumes = Volumes(
-            self._places.roots, state=self._places.state, write_timeout_s=self._settings.write_timeout
-        )
-        try:
-            volumes.claim(self._feed, self._claims)  # a volume may have come back meanwhile
-        except BaseException:
-            volumes.close()
-            raise
-        return volumes
 
 
 def _find_equal(

@@ -40,7 +40,7 @@ from cfetch.plugins.follow.backends.change_log import forget_log
 from cfetch.plugins.follow.backends.opening import find_host, open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import MAX_PENDING
-from cfetch.plugins.follow.journal import Journal, Step, locate_journal, name_feed
+from cfetch.plugins.follow.journal import STEP, Journal, Step, locate_journal, name_feed
 from cfetch.plugins.follow.link_hosts import LinkHosts
 from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.ranges import key_of
@@ -58,6 +58,7 @@ from cfetch.plugins.follow.use_cases.follow_text import (
     resync_text,
     step_text,
 )
+from cfetch.plugins.follow.use_cases.mirror import Mirror
 from cfetch.plugins.follow.use_cases.own_files import OwnFiles, locate_own_files
 from cfetch.plugins.monitors.telemetry import span_listener
 from cfetch.run.directories import Places, require_directory, share_places
@@ -154,24 +155,15 @@ def follow(
         stack.callback(lambda: runner.run(source.close()))
         hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
         own = stack.enter_context(OwnFiles(locate_own_files(directory)))
-        plans = FeedPlans(
-            journal,
-            name_feed(feed),
-            settings,
-            env,
-            dashboard,
-            clock,
-            hosts,
-            options.max_delete,
-            own,
-            emit_line,
-        )
-        stack.callback(plans.leave_destinations)
-        plans.claim_destinations()
+        mirror = Mirror(own, journal, name_feed(feed), settings, emit_line)
+        name = printable(str(journal.directory / STEP), 1000)
+        plans = FeedPlans(mirror, name, settings, env, dashboard, clock, hosts, options.max_delete)
+        stack.callback(mirror.leave)
+        mirror.claim()
         plans.clear_up()
-        plans.settle(tells_lack=not options.adopt)
+        mirror.settle(tells_lack=not options.adopt)
         if options.adopt:
-            plans.adopt(options.paths)
+            mirror.adopt(options.paths)
         if options.resync:
             journal.begin_resync()
         if journal.keep_filter(options.paths):
@@ -261,11 +253,11 @@ class _Follower:
         )
         elapsed_s = self._clock.monotonic() - self._began_s
         waiting = list(self._pending)
-        summary = self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed)
+        summary = self._tally.summary(elapsed_s, waiting, error, self._plans.mirror.metrics, feed)
         if error is None or isinstance(error, Interrupted):
             is_stopped = summary.exit_code > 1
             self._emit_line(end_text(feed.entries, feed.deletes, len(waiting), is_stopped=is_stopped))
-            self._plans.tell_mirror(self._emit_line, is_stopped=is_stopped)
+            self._plans.mirror.tell(is_stopped=is_stopped)
         return summary
 
     def _follow_steps(self) -> None:
@@ -357,7 +349,7 @@ class _Follower:
                 if not changes:
                     self._stop.run(self._wait)
             paths = self._options.paths
-            own, others = self._plans.list_others(snapshot.has, paths)
+            own, others = self._plans.mirror.list_others(snapshot.has, paths)
             applies = self._options.delete
             self._emit_line(resync_text(snapshot.count(), len(own), others, applies_deletes=applies))
             if self._options.delete:

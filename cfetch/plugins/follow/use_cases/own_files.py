@@ -48,7 +48,7 @@ _TABLES = """
 """
 
 
-class Found(NamedTuple):
+class FileHere(NamedTuple):
     """A regular file under a path in one of the destinations."""
 
     directory: Directory
@@ -95,12 +95,12 @@ class OwnFiles:
             self._database.execute("COMMIT")
         self._database.close()
 
-    def look(self, path: SafePath, homes: Homes) -> list[Found]:
+    def look(self, path: SafePath, homes: Homes) -> list[FileHere]:
         """Find the regular files at ``path`` in the directories, and tell which of them are own.
 
         Raises LocalFault.
         """
-        found = []
+        files = []
         known: dict[str, tuple[Own, str | None]] | None = None
         for directory in homes.directories.values():
             identity = directory.identify(path)
@@ -108,8 +108,8 @@ class OwnFiles:
                 continue
             known = self._find(path) if known is None else known
             is_own = _is_own(path, identity, known, directory, homes)
-            found.append(Found(directory, identity, is_own))
-        return found
+            files.append(FileHere(directory, identity, is_own))
+        return files
 
     def has(self, path: SafePath) -> bool:
         """Whether an own file was at ``path``, and was not forgotten since."""
@@ -167,9 +167,9 @@ class OwnFiles:
             begun = [msgspec.convert(row, tuple[str, str]) for row in rows]
         for text, proof in begun:
             path = SafePath(text)  # ``begin`` has written it
-            for found in self.look(path, homes):
-                if not found.is_own and _proves(found.directory, path, found.identity, proof):
-                    self.enter(Own(path, str(found.directory.root), found.identity), proof)
+            for file in self.look(path, homes):
+                if not file.is_own and _proves(file.directory, path, file.identity, proof):
+                    self.enter(Own(path, str(file.directory.root), file.identity), proof)
         self.end()
 
     def commit(self) -> None:

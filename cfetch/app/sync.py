@@ -233,11 +233,12 @@ class PreparedSync:
         self._claim()
         for directory in self._directories.values():
             for path in self._catalogue.find_changed():
-                _supersede(directory, SafePath(path))
+                self._mark_older(directory, SafePath(path))
             if self._settings.existing == "trust":
                 for path, version in self._catalogue.find_new():
                     if not _has_version(directory, SafePath(path), version):
                         _supersede(directory, SafePath(path))
+        self._catalogue.commit()
         self._catalogue.note_unproven()
         self._drop_older_plans()
         if self._deletes:
@@ -262,6 +263,16 @@ class PreparedSync:
             self._delete_gone()
         sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=self._deleted, kept=self._kept)
         return msgspec.structs.replace(summary, sync=sync)
+
+    def _mark_older(self, directory: Directory, path: SafePath) -> None:
+        """Mark an older version. The mark changes a time of an own file, which stays own."""
+        own = self._catalogue.find_own(path)
+        identity = directory.identify(path)
+        _supersede(directory, path)
+        marked = directory.identify(path)
+        is_own = own is not None and (own.volume, own.identity) == (str(directory.root), identity)
+        if is_own and marked is not None:
+            self._catalogue.renew(path, marked)
 
     def _drop_older_plans(self) -> None:
         """Remove plans of older lists: nobody needs them, and they would fill the timeline in time."""

@@ -237,6 +237,13 @@ class Catalogue:
         if self._unwritten >= COMMIT_FILES:
             self.commit()
 
+    def renew(self, path: SafePath, identity: Identity) -> None:
+        """Note that the sync has changed times of its own file, and nothing else."""
+        self._ask(
+            "UPDATE files SET inode = ?, size_bytes = ?, changed_ns = ?, status_ns = ? WHERE path = ?",
+            *(*identity, path),
+        )
+
     def forget(self, path: SafePath) -> None:
         """Remove a file that has been deleted, or is no longer the sync's own."""
         self._ask("DELETE FROM files WHERE path = ?", path)

@@ -215,7 +215,7 @@ class FeedPlans:
                 if self._own.has(path):
                     for volume in volumes.local:  # a follower may have died after it had deleted the file
                         volume.remove_empty(path)
-                self._own.forget(path)
+                self._own.forget(path, homes)
             for volume in volumes.local:
                 strike_out(volume, paths)  # last: after a kill the round is applied again
             self._own.commit()

@@ -29,7 +29,7 @@ import msgspec
 
 from cfetch.base.errors import Blocked
 from cfetch.manifest.digests import new_hash
-from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.entry import Entry, SafePath, safe_path
 from cfetch.run.catalogue import Homes, Own
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.own_databases import explain_errors, open_database
@@ -143,10 +143,11 @@ class OwnFiles:
         if self._unwritten >= COMMIT_FILES:
             self.commit()
 
-    def forget(self, path: SafePath) -> None:
-        """Note that no own file is at ``path`` any more."""
+    def forget(self, path: SafePath, homes: Homes) -> None:
+        """Note that no own file is at ``path`` in the directories any more; others may be out of use now."""
         with self._explain_errors():
-            self._database.execute("DELETE FROM files WHERE path = ?", (path,))
+            for volume in homes.directories:
+                self._database.execute("DELETE FROM files WHERE path = ? AND volume = ?", (path, volume))
 
     def begin(self, proofs: Iterable[tuple[SafePath, str]]) -> None:
         """Note which files are about to be brought, and what will prove them; it is on disk afterwards."""
@@ -164,9 +165,8 @@ class OwnFiles:
         """Enter the files that a killed run has brought. Raises LocalFault."""
         with self._explain_errors():
             rows = self._database.execute("SELECT path, proof FROM begun").fetchall()
-            begun = [msgspec.convert(row, tuple[str, str]) for row in rows]
-        for text, proof in begun:
-            path = SafePath(text)  # ``begin`` has written it
+            begun = [(safe_path(path), str(proof)) for path, proof in rows]
+        for path, proof in begun:
             for file in self.look(path, homes):
                 if not file.is_own and _proves(file.directory, path, file.identity, proof):
                     self.enter(Own(path, str(file.directory.root), file.identity), proof)

@@ -58,8 +58,6 @@ class FileHere(NamedTuple):
 
 def prove_by(entry: Entry) -> str:
     """What proves a file of the entry: its hash; or the links from which its record may say that it came."""
-    if entry.piece is not None:
-        return f"{_LINK}:{entry.piece.source}"
     if entry.digest is not None:
         return f"{entry.digest.algorithm}:{entry.digest.hex}"
     return f"{_LINK}:{','.join(identity_of(entry, source) for source in (entry.url, *entry.mirrors))}"

@@ -73,6 +73,16 @@ def test_a_file_of_others_is_not_replaced(world, delete):
     assert world.tree() == world.served.tree()
 
 
+def test_a_renamed_path_does_not_move_a_file_of_others(world):
+    """Though its bytes are those that the feed has under the new name."""
+    put(world, {"a": "1"})
+    world.served.write({"a": "1"})
+    world.follow()
+    world.served.write({"a": None, "b": "1"})
+    assert world.follow(delete=True).files.done == 1
+    assert world.tree() == {"a": b"1", "b": b"1"}
+
+
 def test_a_file_of_others_without_a_hash_in_the_feed_is_not_taken_for_the_version(world):
     """The same size proves nothing about it, and it gets no mark of cfetch."""
     put(world, {"a": "mine"})
@@ -148,7 +158,8 @@ def test_a_kill_at_any_step_leaves_nothing_behind_and_takes_nothing(world, step)
     world.follow(delete=True)
     news = {"d0/f0": "new", "d1/f1": None, "d1/f4": None, "d1/f7": None, "old/name": None, "name": "renamed"}
     world.served.write(news | {"more": "1"})
-    publish_unhashed(world, "bare", "1", "x")
+    publish_unhashed(world, "bare", "123", "x")
+    world.served.publish_row("range", f'{{"url": "{world.served.url}files/x", "offset": 1, "length": 1}}')
     do = getattr(owner, name)
 
     def die(self, *given, **how):
@@ -162,10 +173,11 @@ def test_a_kill_at_any_step_leaves_nothing_behind_and_takes_nothing(world, step)
         with pytest.raises(Killed):
             world.follow(delete=True)
     assert world.follow(delete=True).exit_code == 1
-    assert world.tree() == world.served.tree() | {"mine": b"thesis", "bare": b"1"}
+    assert world.tree() == world.served.tree() | {"mine": b"thesis", "bare": b"123", "range": b"2"}
     assert not (world.to / "d1").exists()
     world.served.write(dict.fromkeys(world.served.tree()) | {"last": "1"})
-    world.served.publish_row("bare", None)
+    for path in ("bare", "range"):
+        world.served.publish_row(path, None)
     assert world.follow(delete=True, max_delete=100).exit_code == 0
     assert world.tree() == {"mine": b"thesis", "last": b"1"}
 

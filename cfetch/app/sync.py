@@ -31,7 +31,7 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
-from cfetch.run.catalogue import Catalogue, Own, locate_catalogue, name_source
+from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
@@ -40,7 +40,6 @@ from cfetch.run.volumes import Volumes
 from cfetch.show.plan_view import SyncPreview
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
-from cfetch.storage.moves import are_equal, find_moved
 from cfetch.storage.occupancy import end_claims
 from cfetch.storage.taken_back import strike_out
 from cfetch.wire.network import Network, make_network
@@ -192,7 +191,8 @@ class PreparedSync:
         self._prepared = prepared
         self._catalogue = catalogue
         self._claim = claim
-        self._directories = {str(directory.root): directory for directory in directories}
+        self._homes = Homes(directories)
+        self._directories = self._homes.directories
         self._settings = settings
         self._options = options
         self._emit_line = emit_line
@@ -201,7 +201,6 @@ class PreparedSync:
         self._deletes = options.delete and len(prepared.plan) > 0
         self._deleted = self._kept = 0
         self._struck: list[SafePath] = []
-        self._moved: Mapping[str, Mapping[str, Directory]] | None = None
 
     @property
     def notes(self) -> Sequence[str]:
@@ -234,11 +233,12 @@ class PreparedSync:
         self._claim()
         for directory in self._directories.values():
             for path in self._catalogue.find_changed():
-                _supersede(directory, SafePath(path))
+                self._mark_older(directory, SafePath(path))
             if self._settings.existing == "trust":
                 for path, version in self._catalogue.find_new():
                     if not _has_version(directory, SafePath(path), version):
                         _supersede(directory, SafePath(path))
+        self._catalogue.commit()
         self._catalogue.note_unproven()
         self._drop_older_plans()
         if self._deletes:
@@ -263,6 +263,16 @@ class PreparedSync:
             self._delete_gone()
         sync = Summary.Sync(changed=self._changed, gone=self._gone, deleted=self._deleted, kept=self._kept)
         return msgspec.structs.replace(summary, sync=sync)
+
+    def _mark_older(self, directory: Directory, path: SafePath) -> None:
+        """Mark an older version. The mark changes a time of an own file, which stays own."""
+        own = self._catalogue.find_own(path)
+        identity = directory.identify(path)
+        _supersede(directory, path)
+        marked = directory.identify(path)
+        is_own = own is not None and (own.volume, own.identity) == (str(directory.root), identity)
+        if is_own and marked is not None:
+            self._catalogue.renew(path, marked)
 
     def _drop_older_plans(self) -> None:
         """Remove plans of older lists: nobody needs them, and they would fill the timeline in time."""
@@ -309,18 +319,8 @@ class PreparedSync:
         directory = self._directories.get(volume)
         identity = None if directory is None else directory.identify(path)
         if former is not None and former.identity != identity:
-            return self._find_moved(former)
+            return self._homes.find_moved(former)
         return None if identity is None else Own(path, volume, identity)
-
-    def _find_moved(self, own: Own) -> Own | None:
-        """Return the file where it is now, if `cfetch volume` has moved it from where a sync has put it."""
-        if self._moved is None:
-            self._moved = find_moved(self._directories.values())
-        home = self._moved.get(own.volume, {}).get(own.path)
-        identity = None if home is None else home.identify(own.path)
-        if home is None or identity is None or not are_equal(identity, own.identity):
-            return None
-        return Own(own.path, str(home.root), identity)
 
     def _clear_the_way(self) -> None:
         """Delete before the run: files where the source has a directory now, or a file above them."""
@@ -347,7 +347,7 @@ class PreparedSync:
         """Delete a file, if it is still the file that a sync has put there; count it as deleted or kept."""
         directory = self._directories.get(own.volume)
         if directory is not None and directory.identify(own.path) != own.identity:
-            own = self._find_moved(own) or own
+            own = self._homes.find_moved(own) or own
             directory = self._directories[own.volume]
         if directory is None:
             self._emit_line(f"not deleted, as {own.volume} is out of use: {printable(own.path)}")

@@ -97,6 +97,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 
     ``is_named_by_server``: its path is what the server states, so it replaces no file of the user.
 
+    ``replaces``: the only files that it may replace, each by inode, size and time of change; None: any file.
+
     ``piece``: the entry is a piece of the file at ``path``, which has other entries too. ``kept``: names and
     values of columns for the metrics.
     """
@@ -118,11 +120,17 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     kept: tuple[tuple[str, str], ...] = ()
     is_unnamed: bool = False
     is_named_by_server: bool = False
+    replaces: tuple[tuple[int, int, int], ...] | None = None
 
     @property
     def file_bytes(self) -> int | None:
         """The size of the file at ``path``; None if unknown."""
         return self.size_bytes if self.piece is None else self.piece.file_bytes
+
+    @property
+    def spares_others(self) -> bool:
+        """Whether it must not replace every file at its path: somebody else may have put a file there."""
+        return self.is_named_by_server or self.replaces is not None
 
     @property
     def position(self) -> int:

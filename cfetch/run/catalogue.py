@@ -8,7 +8,7 @@ thousand entries here; those files are then not deleted.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -20,8 +20,9 @@ from cfetch.base.errors import Held, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.manifest.folding import collision_key
 from cfetch.manifest.urls import strip_signature
-from cfetch.storage.directory import Identity
+from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import local_fault, make_private, on_disk
+from cfetch.storage.moves import are_equal, find_moved
 from cfetch.storage.own_databases import NOT_OURS, name_error, open_database
 
 SYNCS = "syncs"  # below the state directory
@@ -39,11 +40,29 @@ _OWN = "SELECT path, volume, inode, size_bytes, changed_ns, status_ns FROM files
 
 
 class Own(NamedTuple):
-    """One of the sync's own files, as the run has put it in place."""
+    """A file of a sync or a follower, as a run has put it in place."""
 
     path: SafePath
     volume: str
     identity: Identity
+
+
+class Homes:
+    """The directories of the destinations, by name: there own files are, unless another volume has them."""
+
+    def __init__(self, directories: Iterable[Directory]) -> None:
+        self.directories = {str(directory.root): directory for directory in directories}
+        self._moved: Mapping[str, Mapping[str, Directory]] | None = None
+
+    def find_moved(self, own: Own) -> Own | None:
+        """Return the file where it is now, if `cfetch volume` has moved it from where a run has put it."""
+        if self._moved is None:
+            self._moved = find_moved(self.directories.values())
+        home = self._moved.get(own.volume, {}).get(own.path)
+        identity = None if home is None else home.identify(own.path)
+        if home is None or identity is None or not are_equal(identity, own.identity):
+            return None
+        return Own(own.path, str(home.root), identity)
 
 
 def name_source(source: str) -> str:
@@ -217,6 +236,13 @@ class Catalogue:
         self._unwritten += 1
         if self._unwritten >= COMMIT_FILES:
             self.commit()
+
+    def renew(self, path: SafePath, identity: Identity) -> None:
+        """Note that the sync has changed times of its own file, and nothing else."""
+        self._ask(
+            "UPDATE files SET inode = ?, size_bytes = ?, changed_ns = ?, status_ns = ? WHERE path = ?",
+            *(*identity, path),
+        )
 
     def forget(self, path: SafePath) -> None:
         """Remove a file that has been deleted, or is no longer the sync's own."""

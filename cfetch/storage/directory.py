@@ -8,6 +8,7 @@ are UTF-8 in every locale.
 import errno
 import os
 import stat
+from collections.abc import Collection
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +51,15 @@ def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
 
 
 def foreign_file(entry: Entry) -> Blocked:
-    """The error of an entry whose server has chosen the name of a file that is not cfetch's."""
+    """The error of an entry that must not replace the file at its path, as somebody else has put it there.
+
+    Its name comes from a server or a feed, not from the user.
+    """
+    if entry.replaces is not None:
+        return Blocked(
+            f"a file is there that cfetch has not put there, or that was changed since "
+            f"({printable(entry.path)}); move it away"
+        )
     return Blocked(
         f"the server of {entry.url} chose the name {printable(entry.path)}, and a file of that name is there "
         "which cfetch has not put there; move that file away, or choose the name: --name-by last, or "
@@ -69,9 +78,17 @@ class Identity(NamedTuple):
     changed_ns: int
     status_ns: int
 
+    @property
+    def content(self) -> tuple[int, int, int]:
+        """What stays the same when only permissions, owner or the number of hard links change."""
+        return self.inode, self.size_bytes, self.changed_ns
+
 
 def _identify_in(directory: int, leaf: bytes) -> Identity | None:
-    status = os.stat(leaf, dir_fd=directory, follow_symlinks=False)
+    return _make_identity(os.stat(leaf, dir_fd=directory, follow_symlinks=False))
+
+
+def _make_identity(status: os.stat_result) -> Identity | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     inode = status.st_ino & _LARGEST  # the catalogue keeps signed numbers
@@ -266,26 +283,16 @@ class Directory:
         kind = "directory" if stat.S_ISDIR(status.st_mode) else "special file"
         raise Blocked(f"a {kind} stands in its place; move it away")
 
-    def remove(self, path: SafePath) -> None:
-        """Remove the regular file at ``path``, if that can be done."""
-        parent, _, leaf = path.rpartition("/")
-        with suppress(OSError), self._held.lock:
-            directory = self._held.directory(parent, create=False)
-            if stat.S_ISREG(os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False).st_mode):
-                os.unlink(leaf.encode(), dir_fd=directory)
+    def remove(self, path: SafePath, only: Collection[tuple[int, int, int]] | None = None) -> None:
+        """Remove the regular file at ``path``, if that can be done.
 
-    def delete(self, path: SafePath) -> None:
-        """Remove the file or symlink at ``path``, if there is one, and the directories above that are empty.
-
-        Raises VolumeFault, and Blocked if a directory is there.
+        ``only``: these files, each by inode, size and time of change; None: any file.
         """
-        parent, _, leaf = path.rpartition("/")
-        try:
-            with suppress(FileNotFoundError), self._held.lock:
-                os.unlink(leaf.encode(), dir_fd=self._held.directory(parent, create=False))
-        except OSError as error:
-            raise _obstacle(error, path) or volume_fault(error, f"cannot delete {printable(path)}") from None
-        self._remove_empty(parent)  # also if the file is gone already: a follower may have died in between
+        with suppress(OSError), self._held.lock:
+            directory, leaf = self._open_parent(path)
+            identity = _identify_in(directory, leaf)
+            if identity is not None and (only is None or identity.content in only):
+                os.unlink(leaf, dir_fd=directory)
 
     def identify(self, path: SafePath) -> Identity | None:
         """Identify the regular file at ``path``; None: there is none. No symlink is followed.
@@ -300,8 +307,16 @@ class Directory:
                 return None
             raise volume_fault(error, f"cannot look at {printable(path)}") from None
 
+    def has_odd_file(self, path: SafePath) -> bool:
+        """Whether a symlink or a special file is at ``path``."""
+        with suppress(OSError), self._held.lock:
+            directory, leaf = self._open_parent(path)
+            mode = os.stat(leaf, dir_fd=directory, follow_symlinks=False).st_mode
+            return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+        return False
+
     def delete_exactly(self, path: SafePath, identity: Identity) -> bool:
-        """Remove the file at ``path`` if it has this ``identity``, and empty directories as ``delete`` does.
+        """Remove the file at ``path`` if it has this ``identity``, and the directories above that are empty.
 
         Return whether it was removed. Raises VolumeFault.
         """
@@ -315,7 +330,7 @@ class Directory:
             if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
                 return False
             raise volume_fault(error, f"cannot delete {printable(path)}") from None
-        self._remove_empty(path.rpartition("/")[0])
+        self.remove_empty(path)
         return True
 
     def _open_parent(self, path: SafePath) -> tuple[int, bytes]:
@@ -345,7 +360,9 @@ class Directory:
             return True
         return False
 
-    def _remove_empty(self, parent: str) -> None:
+    def remove_empty(self, path: SafePath) -> None:
+        """Remove the directories above ``path`` that are empty."""
+        parent = path.rpartition("/")[0]
         while parent:
             parent, _, leaf = parent.rpartition("/")
             try:
@@ -395,14 +412,20 @@ class Directory:
 
 
 def spare_foreign(directory: Directory, entry: Entry) -> None:
-    """Check that a name which a server has chosen is free, or that cfetch has put the file there.
+    """Check that the entry replaces no file of somebody else, if it ``spares_others``.
 
-    A symlink is somebody else's too. Raises Blocked.
+    If a server has chosen its name, cfetch must have put the file there. A symlink is somebody else's too.
+    Raises Blocked.
     """
-    if not entry.is_named_by_server:
+    if not entry.spares_others:
         return
     parent, _, leaf = entry.path.rpartition("/")
     with suppress(OSError), directory.one_look():
-        os.stat(leaf.encode(), dir_fd=directory.descriptor_of(parent), follow_symlinks=False)
-        if directory.sources.find(entry.path) is None:
+        status = os.stat(leaf.encode(), dir_fd=directory.descriptor_of(parent), follow_symlinks=False)
+        if entry.replaces is None:
+            may_replace = directory.sources.find(entry.path) is not None
+        else:
+            identity = _make_identity(status)
+            may_replace = identity is not None and identity.content in entry.replaces
+        if not may_replace:
             raise foreign_file(entry)

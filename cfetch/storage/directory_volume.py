@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from cfetch.base.errors import Blocked
-from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.entry import Entry
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
@@ -69,7 +69,7 @@ class DirectoryVolume:
         link. The answer is the same for all pieces of a file.
         """
         standing = await _verify_file(self._volume, self._disk, self._existing, entry)
-        if standing is None and entry.is_named_by_server:  # before its bytes are fetched
+        if standing is None and entry.spares_others:  # before its bytes are fetched
             await self._disk.call(lambda: spare_foreign(self._volume, entry))
         self._volume.holds_files |= standing is not None
         return standing
@@ -114,9 +114,9 @@ class DirectoryVolume:
         """Publish in a group with others, if the files are to be durable."""
         self._publisher.add(join_pieces(self._volume, cast("Sequence[Part]", parts)), ended, record)
 
-    def remove_older(self, path: SafePath) -> None:
+    def remove_older(self, entry: Entry) -> None:
         """Remove the file soon. A file that cannot be removed stays, and ``cfetch verify`` names it."""
-        self._disk.tidy(lambda: self._volume.remove(path))
+        self._disk.tidy(lambda: self._volume.remove(entry.path, entry.replaces))
 
     @property
     def left_behind(self) -> int:

@@ -14,7 +14,7 @@ from io import FileIO
 
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.secret import printable
-from cfetch.storage.directory import Directory
+from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.part import Part
 from cfetch.storage.sources import Source
@@ -78,6 +78,7 @@ class JoinedFile:
         for part in self._pieces:
             part.file.check()
             part.check()
+        spare_foreign(self._volume, self._pieces[0].entry)
         self._volume.publish(self._name, self._path)
         for part in self._pieces:
             part.file.remove()

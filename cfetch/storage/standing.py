@@ -61,7 +61,8 @@ def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
 
     A file of the stated size needs no record, as another tool may have put it there. If no size is stated,
     only the record can prove that the file is the entry's, and whole. For a file made of pieces, only the
-    record can prove that all of them are the manifest's.
+    record can prove that all of them are the manifest's. If the entry may replace no file, only the record
+    can prove that the file is not somebody else's.
     """
     if entry.piece is not None:
         is_joined = source is not None and source.identity == entry.piece.source
@@ -71,7 +72,8 @@ def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
         return BY_RECORD if is_known and _came_from_its_link(source, entry) else None
     if entry.size_bytes != size_bytes:
         return None
-    return BY_SIZE if source is None or _came_from_its_link(source, entry) else None
+    is_any = source is None and entry.replaces != ()
+    return BY_SIZE if is_any or _came_from_its_link(source, entry) else None
 
 
 def _came_from_its_link(source: Source | None, entry: Entry) -> bool:

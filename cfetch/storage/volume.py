@@ -12,7 +12,7 @@ import msgspec
 
 from cfetch.base.errors import Blocked, CfetchError
 from cfetch.manifest.digests import Bytes
-from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.etags import is_hash
 from cfetch.storage.held_ranges import HeldRanges, Segment
@@ -266,8 +266,11 @@ class Volume(Protocol):
     def publish(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish all parts or none, then write the record of their batch, then call ``ended``."""
 
-    def remove_older(self, path: SafePath) -> None:
-        """Remove an older version of a file that is now, verified, on another volume."""
+    def remove_older(self, entry: Entry) -> None:
+        """Remove an older version of a file that is now, verified, on another volume.
+
+        If ``entry.replaces`` states files, only one of these.
+        """
 
     @property
     def left_behind(self) -> int:

@@ -517,6 +517,28 @@ async def test_nothing_is_deleted_by_a_run_that_has_not_brought_all(tmp_path):
     assert tree(to) == {"a": b"1", "b": b"2"}
 
 
+async def test_a_file_whose_new_version_never_came_is_deleted_when_it_has_gone(tmp_path):
+    """The mark of an older version changes a time of the file, and it is the sync's own all the same."""
+    to, path = tmp_path / "to", tmp_path / "list.jsonl"
+    async with Index({"a": b"1", "b": b"2"}) as server:
+
+        def write(**links):
+            rows = [{"url": server.url + links[name], "path": name} for name in links]
+            hashes = [hashlib.sha256(server.files.get(row["path"], b"")).hexdigest() for row in rows]
+            texts = [json.dumps(row | {"sha256": hex_}) for row, hex_ in zip(rows, hashes, strict=True)]
+            path.write_text("\n".join(texts))
+
+        write(a="a", b="b")
+        await sync(path, to)
+        server.files = {"a": b"other", "b": b"2"}
+        write(a="nix", b="b")
+        assert (await sync(path, to, "--max-attempts", "1"))[0].code == 1
+        write(b="b")
+        ran, document = await sync(path, to, "--delete", "--max-delete", "1")
+        assert (ran.code, document["sync"]["deleted"]) == (0, 1)
+    assert tree(to) == {"b": b"2"}
+
+
 async def test_a_manifest_with_hashes(tmp_path):
     """They are the versions, and prove the files; a file that another tool has put is left alone for ever."""
     to, path = tmp_path / "to", tmp_path / "m.json"

@@ -29,6 +29,18 @@ def published(volume, path, number=0, **how):
         part.discard()
 
 
+def test_an_older_version_is_removed_only_if_the_new_one_may_replace_it(volume, root):
+    """Another program may have put a file there meanwhile."""
+    (root / "a").write_bytes(b"1")
+    identity = volume.identify(safe_path("a"))
+    (root / "a").unlink()
+    (root / "a").write_bytes(b"22")
+    volume.remove(safe_path("a"), (identity.content,))
+    assert (root / "a").read_bytes() == b"22"
+    volume.remove(safe_path("a"), (volume.identify(safe_path("a")).content,))
+    assert not (root / "a").exists()
+
+
 def test_only_the_very_file_is_deleted(volume, root, tmp_path):
     """None that was changed, replaced or linked, and none beyond a symlink; an empty directory goes along."""
     path = safe_path("d/a")

@@ -174,6 +174,10 @@ class Batched:
         standing = None
         if volume_index is not None:
             standing = await self._volumes[volume_index].verify_existing(entry)
+        if standing is None and entry.spares_others:
+            for other in staging.batch.copies.get(transfer.index, ()):
+                if other != volume_index:  # its file may be somebody else's
+                    await self._volumes[other].verify_existing(entry)
         if standing is None:
             await self._stagings.adopt_and_borrow(transfer, staging)
         return standing

@@ -53,7 +53,7 @@ class Completion:
     ) -> None:
         """End an entry about which nothing more is to be done, wherever its batch goes."""
         if status == "skipped":
-            staging.batch.paths[transfer.index] = transfer.entry.path
+            staging.batch.in_place[transfer.index] = transfer.entry
         self._stagings.finish(transfer, status, kept_bytes=kept_bytes, error=error)
         self._end_entry(staging)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cfetch.base.errors import Blocked
 from cfetch.engine.transfer import Transfer
-from cfetch.manifest.entry import SafePath
+from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import BatchRecord
 
 
@@ -23,7 +23,7 @@ class Batch:
     ``blocked``: by volume, entries in whose place something else stands. ``recorded``: the volumes that had
     its record; ``home``: one of these, or that which had its mark; of a named batch also that with its files.
 
-    ``paths`` names entries that are in place and need nothing more; ``failed`` are those that have failed.
+    ``in_place``: entries that are in place and need nothing more; ``failed`` are those that have failed.
     ``joined_bytes``: the bytes of ``missing_bytes`` that come in pieces, which are copied to make their
     files, so they need their room a second time.
     """
@@ -35,12 +35,12 @@ class Batch:
         "failed",
         "home",
         "id",
+        "in_place",
         "joined_bytes",
         "missing_bytes",
         "moves",
         "name",
         "number",
-        "paths",
         "recorded",
         "size",
         "standing",
@@ -66,13 +66,13 @@ class Batch:
         self.copies: dict[int, list[int]] = {}
         self.blocked: list[dict[int, Blocked]] = []
         self.recorded: set[int] = set()
-        self.paths: dict[int, SafePath] = {}
+        self.in_place: dict[int, Entry] = {}
         self.failed: set[int] = set()
         self.moves = 0  # moves away from volumes that had begun with it
 
     def is_settled(self, index: int) -> bool:
         """Whether nothing more is to be done about an entry: it is in place, or has failed."""
-        return index in self.paths or index in self.failed
+        return index in self.in_place or index in self.failed
 
     @property
     def shown(self) -> str:
@@ -100,7 +100,7 @@ class Staging:
         self.volume_index = volume_index
         self.why = why
         self.unhanded = len(batch.entries)
-        self.left = len(batch.entries) - len(batch.paths) - len(batch.failed)
+        self.left = len(batch.entries) - len(batch.in_place) - len(batch.failed)
         self.transfers: set[Transfer] = set()  # transfers in the hands of workers
         self.staged: list[Transfer] = []  # whole and verified
         self.skipped: list[Transfer] = []  # of a named batch: in place here before
@@ -132,25 +132,25 @@ class Staging:
         is_here = self.batch.name is not None or (len(self._homes) == 1 and not self.batch.failed)
         return self.batch.recorded - {self.volume_index} if is_here else set()
 
-    def copies_elsewhere(self) -> Iterator[tuple[int, SafePath]]:
-        """Volume and path of files under its names on other volumes: older versions, or duplicates.
+    def copies_elsewhere(self) -> Iterator[tuple[int, Entry]]:
+        """Volume and entry of files under its names on other volumes: older versions, or duplicates.
 
         Another volume may also have a file that was in place here; without the record it is not the batch's.
         """
         recorded = self.recorded_elsewhere
         for transfer in self.staged:
             others = self.batch.copies.get(transfer.index, ())
-            yield from ((index, transfer.entry.path) for index in others if index != self.volume_index)
-        in_place = {transfer.index: transfer.entry.path for transfer in self.skipped} | self.batch.paths
-        for entry, path in in_place.items():
-            yield from ((index, path) for index in self.batch.copies.get(entry, ()) if index in recorded)
+            yield from ((index, transfer.entry) for index in others if index != self.volume_index)
+        in_place = {transfer.index: transfer.entry for transfer in self.skipped} | self.batch.in_place
+        for number, entry in in_place.items():
+            yield from ((index, entry) for index in self.batch.copies.get(number, ()) if index in recorded)
 
     def record(self, instant: str) -> BatchRecord:
         """Make the record that is written beside its files."""
         batch = self.batch
-        standing = [index for index in batch.paths if batch.standing.get(index) == self.volume_index]
+        standing = [index for index in batch.in_place if batch.standing.get(index) == self.volume_index]
         paths = [transfer.entry.path for transfer in (*self.staged, *self.skipped)]
-        paths += [batch.paths[index] for index in standing]
+        paths += [batch.in_place[index].path for index in standing]
         return BatchRecord(
             id=batch.id,
             name=batch.name,

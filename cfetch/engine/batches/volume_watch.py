@@ -69,8 +69,8 @@ class VolumeWatch:
         """Remove what other volumes have of a batch that is whole here: first the record, then the files."""
         for volume_index in staging.recorded_elsewhere:
             self._volumes[volume_index].withdraw_batch(staging.batch.id, ())
-        for volume_index, path in staging.copies_elsewhere():
-            self._volumes[volume_index].remove_older(path)
+        for volume_index, entry in staging.copies_elsewhere():
+            self._volumes[volume_index].remove_older(entry)
 
     def leave(self, staging: Staging, fault: VolumeFault, *, for_good: bool = False) -> None:
         """Move a batch that the volume cannot take to another one; ``for_good``: its room will not do."""

@@ -129,6 +129,11 @@ class Journal:
         self._kept = read_checkpoint(self.directory / CHECKPOINT)
         return self._kept
 
+    def has_checkpoint(self) -> bool:
+        """Whether a follower has been at work here. Raises LocalFault."""
+        with on_disk(self.directory):
+            return (self.directory / CHECKPOINT).exists()
+
     def version(self) -> str:
         """A text of hex digits and dashes, another one after each change here. Raises LocalFault."""
         with on_disk(self.directory):

@@ -70,6 +70,14 @@ Resync = Annotated[
         "those that it lacks.",
     ),
 ]
+Adopt = Annotated[
+    bool,
+    typer.Option(
+        "--adopt",
+        help="First take all files of the destination for files of the feed: they may be replaced, and with "
+        "--delete deleted. Otherwise only the files that this follower has put there.",
+    ),
+]
 Verify = Annotated[
     bool,
     typer.Option(
@@ -129,6 +137,7 @@ def follow(
     exclude: Exclude = None,
     consistent: Consistent = None,
     resync: Resync = False,
+    adopt: Adopt = False,
     verify: Verify = False,
     status: Status = False,
     resolved: Resolved,
@@ -166,6 +175,7 @@ def follow(
         resync=resync,
         paths=PathFilter(tuple(include or ()), tuple(exclude or ())),
         consistent=consistent,
+        adopt=adopt,
     )
     if resync + verify + status > 1:
         raise ConfigError("--resync, --verify and --status are three commands; give one of them")
@@ -205,7 +215,10 @@ def _verify(feed: str, settings: Settings, paths: "PathFilter") -> None:
     with open_feed_verification(feed, settings, paths, env=os.environ) as comparison:
         print_verification(comparison, json=settings.json)
     if comparison.found:
-        print_message("the same command with --resync instead of --verify repairs this")
+        print_message(
+            "the same command with --resync instead of --verify repairs this; with --adopt too it also "
+            "replaces files that were changed here"
+        )
         raise typer.Exit(1)
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from cfetch.base.errors import Blocked, CfetchError, VolumeFault
 from cfetch.base.secret import printable
-from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.entry import Entry
 from cfetch.storage import volume
 from cfetch.storage.buckets.object_part import Bucket, ObjectPart
 from cfetch.storage.buckets.object_store import MAX_KEY_BYTES, ObjectStore
@@ -195,7 +195,7 @@ class ObjectStoreVolume:
         if self._existing != "refetch":
             await self._objects.wait_for(entry.path)
             standing = await _verify_object(self.bucket, self._existing, entry)
-        if standing is None and entry.is_named_by_server:
+        if standing is None and entry.spares_others:
             there = await self._calls.ask(partial(self._store.look, entry.path))
             if there is not None and there.about is None:
                 raise foreign_file(entry)
@@ -288,7 +288,7 @@ class ObjectStoreVolume:
         self.bucket.records.close()
         self.bucket.uploads.close()
 
-    def remove_older(self, path: SafePath) -> None:
+    def remove_older(self, entry: Entry) -> None:
         """Do nothing: a run deletes only objects that it has put itself."""
 
     @property

@@ -377,16 +377,17 @@ async def test_what_vouches_for_an_object_that_stands(volume, bucket, put, asked
     assert await volume.verify_existing(entry_of(0, "a", **asked)) == (vouched and Standing(vouched))
 
 
-async def test_a_name_that_a_server_chose_replaces_no_object_of_the_user(volume, bucket):
+@pytest.mark.parametrize(("how", "said"), [
+    ({"is_named_by_server": True}, "chose the name mine, and a file of that name is there"),
+    ({"replaces": ()}, r"a file is there that cfetch has not put there, .* \(mine\); move it away"),
+])  # fmt: skip
+async def test_a_name_that_a_server_chose_replaces_no_object_of_the_user(volume, bucket, how, said):
     """It replaces one that cfetch has put there."""
     bucket.put("mine", b"123")
     assert await committed(volume, [await staged(volume, "ours", b"123")]) is None
-    mine, ours = (
-        msgspec.structs.replace(entry_of(0, path, b"1234"), is_named_by_server=True)
-        for path in ("mine", "ours")
-    )
+    mine, ours = (msgspec.structs.replace(entry_of(0, path, b"1234"), **how) for path in ("mine", "ours"))
     assert await volume.verify_existing(ours) is None
-    with pytest.raises(Blocked, match="chose the name mine, and a file of that name is there"):
+    with pytest.raises(Blocked, match=said):
         await volume.verify_existing(mine)
 
 

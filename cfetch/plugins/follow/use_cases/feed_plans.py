@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
-from itertools import chain, islice
 from pathlib import Path
+
+import msgspec
 
 from cfetch.app.delete_limit import DeleteLimit
 from cfetch.app.download import prepare_entries
@@ -14,27 +15,21 @@ from cfetch.app.prepared import join_roots
 from cfetch.app.room import DISK_RESERVE_BYTES
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import Blocked, CfetchError, LocalFault, Refused, UsageError
-from cfetch.base.events import EntryFinished, Event, Listener, fan_out
+from cfetch.base.errors import LocalFault, Refused, UsageError
+from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
 from cfetch.base.records import Summary
-from cfetch.base.secret import printable
-from cfetch.manifest.entry import Entry, SafePath, UnsafePathError, safe_path
-from cfetch.plugins.follow.journal import STEP, Journal
+from cfetch.manifest.entry import Entry, SafePath
 from cfetch.plugins.follow.link_hosts import LinkHosts
-from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.source import Change
-from cfetch.plugins.follow.use_cases.follow_text import mirror_text
-from cfetch.run.directories import find_places
-from cfetch.run.volumes import Volumes
+from cfetch.plugins.follow.use_cases.mirror import Mirror
+from cfetch.plugins.follow.use_cases.own_files import prove_by
+from cfetch.run.catalogue import Homes, Own
 from cfetch.show.format import plural
 from cfetch.storage.directory import Directory, Identity
-from cfetch.storage.files import STATE_NAME
-from cfetch.storage.occupancy import end_claims
 from cfetch.storage.taken_back import name_too, strike_out
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names
-MOST_COUNTED = 100_000  # files are counted at a follower's end: half a second
 
 
 class FeedPlans:
@@ -46,8 +41,8 @@ class FeedPlans:
 
     def __init__(
         self,
-        journal: Journal,
-        feed: str,
+        mirror: Mirror,
+        name: str,
         settings: Settings,
         env: Mapping[str, str],
         dashboard: Callable[[], AbstractContextManager[Listener]],
@@ -55,30 +50,19 @@ class FeedPlans:
         hosts: LinkHosts,
         max_delete: float,
     ) -> None:
-        """``max_delete`` as in ``FollowOptions``."""
+        """``name``: of this follower's plans. ``max_delete`` as in ``FollowOptions``."""
+        self.mirror = mirror
+        self._own = mirror.own
         self._hosts = hosts
         self._limit = DeleteLimit(max_delete)
         self.shortage = ""
         self.compares = False
-        self._name = printable(str(journal.directory / STEP), 1000)  # of this follower's plans
+        self._name = name
         self._settings = settings
         self._env = env
         self._dashboard = dashboard
         self._clock = clock
-        self._places = find_places(settings)
-        self._journal = journal
         self._completed: list[str] = []
-        self._feed = feed
-        self._claims: dict[Path, int] = {}
-        self.metrics = str(self._places.state / "metrics")
-
-    def claim_destinations(self) -> None:
-        """Keep other followers of the feed away from the directories. Raises Held, LocalFault."""
-        self._open_volumes().close()
-
-    def leave_destinations(self) -> None:
-        """Let others follow the feed into the directories."""
-        end_claims(self._claims)
 
     def clear_up(self) -> None:
         """Roll back the plans of rounds that were not completed. Raises Held, LocalFault."""
@@ -98,13 +82,60 @@ class FeedPlans:
         """
         entries, failed = self._take_fitting(upserts)
         if not entries:
+            self._own.end()
             return failed, None
-        if not self.compares:
-            self._supersede([entry for entry in entries if entry.digest is None])
+        with closing(self.mirror.open_volumes()) as volumes:
+            homes = Homes(volumes.local)
+            entries, foreign = self._begin(entries, homes)
+            summary = self._run(entries, failed, homes, listener)
+        self._own.end()
+        self.mirror.tell_kept(path for path in foreign if path in failed)
+        if failed:
+            self.clear_up()  # the failed changes become pending, so nobody needs the plan any more
+        return failed, summary
+
+    def _begin(self, entries: Sequence[Entry], homes: Homes) -> tuple[list[Entry], list[SafePath]]:
+        """Note what is about to be brought, and mark own files in place as older versions.
+
+        Without a hash, a new version may have the size and link of the old one. Return the entries, which
+        may replace only own files, and the paths that have other files.
+        """
+        begun, sparing, foreign, older = [], [], [], []
+        for entry in entries:
+            here = self._own.look(entry.path, homes)
+            own = [file for file in here if file.is_own]
+            sparing.append(
+                msgspec.structs.replace(entry, replaces=tuple(file.identity.content for file in own))
+            )
+            if len(own) == len(here):
+                begun.append((entry.path, prove_by(entry)))
+            else:
+                foreign.append(entry.path)
+            if entry.digest is None and not self.compares:
+                older += [(file.directory, entry.path) for file in own]
+        self._own.begin(begun)
+        for directory, path in older:
+            directory.supersede(path)
+        return sparing, foreign
+
+    def _run(
+        self, entries: Sequence[Entry], failed: set[str], homes: Homes, listener: Listener
+    ) -> Summary | None:
+        """Download, add the paths that fail to ``failed``, and enter the files that arrive."""
+        proofs = {str(entry.path): prove_by(entry) for entry in entries}
 
         def collect(event: Event) -> None:
-            if isinstance(event, EntryFinished) and not event.record.is_in_place:
-                failed.add(event.record.path)
+            if not isinstance(event, EntryFinished):
+                return
+            record = event.record
+            directory = homes.directories.get(record.volume)
+            if not record.is_in_place:
+                failed.add(record.path)
+            elif record.status == "done" and directory is not None:
+                path = SafePath(record.path)
+                identity = directory.identify(path)
+                if identity is not None:
+                    self._own.enter(Own(path, record.volume, identity), proofs[record.path])
 
         settings = self._settings
         if self.compares and settings.existing == "trust":
@@ -116,14 +147,12 @@ class FeedPlans:
             prepare_entries(entries, self._name, settings, env=self._env, clock=self._clock) as prepared,
             self._dashboard() as shown,
         ):
-            summary = prepared.run(fan_out(collect, listener, shown), removable=True)
+            summary = prepared.run(fan_out(tell_each(collect), listener, shown), removable=True)
         if summary is not None and summary.exit_code == 0:
             self._completed.append(summary.instant)
             if len(self._completed) >= MOST_PLANS:
                 self.archive()
-        if failed:
-            self.clear_up()  # the failed changes become pending, so nobody needs the plan any more
-        return failed, summary
+        return summary
 
     def check_links(self, changes: Iterable[Change]) -> None:
         """Raise FeedError if a link leads to a host that is not allowed."""
@@ -136,7 +165,7 @@ class FeedPlans:
         """
         entries = [change.entry for change in upserts if change.entry is not None]
         self.shortage = ""
-        with closing(self._open_volumes()) as volumes:
+        with closing(self.mirror.open_volumes()) as volumes:
             free = volumes.free_bytes()
             room = None if free is None else free - DISK_RESERVE_BYTES
             if room is None or sum(entry.size_bytes or 0 for entry in entries) <= room:
@@ -165,41 +194,40 @@ class FeedPlans:
                 archive_plans(self._settings, self._completed)
             self._completed = []
 
-    def list_others(self, has: Callable[[str], bool]) -> list[SafePath]:
-        """List the files in the destinations whose paths the feed does not have."""
-        others: list[SafePath] = []
-        for directory in self._places.directories:
-            with ReadOnlyTree(directory) as tree:
-                for path, status, _ in tree.regular_files((STATE_NAME, STATE_DIRECTORY)):
-                    if status is None or has(path) or self._places.state in (directory / path).parents:
-                        continue
-                    with suppress(UnsafePathError):  # no feed can name the file, so it came from elsewhere
-                        others.append(safe_path(path))
-        return others
-
     def delete(self, paths: Sequence[SafePath]) -> None:
-        """Delete files; a directory in a file's place is left alone.
+        """Delete own files; all others are named, and stay.
 
         Raises:
             LocalFault: a file cannot be deleted.
             Refused: more files would be deleted than may be; none of these was deleted.
         """
-        with closing(self._open_volumes()) as volumes:
-            standing = sum(
-                any(volume.identify(path) is not None for volume in volumes.local) for path in paths
-            )
-            refusal = self._limit.take(standing, self._clock.monotonic(), self._count_files)
+        with closing(self.mirror.open_volumes()) as volumes:
+            homes = Homes(volumes.local)
+            here = {path: self._own.look(path, homes) for path in paths}
+            standing = sum(any(file.is_own for file in files) for files in here.values())
+            refusal = self._limit.take(standing, self._clock.monotonic(), self._own.count)
             if refusal is not None:
                 raise Refused(f"{refusal}. Nothing of this step was deleted")
-            for path in paths:
-                for volume in volumes.local:
-                    with suppress(Blocked):
-                        volume.delete(path)
+            for path, files in here.items():
+                for file in files:
+                    if file.is_own:
+                        file.directory.delete_exactly(path, file.identity)
+                if self._own.has(path):
+                    for volume in volumes.local:  # a follower may have died after it had deleted the file
+                        volume.remove_empty(path)
+                self._own.forget(path, homes)
             for volume in volumes.local:
                 strike_out(volume, paths)  # last: after a kill the round is applied again
+            self._own.commit()
+            self.mirror.tell_kept(
+                path
+                for path, files in here.items()
+                if any(not file.is_own for file in files)
+                or any(volume.has_odd_file(path) for volume in volumes.local)
+            )
 
     def move_renamed(self, deletes: Sequence[Change], upserts: Sequence[Change]) -> int:
-        """Move files that are to be deleted to where the feed has the same bytes now; return how many.
+        """Move own files that are to be deleted to where the feed has the same bytes now; return how many.
 
         Otherwise a renamed file would be fetched again. Their hashes are proved before.
         """
@@ -209,15 +237,28 @@ class FeedPlans:
             if entry is not None and entry.digest is not None and entry.piece is None and entry.size_bytes:
                 wanted[entry.size_bytes].append(entry)
         count = 0
-        with closing(self._open_volumes()) as volumes:
+        with closing(self.mirror.open_volumes()) as volumes:
+            homes = Homes(volumes.local)
+            own = {change.path: self._own.look(change.path, homes) for change in deletes if wanted}
             for directory in volumes.local if wanted else ():
+                paths = [
+                    path
+                    for path, files in own.items()
+                    if any(file.is_own and file.directory is directory for file in files)
+                ]
                 with ReadOnlyTree(Path(directory.root)) as tree:
-                    equal = _find_equal(directory, tree, [change.path for change in deletes], wanted)
+                    equal = _find_equal(directory, tree, paths, wanted)
                 names = {path: entry.path for path, (entry, _) in equal.items()}
                 name_too(directory, names)
+                self._own.begin(
+                    (entry.path, prove_by(entry))
+                    for entry, _ in equal.values()
+                    if not self._own.look(entry.path, homes)
+                )
                 for path, (entry, identity) in equal.items():
                     if directory.move(path, entry.path, identity):
                         count += 1
+                        self._note_moved(directory, entry)
                     elif entry.size_bytes:
                         wanted[entry.size_bytes].append(entry)
                 if equal:
@@ -225,42 +266,10 @@ class FeedPlans:
                 strike_out(directory, [*names, *names.values()])
         return count
 
-    def tell_mirror(self, emit_line: Callable[[str], None], *, is_stopped: bool) -> None:
-        """Say how many files are in the destinations, and how far in the feed they are."""
-        with suppress(CfetchError, OSError):  # the follower's own end is said already
-            files = self._count_files(MOST_COUNTED + 1) if self._places.directories else None
-            in_step_s = self._journal.in_step_s()
-            emit_line(mirror_text(files, MOST_COUNTED, in_step_s, is_stopped=is_stopped))
-
-    def _count_files(self, most: int | None = None) -> int:
-        """Count the files in the destinations, up to ``most``."""
-        with ExitStack() as stack:
-            trees = [stack.enter_context(ReadOnlyTree(directory)) for directory in self._places.directories]
-            listed = chain.from_iterable(tree.regular_files((STATE_NAME, STATE_DIRECTORY)) for tree in trees)
-            return sum(1 for _ in islice((path for path, status, _ in listed if status is not None), most))
-
-    def _supersede(self, entries: Sequence[Entry]) -> None:
-        """Mark the files in place as older versions.
-
-        Without a hash, a new version may have the size and link of the old one.
-        """
-        if not entries:
-            return
-        with closing(self._open_volumes()) as volumes:
-            for entry in entries:
-                for volume in volumes.local:
-                    volume.supersede(entry.path)
-
-    def _open_volumes(self) -> Volumes:
-        volumes = Volumes(
-            self._places.roots, state=self._places.state, write_timeout_s=self._settings.write_timeout
-        )
-        try:
-            volumes.claim(self._feed, self._claims)  # a volume may have come back meanwhile
-        except BaseException:
-            volumes.close()
-            raise
-        return volumes
+    def _note_moved(self, directory: Directory, entry: Entry) -> None:
+        identity = directory.identify(entry.path)
+        if identity is not None:
+            self._own.enter(Own(entry.path, str(directory.root), identity), prove_by(entry))
 
 
 def _find_equal(

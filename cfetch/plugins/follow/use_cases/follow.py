@@ -40,7 +40,7 @@ from cfetch.plugins.follow.backends.change_log import forget_log
 from cfetch.plugins.follow.backends.opening import find_host, open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import MAX_PENDING
-from cfetch.plugins.follow.journal import Journal, Step, locate_journal, name_feed
+from cfetch.plugins.follow.journal import STEP, Journal, Step, locate_journal, name_feed
 from cfetch.plugins.follow.link_hosts import LinkHosts
 from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.ranges import key_of
@@ -58,6 +58,8 @@ from cfetch.plugins.follow.use_cases.follow_text import (
     resync_text,
     step_text,
 )
+from cfetch.plugins.follow.use_cases.mirror import Mirror
+from cfetch.plugins.follow.use_cases.own_files import OwnFiles, locate_own_files
 from cfetch.plugins.monitors.telemetry import span_listener
 from cfetch.run.directories import Places, require_directory, share_places
 from cfetch.run.signals import listen
@@ -91,6 +93,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ``resync``: forget the position, and compare all files here with the feed first. ``paths``: those of the
     feed that are taken; the others are left alone. ``consistent``: a directory for ``Generations``.
+    ``adopt``: first take all files here for files of the feed, which may be replaced and deleted.
     """
 
     versions: Literal["all", "latest"] = "latest"
@@ -103,6 +106,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     resync: bool = False
     paths: PathFilter = PathFilter()
     consistent: Path | None = None
+    adopt: bool = False
 
 
 class Followed(NamedTuple):
@@ -150,12 +154,16 @@ def follow(
         source = runner.run(_open_source(feed, network, clock, journal.directory, emit_line))
         stack.callback(lambda: runner.run(source.close()))
         hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
-        plans = FeedPlans(
-            journal, name_feed(feed), settings, env, dashboard, clock, hosts, options.max_delete
-        )
-        stack.callback(plans.leave_destinations)
-        plans.claim_destinations()
+        own = stack.enter_context(OwnFiles(locate_own_files(directory)))
+        mirror = Mirror(own, journal, name_feed(feed), settings, emit_line)
+        name = printable(str(journal.directory / STEP), 1000)
+        plans = FeedPlans(mirror, name, settings, env, dashboard, clock, hosts, options.max_delete)
+        stack.callback(mirror.leave)
+        mirror.claim()
         plans.clear_up()
+        mirror.settle(tells_lack=not options.adopt)
+        if options.adopt:
+            mirror.adopt(options.paths)
         if options.resync:
             journal.begin_resync()
         if journal.keep_filter(options.paths):
@@ -172,6 +180,8 @@ def _check_options(feed: str, settings: Settings, options: FollowOptions, where:
         raise ConfigError(
             "a stream keeps changes for days, and does not name older files: give --resync without --delete"
         )
+    if options.adopt and not where.directories:
+        raise ConfigError("--adopt is for directories; cfetch marks the objects that it puts in a store")
     if options.delete and len(where.directories) < len(where.roots):
         raise ConfigError("--delete is for directories; nothing is deleted in an object store")
     if options.consistent is not None and (len(where.roots) != 1 or not where.directories):
@@ -243,11 +253,11 @@ class _Follower:
         )
         elapsed_s = self._clock.monotonic() - self._began_s
         waiting = list(self._pending)
-        summary = self._tally.summary(elapsed_s, waiting, error, self._plans.metrics, feed)
+        summary = self._tally.summary(elapsed_s, waiting, error, self._plans.mirror.metrics, feed)
         if error is None or isinstance(error, Interrupted):
             is_stopped = summary.exit_code > 1
             self._emit_line(end_text(feed.entries, feed.deletes, len(waiting), is_stopped=is_stopped))
-            self._plans.tell_mirror(self._emit_line, is_stopped=is_stopped)
+            self._plans.mirror.tell(is_stopped=is_stopped)
         return summary
 
     def _follow_steps(self) -> None:
@@ -339,11 +349,12 @@ class _Follower:
                 if not changes:
                     self._stop.run(self._wait)
             paths = self._options.paths
-            others = [path for path in self._plans.list_others(snapshot.has) if paths.takes(path)]
-            self._emit_line(resync_text(snapshot.count(), len(others), applies_deletes=self._options.delete))
+            own, others = self._plans.mirror.list_others(snapshot.has, paths)
+            applies = self._options.delete
+            self._emit_line(resync_text(snapshot.count(), len(own), others, applies_deletes=applies))
             if self._options.delete:
-                self._plans.delete(others)
-                self._record_deletes([Change(0, key_of(path), path, None) for path in others])
+                self._plans.delete(own)
+                self._record_deletes([Change(0, key_of(path), path, None) for path in own])
             self._pending, self._plans.compares = {}, True
             for some in snapshot.batches(STEP_CHANGES):
                 step = self._journal.begin(self._plan_rounds((), some), self._reader.checkpoint())

@@ -1,5 +1,6 @@
 """The words of a follower about its own work, between the displays of its downloads. Pure."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -8,6 +9,7 @@ from cfetch.base.secret import printable
 from cfetch.show.format import plural
 
 SHOWN_PATHS = 5
+SHOWN_KEPT = 20
 
 
 class FollowStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,17 +54,58 @@ def step_text(upserts: int, deletes: int, *, applies_deletes: bool) -> str:
     return f"feed: {', '.join(filter(None, parts))}"
 
 
-def resync_text(files: int, others: int, *, applies_deletes: bool) -> str:
-    """The comparison of all files with the feed.
+def resync_text(files: int, others: int, foreign: int, *, applies_deletes: bool) -> str:
+    """The comparison of all files with the feed; ``foreign``: files that this follower has not put here.
 
-    >>> resync_text(3, 0, applies_deletes=False)
+    >>> resync_text(3, 0, 0, applies_deletes=False)
     'feed: has 3 files, which are compared with those here'
-    >>> resync_text(3, 2, applies_deletes=False)
+    >>> resync_text(3, 2, 0, applies_deletes=False)
     'feed: has 3 files, which are compared with those here; 2 files that it lacks kept (see --delete)'
+    >>> resync_text(3, 0, 1, applies_deletes=True)
+    'feed: has 3 files, which are compared with those here; 1 file that it lacks kept, as others put it here'
     """
     fate = "to be deleted" if applies_deletes else "kept (see --delete)"
     lacking = f"; {plural(others, 'file')} that it lacks {fate}" if others else ""
+    if foreign:
+        lacking += f"; {plural(foreign, 'file')} that it lacks kept, as others put {_it(foreign)} here"
     return f"feed: has {plural(files, 'file')}, which are compared with those here{lacking}"
+
+
+def _it(number: int) -> str:
+    return "it" if number == 1 else "them"
+
+
+def kept_lines(paths: Sequence[str]) -> list[str]:
+    """Files that the feed has changed or deleted, and that stay here.
+
+    >>> kept_lines(["a"])
+    ['feed: kept, as this follower did not put it here, or it was changed here (see --adopt): a']
+    """
+    lines = [
+        f"feed: kept, as this follower did not put it here, or it was changed here (see --adopt): {name}"
+        for name in map(printable, paths[:SHOWN_KEPT])
+    ]
+    more = len(paths) - SHOWN_KEPT
+    return lines if more <= 0 else [*lines, f"feed: kept for the same reason: {plural(more, 'more file')}"]
+
+
+def adopted_text(files: int) -> str:
+    """Files that a person has declared to be of the feed.
+
+    >>> adopted_text(2)
+    'feed: 2 files are taken for files of the feed from now on'
+    """
+    are = "is" if files == 1 else "are"
+    return f"feed: {plural(files, 'file')} {are} taken for files of the feed from now on"
+
+
+def no_record_text() -> str:
+    """A follower goes on that has no record of the files that it has put here."""
+    return (
+        "feed: no record tells which files this follower has put here, as earlier versions of cfetch kept "
+        "none: these files are neither replaced nor deleted; if all files here are of the feed, give --adopt "
+        "once"
+    )
 
 
 def generation_text(files: int) -> str:

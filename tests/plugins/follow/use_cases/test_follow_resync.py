@@ -34,15 +34,19 @@ def restore(world, backup):
 
 
 def test_damage_here_is_repaired(world):
-    """A file that was changed, one that was removed, and one that the feed never had; the rest stays."""
+    """A removed file comes again; a changed one and one of somebody else stay, unless they are adopted."""
     world.served.write({"a": "1", "d/b": "22", "c": "3", "same": "4"})
     world.follow()
     (world.to / "a").write_text("x")
     (world.to / "d/b").unlink()
     (world.to / "stray").write_text("x")
     inode = (world.to / "same").stat().st_ino
-    found = world.follow(resync=True)
-    assert (found.files.done, found.files.skipped, found.exit_code) == (2, 2, 0)
+    found = world.follow(resync=True, delete=True)
+    assert (found.files.done, found.files.skipped, found.exit_code) == (1, 2, 1)
+    assert world.tree() == world.served.tree() | {"a": b"x", "stray": b"x"}
+    assert any("1 file that it lacks kept, as others put it here" in line for line in world.lines)
+    found = world.follow(resync=True, adopt=True)
+    assert (found.files.done, found.files.skipped, found.exit_code) == (1, 3, 0)
     assert (world.to / "same").stat().st_ino == inode
     assert world.tree() == world.served.tree() | {"stray": b"x"}
     assert any("1 file that it lacks kept (see --delete)" in line for line in world.lines)
@@ -92,11 +96,13 @@ def test_more_deletes_than_allowed_change_nothing(world):
 
 
 def test_a_file_is_where_the_feed_has_a_directory(world):
-    """It is deleted before anything is fetched."""
+    """It stays if it is somebody else's; if it is of the feed, it is deleted before anything is fetched."""
     world.served.write({"a/x": "1", "b": "2"})
     world.to.mkdir()
     (world.to / "a").write_text("x")
-    assert world.follow(delete=True, resync=True).exit_code == 0
+    assert world.follow(delete=True, resync=True).exit_code == 1
+    assert world.tree() == {"a": b"x", "b": b"2"}
+    assert world.follow(delete=True, resync=True, adopt=True).exit_code == 0
     assert world.tree() == world.served.tree()
 
 
@@ -117,7 +123,7 @@ def test_a_resync_that_dies_is_finished_by_the_next_run(world, monkeypatch, meth
 
     monkeypatch.setattr(Journal, method, die)
     with pytest.raises(Killed):
-        world.follow(resync=True, delete=True)
+        world.follow(resync=True, delete=True, adopt=True)
     monkeypatch.undo()
     world.served.write({"f0": None, "new": "2"})
     assert world.follow(delete=True).exit_code == 0
@@ -130,7 +136,7 @@ def run(world, *words):
 
 
 def test_verify_names_differences_and_changes_nothing(world):
-    """Exit code 1 and the remedy, until a resync has repaired them."""
+    """Exit code 1 and the remedy, until a resync has repaired them, which spares files of others."""
     world.served.write({"a": "1", "b": "2", "c": "3"})
     world.follow()
     assert run(world, "--verify").returncode == 0
@@ -147,7 +153,9 @@ def test_verify_names_differences_and_changes_nothing(world):
     ]
     assert "--resync instead of --verify repairs this" in found.stderr
     assert world.tree() == before
-    assert run(world, "--resync", "--once", "--delete", "--quiet").returncode == 0
+    assert run(world, "--resync", "--once", "--delete", "--quiet").returncode == 1
+    assert world.tree() == before | {"b": b"2"}
+    assert run(world, "--resync", "--adopt", "--once", "--delete", "--quiet").returncode == 0
     assert run(world, "--verify").returncode == 0
     assert run(world, "--verify", "--resync").returncode == 2
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import cast
 
 from cfetch.manifest.digests import Bytes
-from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage import volume
 from cfetch.storage.disk import MOST_UNWRITTEN_BYTES
 from cfetch.storage.held_ranges import HeldRanges, Segment
@@ -220,7 +220,7 @@ class SimVolume:
         self.done_bytes += sum(part.position for part in parts)
         ended(None)
 
-    def remove_older(self, path: SafePath) -> None:
+    def remove_older(self, entry: Entry) -> None:
         """Do nothing: there is no older file."""
 
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:  # noqa: ARG002

@@ -289,6 +289,18 @@ class _Connection(web.RequestHandler):
         self._served.note_read(self)
         super().connection_lost(exc)
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send the reply.
+
+        A refusal that was raised holds the frames through which it came, and one of them holds it: a circle
+        with up to 1 MiB of headers in it, from a client that has no token.
+        """
+        if isinstance(resp, web.HTTPException):
+            resp.__traceback__ = None
+        return await super().finish_response(request, resp, start_time)
+
     def data_received(self, data: bytes) -> None:
         """Take bytes from the client.
 

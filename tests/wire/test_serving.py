@@ -374,6 +374,32 @@ async def test_a_broken_request_leaves_no_garbage(monkeypatch):
             gc.enable()
 
 
+REFUSED = [
+    (200, b"GET / HTTP/1.1\r\nHost: localhost\r\n"),
+    (403, b"GET / HTTP/1.1\r\nHost: evil.example\r\n"),
+    (404, b"GET /no HTTP/1.1\r\nHost: localhost\r\n"),
+    (405, b"PUT / HTTP/1.1\r\nHost: localhost\r\n"),
+    (417, b"GET / HTTP/1.1\r\nHost: localhost\r\nExpect: much\r\n"),
+]
+
+
+@pytest.mark.parametrize(("status", "head"), REFUSED)
+async def test_no_request_is_kept_when_it_was_answered(monkeypatch, status, head):
+    """A run collects garbage seldom, and a refused request may hold 1 MiB of headers."""
+    async with serve(monkeypatch) as (url, _, _):
+        gc.collect()
+        gc.disable()
+        try:
+            reader, writer = await connect(url, head + b"Connection: close\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 %d " % status)
+            writer.close()
+            await writer.wait_closed()
+            kept = [one for one in gc.get_objects() if isinstance(one, web.Request)]
+            assert kept == []
+        finally:
+            gc.enable()
+
+
 async def test_a_body_that_nobody_wants_is_not_kept(monkeypatch):
     """Where none is read to its end, what came of it is free at once, without the collector of garbage."""
     async with serve(monkeypatch, linger_s=0) as (url, _, _):

@@ -107,6 +107,8 @@ class _Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, ConnectionError):
+            return  # the client has gone, as clients do
         if error is None or type(error).__module__.startswith("aiohttp."):
             self._faults.add("a connection failed: a request that is not HTTP")
         else:

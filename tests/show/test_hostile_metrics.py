@@ -84,11 +84,14 @@ def test_a_file_with_thousands_of_cancelled_attempts_is_judged_in_bounded_time()
 def test_a_replay_of_any_length_ends(metrics_path, end_s, number, monkeypatch):
     """Checks become rarer in a run of days or of centuries, and together are twice the bound at most."""
     monkeypatch.setattr("cfetch.plugins.lab.tuning.adaptive_replay.MOST_JUDGED", 2000)
-    checked = []
+    checked: list[int] = []
     check = Adaptive.check
-    monkeypatch.setattr(
-        Adaptive, "check", lambda self, now_s, those: checked.append(len(those)) or check(self, now_s, those)
-    )
+
+    def count(self, now_s, attempts):
+        checked.append(len(attempts))
+        return check(self, now_s, attempts)
+
+    monkeypatch.setattr(Adaptive, "check", count)
     header = json.loads(make_metrics(Random(1)).splitlines()[0])
     header["settings"] = {"policy": "adaptive"}
     files = [

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from unittest.mock import Mock
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
@@ -354,6 +354,18 @@ def test_a_fault_names_its_place_and_not_its_text():
     except ValueError as error:
         FaultLines(lines.append).add_error("the page", error)
     assert lines[0].startswith("the page: ValueError in test_serving.py, line ")
+
+
+def test_a_client_that_has_gone_is_no_fault():
+    """Clients leave in the midst of an answer, and no line says that they sent something wrong."""
+    lines: list[str] = []
+    logger = FaultLines(lines.append).make_logger()
+    for error in (ClientConnectionResetError("gone"), HttpProcessingError(message="odd")):
+        try:
+            raise error
+        except (ConnectionError, HttpProcessingError):
+            logger.exception("Error handling request")
+    assert lines == ["a connection failed: a request that is not HTTP"]
 
 
 async def test_a_broken_request_leaves_no_garbage(monkeypatch):

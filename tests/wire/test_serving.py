@@ -360,12 +360,11 @@ def test_a_client_that_has_gone_is_no_fault():
     """Clients leave in the midst of an answer, and no line says that they sent something wrong."""
     lines: list[str] = []
     logger = FaultLines(lines.append).make_logger()
-    for error in (ClientConnectionResetError("gone"), HttpProcessingError(message="odd")):
-        try:
-            raise error
-        except (ConnectionError, HttpProcessingError):
-            logger.exception("Error handling request")
-    assert lines == ["a connection failed: a request that is not HTTP"]
+    try:
+        raise ClientConnectionResetError("gone")
+    except ConnectionError:
+        logger.exception("Error handling request")
+    assert lines == []
 
 
 async def test_a_broken_request_leaves_no_garbage(monkeypatch):

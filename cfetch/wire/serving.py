@@ -4,9 +4,11 @@
 the answer, or send rubbish, and none of it may cost the process more than what is stated here:
 
 - Connections are limited. If there are too many, the oldest that are not being answered are closed, so that a
-  new one is heard. A process that also downloads reserves ``descriptors_for`` them before it begins.
+  new one is heard; after them the one that has left its answer unread for longest, if that is ``PATIENCE_S``.
+  A process that also downloads reserves ``descriptors_for`` them before it begins.
+- Answers that are not read are limited in bytes. Above that, those that wait for longest are cut.
 - A connection without a whole request ends after ``HEADER_S``; one whose client reads nothing ends after
-  ``UNREAD_S``.
+  ``UNREAD_S``. The work for a client that has gone is cancelled.
 - A request needs the token, if there is one. Without it, its Host must be an address or a name of this
   server: else a page of another site whose name points here (DNS rebinding) could read all that is served.
 - A fault is one line, and each kind of fault is told once a minute.
@@ -35,6 +37,8 @@ from cfetch.wire.listener import close_listener
 HEADER_S = 30.0  # to send a request, and to send the next one
 LINGER_S = 5.0  # for the rest of an unwanted body
 UNREAD_S = 60.0  # by the kernel's clock: Linux ends a connection whose peer reads nothing for so long
+PATIENCE_S = 5.0  # to read what was sent, some 48 KiB, where others wait for a connection
+MOST_UNREAD_BYTES = 256 << 20  # a thousand slow readers of large files have so many; in memory twice
 SHUTDOWN_S = 2.0  # for replies under way; who gets none asks again
 MAX_LINE_BYTES = 32 << 10  # of a request: a path of 4,000 bytes, percent-encoded, and its parameters
 BACKLOG = 32  # connections that are accepted in one turn
@@ -103,6 +107,8 @@ class _Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, ConnectionError):
+            return  # the client has gone, as clients do
         if error is None or type(error).__module__.startswith("aiohttp."):
             self._faults.add("a connection failed: a request that is not HTTP")
         else:
@@ -126,11 +132,13 @@ class Limits(NamedTuple):
     """``connections``: open at a time. ``header_s``: for a whole request to come.
 
     ``linger_s``: so long the rest of an unwanted body is read, so that its sender gets the reply.
+    ``unread_bytes``: of all answers together that wait in memory until their clients read them.
     """
 
     connections: int
     header_s: float = HEADER_S
     linger_s: float = LINGER_S
+    unread_bytes: int = MOST_UNREAD_BYTES
 
 
 class Served:
@@ -138,12 +146,19 @@ class Served:
 
     def __init__(self, app: web.Application, access: Access, limits: Limits, faults: FaultLines) -> None:
         self.url = ""
-        self._access, self._most = access, limits.connections
+        self._access, self._most, self._most_unread_bytes = access, limits.connections, limits.unread_bytes
         self._busy: set[web.RequestHandler] = set()
+        self._unread: dict[_Connection, float] = {}  # and since when; the longest wait first
         self._server: asyncio.Server | None = None
         self._is_loopback = True
         app.middlewares.insert(0, self._note_busy)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            handler_cancellation=True,  # else who asks and goes at once leaves more work than can be done
+            shutdown_timeout=SHUTDOWN_S,
+        )
         self._options: dict[str, Any] = {
             "access_log": None,
             "max_line_size": MAX_LINE_BYTES,
@@ -174,13 +189,37 @@ class Served:
         if surplus > 0:
             waiting = [handler for handler in server.connections if handler not in self._busy]
             for handler in waiting[:surplus]:  # in the order in which they came
-                transport = handler.transport
-                handler.force_close()
-                if isinstance(transport, asyncio.Transport):
-                    transport.abort()  # else it would stay until its client has read what is left
-            if not waiting and surplus >= BACKLOG:
+                _abort(handler)
+            if not waiting and surplus >= BACKLOG and not self._cut_unread(PATIENCE_S, most=1):
                 return _Refused()
-        return _Connection(server, loop=asyncio.get_running_loop(), **self._options)
+        return _Connection(self, server, loop=asyncio.get_running_loop(), **self._options)
+
+    def note_unread(self, connection: "_Connection") -> None:
+        """Note that a client reads more slowly than it is answered. Cut others if too much is unread."""
+        self._unread[connection] = asyncio.get_running_loop().time()
+        waiting_bytes = [_count_unread(each) for each in self._unread]
+        surplus_bytes = sum(waiting_bytes) - self._most_unread_bytes
+        for oldest, size_bytes in list(zip(self._unread, waiting_bytes, strict=True))[:-1]:
+            if surplus_bytes <= 0:
+                break
+            surplus_bytes -= size_bytes
+            self._cut(oldest)
+
+    def note_read(self, connection: "_Connection") -> None:
+        """Note that a client has read what it was sent, or has gone."""
+        self._unread.pop(connection, None)
+
+    def _cut_unread(self, patience_s: float, most: int | None = None) -> int:
+        """Cut the answers that have been unread for so long, at most ``most``. Returns their number."""
+        since_s = asyncio.get_running_loop().time() - patience_s
+        stalled = [each for each, unread_s in self._unread.items() if unread_s <= since_s][:most]
+        for connection in stalled:
+            self._cut(connection)
+        return len(stalled)
+
+    def _cut(self, connection: "_Connection") -> None:
+        self.note_read(connection)
+        _abort(connection)
 
     @web.middleware
     async def _note_busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -219,15 +258,50 @@ class Served:
             return False
         return address.is_loopback or not self._is_loopback  # no name had to be resolved, so none was rebound
 
-    async def cleanup(self) -> None:
-        """Answer no new requests, and end those under way soon."""
+    async def cleanup(self, patience_s: float = SHUTDOWN_S) -> None:
+        """Answer no new requests, and end those under way soon; at once those unread for ``patience_s``."""
         if self._server is not None:
             await close_listener(self._server)
+        self._cut_unread(patience_s)
         await self._runner.cleanup()
 
 
 class _Connection(web.RequestHandler):
-    """A connection whose errors keep nothing of what was received."""
+    """A connection that tells ``served`` whether its client reads.
+
+    Its errors keep nothing of what was received.
+    """
+
+    def __init__(self, served: Served, manager: web.Server, **options: Any) -> None:  # noqa: ANN401 - aiohttp's
+        super().__init__(manager, **options)
+        self._served = served
+
+    def pause_writing(self) -> None:
+        """Take the word that the client has left some answer unread."""
+        super().pause_writing()
+        self._served.note_unread(self)
+
+    def resume_writing(self) -> None:
+        """Take the word that the client reads."""
+        super().resume_writing()
+        self._served.note_read(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the client."""
+        self._served.note_read(self)
+        super().connection_lost(exc)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send the reply.
+
+        A refusal that was raised holds the frames through which it came, and one of them holds it: a circle
+        with up to 1 MiB of headers in it, from a client that has no token.
+        """
+        if isinstance(resp, web.HTTPException):
+            resp.__traceback__ = None
+        return await super().finish_response(request, resp, start_time)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the client.
@@ -277,6 +351,18 @@ def _drop_body(request: web.Request) -> None:
     with suppress(Exception):  # a body that is malformed
         request.content.read_nowait()
     request.protocol.keep_alive(False)
+
+
+def _abort(connection: web.RequestHandler) -> None:
+    transport = connection.transport
+    connection.force_close()
+    if isinstance(transport, asyncio.Transport):
+        transport.abort()  # else it would stay until its client has read what is left
+
+
+def _count_unread(connection: web.RequestHandler) -> int:
+    transport = connection.transport
+    return transport.get_write_buffer_size() if isinstance(transport, asyncio.Transport) else 0
 
 
 def own_names(host: str) -> frozenset[str]:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from cfetch.base.errors import UsageError
 from cfetch.base.records import FileRecord
+from cfetch.plugins.lab.tuning.adaptive_replay import CHECK_WORTH
 from cfetch.plugins.lab.tuning.replay import Setting
 from cfetch.plugins.lab.tuning.runs import read_recorded_runs, replay_runs
 from cfetch.show.analysis import analyse
@@ -20,6 +21,7 @@ from cfetch.show.page.html import render_html
 from cfetch.show.page.runs_page import make_runs_page
 from cfetch.show.saved_time import MOST_JUDGED, list_verdicts
 from cfetch.show.tables import ReportTables
+from cfetch.straggler.adaptive import Adaptive
 from tests.show.hostile import make_metrics
 from tests.show.records import attempt, record
 
@@ -78,15 +80,23 @@ def test_a_file_with_thousands_of_cancelled_attempts_is_judged_in_bounded_time()
     assert (len(verdicts), sum(verdict.wasted_bytes for verdict in verdicts)) == (3000, 0)
 
 
-@pytest.mark.parametrize("end_s", [1e5, 1e10])
-def test_a_replay_of_any_length_ends(metrics_path, end_s, monkeypatch):
-    """Checks become rarer in a run of days or of centuries, instead of going on for as long."""
+@pytest.mark.parametrize(("end_s", "number"), [(1e5, 40), (1e10, 40), (1e6, 1)])
+def test_a_replay_of_any_length_ends(metrics_path, end_s, number, monkeypatch):
+    """Checks become rarer in a run of days or of centuries, and together are twice the bound at most."""
     monkeypatch.setattr("cfetch.plugins.lab.tuning.adaptive_replay.MOST_JUDGED", 2000)
+    checked: list[int] = []
+    check = Adaptive.check
+
+    def count(self, now_s, attempts):
+        checked.append(len(attempts))
+        return check(self, now_s, attempts)
+
+    monkeypatch.setattr(Adaptive, "check", count)
     header = json.loads(make_metrics(Random(1)).splitlines()[0])
     header["settings"] = {"policy": "adaptive"}
     files = [
         record(n, 1 << 30, attempt(1, n / 100, end_s, size=1 << 30, outcome="done"), bytes_=1 << 30)
-        for n in range(40)
+        for n in range(number)
     ]
     lines = [json.dumps(header).encode(), *map(msgspec.json.encode, files)]
     metrics_path.write_bytes(b"\n".join(lines))
@@ -96,3 +106,5 @@ def test_a_replay_of_any_length_ends(metrics_path, end_s, monkeypatch):
         [Setting(1.5, 0.6, 5.0)],
     )
     assert result.makespan_s[0] <= 2 * end_s
+    replays = 2  # under the run's own setting, and under another
+    assert sum(CHECK_WORTH + judged for judged in checked) < replays * 3 * 2000

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from unittest.mock import Mock
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
@@ -22,6 +22,7 @@ from tests.plugins.follow.contract import listed
 from tests.plugins.follow.server.test_process import Server, write
 
 ANYONE = Access()
+PROMPT_S = 60.0  # a test that waits for so long waits for ever
 WHOLE = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LAST = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
@@ -82,14 +83,18 @@ async def test_rubbish_is_one_line(tmp_path):
 
 
 @asynccontextmanager
-async def serve(monkeypatch, *, header_s=600.0, linger_s=5.0, access=ANYONE, host="127.0.0.1"):
+async def serve(monkeypatch, *, access=ANYONE, host="127.0.0.1", **limits):
     """A server for four connections: its URL, who has come to ``/wait``, and what they wait for."""
     monkeypatch.setattr(serving, "BACKLOG", 2)
     come, go = asyncio.Semaphore(0), asyncio.Event()
 
     async def wait(request):
         come.release()
-        await go.wait()
+        try:
+            await go.wait()
+        except asyncio.CancelledError:
+            come.release()
+            raise
         return web.Response(text="late")
 
     async def answer(request):
@@ -98,11 +103,21 @@ async def serve(monkeypatch, *, header_s=600.0, linger_s=5.0, access=ANYONE, hos
     async def answer_large(request):
         return web.Response(body=b"x" * (64 << 20))
 
+    async def stream(request):
+        come.release()
+        reply = web.StreamResponse()
+        await reply.prepare(request)
+        while True:
+            await reply.write(b"x" * (1 << 20))
+
     app = web.Application()
+    app.router.add_get("/stream", stream)
     app.router.add_get("/wait", wait)
     app.router.add_get("/", answer)
     app.router.add_get("/large", answer_large)
-    running = await serve_app(app, host, 0, access, Limits(4, header_s, linger_s), FaultLines(print))
+    running = await serve_app(
+        app, host, 0, access, Limits(4, **{"header_s": 600.0, **limits}), FaultLines(print)
+    )
     try:
         yield running.url.replace("0.0.0.0", "127.0.0.1"), come, go
     finally:
@@ -148,6 +163,75 @@ async def test_refused_where_all_are_being_answered(monkeypatch):
         assert [(await other.read())[-4:] for other, _ in busy] == [b"late"] * 4
         for _, other in busy:
             other.close()
+
+
+async def test_work_for_a_client_that_has_gone_is_cancelled(monkeypatch):
+    """Who asks and goes at once leaves no work behind."""
+    async with serve(monkeypatch) as (url, come, _):
+        _, writer = await connect(url, WHOLE % b"/wait")
+        await come.acquire()
+        writer.transport.abort()
+        async with asyncio.timeout(PROMPT_S):
+            await come.acquire()
+
+
+async def test_clients_that_read_too_slowly_make_room(monkeypatch):
+    """If all connections are held by readers who do not read, the one that stands for longest is cut."""
+    monkeypatch.setattr(serving, "PATIENCE_S", 0.0)
+    async with serve(monkeypatch) as (url, come, _):
+        stalled = []
+        for _ in range(4):
+            stalled.append(await connect(url, WHOLE % b"/stream"))
+            await come.acquire()
+        async with asyncio.timeout(PROMPT_S):
+            while True:  # until the server knows that they do not read
+                reader, writer = await connect(url, LAST % b"/")
+                with suppress(ConnectionError):
+                    if (await reader.read()).endswith(b"now"):
+                        break
+                writer.close()
+        with suppress(ConnectionError):
+            assert b"x" in await stalled[0][0].read()  # to its end
+        assert len(await stalled[-1][0].readexactly(32 << 20)) == 32 << 20
+        for _, other in (*stalled, (reader, writer)):
+            other.transport.abort()
+
+
+async def test_unread_answers_are_limited_in_bytes(monkeypatch):
+    """Above the limit the answer that waits for longest is cut; the newest comes whole, however long."""
+    async with serve(monkeypatch, unread_bytes=1 << 20) as (url, _, _):
+        old = await connect(url, LAST % b"/large")
+        await old[0].readexactly(1)
+        new = await connect(url, LAST % b"/large")
+        await new[0].readuntil(b"\r\n\r\n")
+        read = b""
+        with suppress(ConnectionError):
+            read = await old[0].read()
+        assert len(read) < 64 << 20
+        assert len(await new[0].read()) == 64 << 20
+        for _, writer in (old, new):
+            writer.close()
+
+
+async def test_the_end_does_not_wait_for_who_does_not_read(monkeypatch):
+    """An answer that has been unread for as long as the caller waits is cut at once."""
+    monkeypatch.setattr(serving, "SHUTDOWN_S", 3600.0)
+
+    async def stream(request):
+        reply = web.StreamResponse()
+        await reply.prepare(request)
+        while True:
+            await reply.write(b"x" * (1 << 20))
+
+    app = web.Application()
+    app.router.add_get("/", stream)
+    running = await serve_app(app, "127.0.0.1", 0, ANYONE, Limits(4), FaultLines(print))
+    _, writer = await connect(running.url, WHOLE % b"/")
+    while not running._unread:
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PROMPT_S):
+        await running.cleanup(patience_s=0.0)
+    writer.transport.abort()
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
@@ -272,6 +356,17 @@ def test_a_fault_names_its_place_and_not_its_text():
     assert lines[0].startswith("the page: ValueError in test_serving.py, line ")
 
 
+def test_a_client_that_has_gone_is_no_fault():
+    """Clients leave in the midst of an answer, and no line says that they sent something wrong."""
+    lines: list[str] = []
+    logger = FaultLines(lines.append).make_logger()
+    try:
+        raise ClientConnectionResetError("gone")
+    except ConnectionError:
+        logger.exception("Error handling request")
+    assert lines == []
+
+
 async def test_a_broken_request_leaves_no_garbage(monkeypatch):
     """A run collects garbage seldom, and each of these would hold 256 KiB of what was received."""
     async with serve(monkeypatch) as (url, _, _):
@@ -286,6 +381,32 @@ async def test_a_broken_request_leaves_no_garbage(monkeypatch):
             assert not [
                 one for one in gc.get_objects() if isinstance(one, HttpProcessingError) and one.__traceback__
             ]
+        finally:
+            gc.enable()
+
+
+REFUSED = [
+    (200, b"GET / HTTP/1.1\r\nHost: localhost\r\n"),
+    (403, b"GET / HTTP/1.1\r\nHost: evil.example\r\n"),
+    (404, b"GET /no HTTP/1.1\r\nHost: localhost\r\n"),
+    (405, b"PUT / HTTP/1.1\r\nHost: localhost\r\n"),
+    (417, b"GET / HTTP/1.1\r\nHost: localhost\r\nExpect: much\r\n"),
+]
+
+
+@pytest.mark.parametrize(("status", "head"), REFUSED)
+async def test_no_request_is_kept_when_it_was_answered(monkeypatch, status, head):
+    """A run collects garbage seldom, and a refused request may hold 1 MiB of headers."""
+    async with serve(monkeypatch) as (url, _, _):
+        gc.collect()
+        gc.disable()
+        try:
+            reader, writer = await connect(url, head + b"Connection: close\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 %d " % status)
+            writer.close()
+            await writer.wait_closed()
+            kept = [one for one in gc.get_objects() if isinstance(one, web.Request)]
+            assert kept == []
         finally:
             gc.enable()
 

@@ -39,7 +39,7 @@ PAGE_SHARE = 0.05  # of a processor, at most, to make documents while somebody l
 MOST_READERS = 16  # of events; more are refused
 # Readers, and as many short requests, beside the connections that come in one turn. No request has a body; to
 # read one, however long, would take time of the run.
-LIMITS = Limits(connections=64, linger_s=0)
+LIMITS = Limits(connections=64, linger_s=0, unread_bytes=128 << 20)
 PAGE_DESCRIPTORS = descriptors_for(LIMITS.connections)
 LAST_WORDS_S = 2.0  # for the last document, once the run has ended
 _HEADERS = {
@@ -137,7 +137,7 @@ class PageServer:
         app.add_routes(
             [
                 web.get("/", self._answer_page),
-                web.get("/events", self._answer_events),
+                web.get("/events", self._answer_events, allow_head=False),  # it would have no end
                 web.get("/summary", self._answer_summary),
                 web.get("/metrics", self._answer_metrics),
                 web.get("/healthz", self._answer_health),
@@ -158,7 +158,7 @@ class PageServer:
         self._take_events()
         if self._readers:
             await _wait_for(self._no_reader, LAST_WORDS_S)
-        await served.cleanup()
+        await served.cleanup(patience_s=0.0)  # the run does not wait for who has not read its end by now
 
     def _take_events(self) -> None:
         while True:

@@ -103,6 +103,9 @@ def test_another_site_cannot_read_a_run_through_its_own_name():
         post = urllib.request.Request(server.url, data=b"x")
         with pytest.raises(urllib.error.HTTPError, match="405"):
             urllib.request.urlopen(post, timeout=30)
+        head = urllib.request.Request(f"{server.url}events", method="HEAD")  # its answer would have no end
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(head, timeout=30)
 
 
 def test_a_token_is_asked_for_everywhere():

@@ -9,9 +9,11 @@ import ipaddress
 import os
 import re
 import stat
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -161,13 +163,11 @@ class _Server:
 
     async def file(self, request: web.Request) -> web.StreamResponse:
         path, version = request.match_info["path"], request.query.get("sha256")
-        descriptor, known, small = await asyncio.to_thread(self._open_file, path, version)
-        try:
-            return await _send(request, descriptor, known, small)
-        finally:
-            os.close(descriptor)
+        with _Descriptor() as opened:
+            known, small = await asyncio.to_thread(self._open_file, path, version, opened)
+            return await _send(request, opened.number, known, small)
 
-    def _open_file(self, path: str, version: str | None) -> tuple[int, File, bytes | None]:
+    def _open_file(self, path: str, version: str | None, opened: "_Descriptor") -> tuple[File, bytes | None]:
         """Open the file as it was published. A small file is also read, as another turn would cost more."""
         known = self._store.find_files([path]).get(path)
         if known is None or self._root is None:
@@ -180,10 +180,39 @@ class _Server:
         except (OSError, UsageError):
             raise _Refusal(410, "the file has gone") from None
         try:
-            return descriptor, known, _read_published(descriptor, known)
+            small = _read_published(descriptor, known)
         except BaseException:
             os.close(descriptor)
             raise
+        opened.put(descriptor)
+        return known, small
+
+
+class _Descriptor:
+    """The descriptor that a thread opens for a request. It is closed, also if the request ended before."""
+
+    def __init__(self) -> None:
+        self.number = -1
+        self._lock, self._is_over = threading.Lock(), False
+
+    def put(self, descriptor: int) -> None:
+        """Take the descriptor from the thread."""
+        with self._lock:
+            if not self._is_over:
+                self.number = descriptor
+                return
+        os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._is_over = True
+        if self.number >= 0:
+            os.close(self.number)
 
 
 def _read_published(descriptor: int, known: File) -> bytes | None:

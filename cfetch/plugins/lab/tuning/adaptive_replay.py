@@ -23,7 +23,9 @@ from cfetch.plugins.lab.tuning.history import MIN_TAIL_BYTES
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.knowledge import NOTHING
 
-MOST_JUDGED = 100_000  # attempts at checks, before checks become rarer: a second of work
+MOST_JUDGED = 100_000  # attempts at checks, before checks become rarer: some seconds of work
+CHECK_WORTH = 4  # a check costs as much as to judge so many attempts, also where one file is under way
+LEAST_JUDGED = 100  # between two times that checks become rarer
 NEIGHBOURS = 64  # attempts of nearest size that a fresh one is drawn from
 _GOLDEN = 2_654_435_761  # Knuth's multiplier: spreads consecutive numbers evenly, without random numbers
 _BEGINS, _ENDS, _STALLS = range(3)
@@ -168,13 +170,14 @@ class _Play:
             self._take_next(0.0, 0.0)
         tick_s = self._policy.tick_s if self._policy else math.inf
         check_s = tick_s
-        judged, rarer = 0, 2.0
+        judged, most_judged, rarer = 0, MOST_JUDGED, 2.0
         while self._events:
             now_s, what, key, plan = self._events[0]
             if check_s < now_s and self._running:
-                judged += len(self._running)
-                if judged > MOST_JUDGED:  # a replay of weeks, or of damaged times, ends all the same
+                judged += CHECK_WORTH + len(self._running)
+                if judged > most_judged:  # a replay of weeks, or of damaged times, is twice the work at most
                     judged, tick_s, rarer = 0, rarer * tick_s, 2 * rarer
+                    most_judged = max(LEAST_JUDGED, most_judged // 2)
                 self._check(check_s)
                 check_s = max(check_s + tick_s, math.nextafter(check_s, math.inf))
                 continue

@@ -11,7 +11,7 @@ import pytest
 from cfetch.base.errors import UsageError
 from cfetch.manifest.urls import make_relative_url
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
-from cfetch.plugins.follow.server.handler import CHUNK_BYTES
+from cfetch.plugins.follow.server.handler import CHUNK_BYTES, _Descriptor
 from cfetch.plugins.follow.source import Page
 from tests.plugins.follow.contract import ODD_NAMES, drained
 from tests.plugins.follow.http_world import HttpWorld
@@ -286,3 +286,13 @@ async def test_a_database_that_fails_is_503(world):
     status, _, body = await asked(world, "")
     assert status == 503
     assert "fails" in json.loads(body)["error"]
+
+
+def test_a_file_that_is_opened_too_late_is_closed():
+    """The request has ended meanwhile, so nobody else would close it."""
+    with _Descriptor() as opened:
+        pass
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    opened.put(descriptor)
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(descriptor)

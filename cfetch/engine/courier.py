@@ -12,7 +12,7 @@ import asyncio
 from contextlib import suppress
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import Blocked, Corrupt, LocalFault, SourceError
+from cfetch.base.errors import Blocked, Corrupt, LocalFault, SourceError, Unstorable
 from cfetch.engine.attempt import Unchanged
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
@@ -58,7 +58,7 @@ class Courier:
         except Unchanged:
             self._commitment.skip(transfer)
             return
-        except (SourceError, Blocked) as error:
+        except (SourceError, Blocked, Unstorable) as error:
             self._commitment.fail(transfer, error)
             return
         except asyncio.CancelledError:

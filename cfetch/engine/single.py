@@ -4,7 +4,7 @@ from functools import partial
 from typing import NoReturn
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.base.errors import CfetchError, LocalFault, Unstorable
 from cfetch.base.events import VolumeView
 from cfetch.engine.ledger import Ledger
 from cfetch.engine.publishing import Publishing
@@ -151,7 +151,7 @@ class Single:
             self._ledger.finish(transfer, "done", volume=volume, kept_bytes=transfer.part.position)
             return
         self._ledger.finish(transfer, "failed", volume=volume, error=error)
-        if isinstance(error, LocalFault):
+        if isinstance(error, LocalFault) and not isinstance(error, Unstorable):
             self._switch.fail(error)
 
     def _cancel(self, transfer: Transfer) -> None:

@@ -7,7 +7,7 @@ that does not help a file that failed, is no advice: then nothing is said.
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from cfetch.base.errors import Blocked, Corrupt, Expired, Refused
+from cfetch.base.errors import Blocked, Corrupt, Expired, Refused, Unstorable
 from cfetch.base.records import Summary, Tail
 from cfetch.base.secret import printable
 from cfetch.show.ending import LEARNED
@@ -254,6 +254,11 @@ REMEDIES = (  # of failures that a repetition alone does not repair; the first r
         "correct the links, sizes or hashes of what failed",
     ),
     Remedy(frozenset({Blocked.kind}), frozenset(), "move away what stands in the way"),
+    Remedy(
+        frozenset({Unstorable.kind}),
+        frozenset(),
+        "give what this file system does not take another name or another --to",
+    ),
 )
 
 

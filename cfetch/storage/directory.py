@@ -19,19 +19,13 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
+from cfetch.storage.refusals import Refusals, means_no_file
 from cfetch.storage.sharing import is_for_group, refuse_foreign_state
 from cfetch.storage.sources import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.state_format import refuse_newer_state
 
 _LARGEST = (1 << 63) - 1
-_OBSTACLES = {
-    errno.EISDIR: "a directory stands in its place",
-    errno.EEXIST: "a directory stands in its place",
-    errno.ENOTEMPTY: "a directory stands in its place",
-    errno.ENOTDIR: "a file or a symlink stands where one of its directories should be",
-    errno.ELOOP: "a symlink stands where one of its directories should be",
-}
 
 
 def _make(root: Path) -> None:
@@ -42,12 +36,6 @@ def _make(root: Path) -> None:
         raise VolumeFault(
             f"cannot use {root} as a destination: no directory can be made there; name another one"
         ) from None
-
-
-def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
-    """The obstacle at this path; None if the fault is a fault of the machine."""
-    what = _OBSTACLES.get(error.errno or 0)
-    return Blocked(f"{what} ({printable(path)}); move it away") if what else None
 
 
 def foreign_file(entry: Entry) -> Blocked:
@@ -116,6 +104,7 @@ class Directory:
         self.root = root
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
+        self.refusals = Refusals(spares_entries=share == 1)
         try:
             self._made_root = not root.exists()  # if a mount is dead, even this fails
             _make(root)
@@ -228,10 +217,10 @@ class Directory:
                 self._held.look_again()
                 self._rename(name, path)
             self.holds_files = True
+            self.refusals.note_success()
         except OSError as error:
-            raise _obstacle(error, path) or volume_fault(
-                error, f"cannot put {printable(path)} in place", beneath=self._held.root_fd
-            ) from None
+            what = f"cannot put {printable(path)} in place"
+            raise self.refusals.judge_name(error, path, what, beneath=self._held.root_fd) from None
 
     def unpublish(self, name: str, path: SafePath) -> None:
         """Undo ``publish``: the rest of the file's batch could not be published."""
@@ -275,7 +264,7 @@ class Directory:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _obstacle(error, path) or volume_fault(error, f"cannot look at {printable(path)}") from None
+            raise self.refusals.judge_name(error, path, f"cannot look at {printable(path)}") from None
         if stat.S_ISREG(status.st_mode):
             return status.st_size
         if stat.S_ISLNK(status.st_mode):
@@ -303,7 +292,7 @@ class Directory:
             with self._held.lock:
                 return _identify_in(*self._open_parent(path))
         except OSError as error:
-            if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
+            if means_no_file(error):
                 return None
             raise volume_fault(error, f"cannot look at {printable(path)}") from None
 
@@ -327,7 +316,7 @@ class Directory:
                     return False
                 os.unlink(leaf, dir_fd=directory)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
+            if means_no_file(error):
                 return False
             raise volume_fault(error, f"cannot delete {printable(path)}") from None
         self.remove_empty(path)
@@ -389,7 +378,7 @@ class Directory:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _obstacle(error, path) or volume_fault(error, f"cannot read {printable(path)}") from None
+            raise self.refusals.judge_name(error, path, f"cannot read {printable(path)}") from None
 
     def close(self) -> None:
         """Remove cfetch's own directories if they are empty, and close the descriptors."""

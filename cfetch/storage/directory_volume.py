@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import cast
 
-from cfetch.base.errors import Blocked
+from cfetch.base.errors import Blocked, Unstorable
 from cfetch.manifest.entry import Entry
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory, spare_foreign
@@ -217,11 +217,11 @@ def _look_for_batch(
 ) -> volume.Holding:
     standing: list[int] = []
     other: list[int] = []
-    blocked: dict[int, Blocked] = {}
+    blocked: dict[int, Blocked | Unstorable] = {}
     for position, entry in enumerate(entries):
         try:
             size_bytes = directory.existing(entry.path)
-        except Blocked as error:
+        except (Blocked, Unstorable) as error:
             blocked[position] = error
             continue
         if size_bytes is not None:

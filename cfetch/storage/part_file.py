@@ -118,7 +118,8 @@ class PartFile:
     def _note_failure(self, error: OSError | LocalFault, what: str = "") -> None:
         if isinstance(error, OSError):
             self.lost = self.lost or error.errno == errno.EIO
-            error = volume_fault(error, f"cannot {what} {printable(self._entry.path)}")
+            name = printable(self._entry.path)
+            error = self._volume.refusals.judge_bytes(error, self._entry.path, f"cannot {what} {name}")
         if self._in_place or not self._raises:
             self.fault = self.fault or error
         if self._raises:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from cfetch.base.errors import Blocked, CfetchError
+from cfetch.base.errors import Blocked, CfetchError, Unstorable
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
@@ -67,7 +67,7 @@ class Holding(NamedTuple):
     is_committed: bool = False
     is_begun: bool = False
     same_size: Sequence[int] = ()
-    blocked: Mapping[int, Blocked] = {}
+    blocked: Mapping[int, Blocked | Unstorable] = {}
     other_size: Sequence[int] = ()
 
 

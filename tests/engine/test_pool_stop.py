@@ -3,6 +3,8 @@
 To look at one failure: ``pytest -k "seed and 7"``; each seed draws the servers, the settings and the moments.
 """
 
+import errno
+import os
 import random
 from pathlib import Path
 
@@ -154,3 +156,22 @@ def test_stopped_twice_is_stopped_once(tmp_path):
     outcome = drive(tmp_path, {"a": Reply(body=b"x" * 100, rate_bps=10.0)}, stop_at=0.5)
     outcome.pool.stop("again")
     assert len(outcome.of(RunStopping)) == 1
+
+
+def test_a_file_that_the_file_system_does_not_take_stops_no_other(tmp_path, monkeypatch):
+    """Its name or its size is refused: it fails with the reason, and the others are brought."""
+    rename = os.rename
+
+    def refuse_colons(name, to, **more):
+        if b":" in os.fsencode(to):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        rename(name, to, **more)
+
+    monkeypatch.setattr(os, "rename", refuse_colons)
+    scripts = {name: Reply(name.encode()) for name in ("a", "bb:c", "d", "ee:f", "gg:h", "ii:j", "k")}
+    outcome = drive(tmp_path, scripts, concurrency=1)
+    assert outcome.tree == {name: name.encode() for name in ("a", "d", "k")}
+    assert [record.error_kind for record in outcome.all_records if record.status == "failed"] == [
+        "unstorable"
+    ] * 4
+    assert outcome.pool.fault is None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cfetch.base.errors import Blocked
+from cfetch.base.errors import Blocked, Unstorable
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import BatchRecord
@@ -64,7 +64,7 @@ class Batch:
         self.joined_bytes = 0
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
-        self.blocked: list[dict[int, Blocked]] = []
+        self.blocked: list[dict[int, Blocked | Unstorable]] = []
         self.recorded: set[int] = set()
         self.in_place: dict[int, Entry] = {}
         self.failed: set[int] = set()

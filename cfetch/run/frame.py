@@ -49,6 +49,7 @@ from cfetch.run.signals import listen
 from cfetch.show.counts import LiveCounts
 from cfetch.show.metrics import MetricsFile
 from cfetch.show.summary import Tally
+from cfetch.storage.lacking import take_losses
 from cfetch.straggler.knowledge import Knowledge
 
 ENDING_S = 15.0  # after a signal, beside what disks take: supervisors kill a process after 90 s
@@ -173,6 +174,7 @@ class Frame:
                     error = self._bring(run)
                 if metrics is not None:
                     error = self._write(metrics.flush, run, error)
+                _note_losses(run)
                 error = self._settle(run, tally, error) if self._bug is None else explain_bug(self._bug)
                 end = tally.end(run.clock.now(), error=error)
                 emit(RunExplained(t_s=end.t_s, record=end))
@@ -298,3 +300,9 @@ class Frame:
         except LocalFault:
             run.guard.confirm()
             run.guard.commit(files=files, size_bytes=size_bytes)
+
+
+def _note_losses(run: Run) -> None:
+    """Tell what the file systems of this run were found to lack."""
+    for loss in take_losses():
+        run.emit(RunNoted(t_s=run.clock.now(), note=f"a file system of this run {loss}"))

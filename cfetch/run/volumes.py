@@ -138,12 +138,13 @@ class Volumes:
         """
         if self.stores:
             return None
-        by_device: dict[int, int] = {}
+        by_device: dict[int, int | None] = {}
         for volume in self.local:
             with on_disk(volume.root):
                 device = self._ask(volume.root, volume.root.stat).st_dev
                 by_device[device] = self._ask(volume.root, volume.free_bytes)
-        return sum(by_device.values())
+        free = [size_bytes for size_bytes in by_device.values() if size_bytes is not None]
+        return sum(free) if len(free) == len(by_device) else None
 
     def kept_bytes(self) -> int:
         """The room that parts take, most of which dead runs of the same plan have left."""

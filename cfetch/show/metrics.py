@@ -26,6 +26,7 @@ from cfetch.base.secret import printable
 from cfetch.manifest.compressed import import_zstd, is_compressed, is_zstd, open_decompressor
 from cfetch.show.event_records import make_event_record
 from cfetch.storage.files import input_fault
+from cfetch.storage.lacking import set_mode
 from cfetch.storage.patience import Call, call_within
 from cfetch.storage.sharing import is_for_group
 
@@ -136,7 +137,7 @@ class MetricsFile:
             fd = os.open(self.path, flags, 0o600)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 mode = 0o660 if is_for_group(self.path.parent.stat()) else 0o600
-                os.fchmod(fd, mode)  # an older file may have another
+                set_mode(fd, mode)  # an older file may have another
         except OSError as error:
             raise self._fault(error) from None
         return fd

@@ -16,6 +16,7 @@ Read in this order::
     state_format.py       which version's state a directory holds
     directory.py  name_folding.py    a directory, beneath a held descriptor; which names are one file there
     refusals.py           what it means that the system refuses a call for one file (pure)
+    lacking.py            what a file system may lack, and what is given up then
     sources.py  etags.py  batch_records.py    its records of published files and of committed batches
     standing.py  moves.py  taken_back.py   files in place; moves a batch; strikes what its source took back
     directory_volume.py   adapts a directory to the port; disk.py carries its steps out, in loop or thread

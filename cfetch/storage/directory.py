@@ -18,7 +18,8 @@ from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
-from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
+from cfetch.storage.files import STATE_NAME, volume_fault
+from cfetch.storage.lacking import find_free_bytes, flush_file_system
 from cfetch.storage.refusals import Refusals, means_no_file
 from cfetch.storage.sharing import is_for_group, refuse_foreign_state
 from cfetch.storage.sources import SUPERSEDED, Sources
@@ -167,13 +168,12 @@ class Directory:
             self._held.confirm_root()
         self.records.confirm()
 
-    def free_bytes(self) -> int:
-        """Bytes that an unprivileged user may still write. Raises VolumeFault."""
+    def free_bytes(self) -> int | None:
+        """Bytes that an unprivileged user may still write; None: nobody knows. Raises VolumeFault."""
         try:
-            usage = os.fstatvfs(self._held.root_fd)
+            return find_free_bytes(self._held.root_fd)
         except OSError as error:
             raise volume_fault(error, f"cannot tell how much room {self.root} has") from None
-        return usage.f_bavail * usage.f_frsize
 
     def flush(self) -> None:
         """Make every byte and name written so far survive a power cut; one flush of the whole file system.

@@ -155,7 +155,9 @@ class DirectoryVolume:
         if not self._volume.staging.is_open:
             return 0
         free_bytes = await self._disk.glance(self._volume.free_bytes)
-        return free_bytes + (0 if self._salvage is None else self._salvage.kept_bytes)
+        if free_bytes is None or self._salvage is None:
+            return free_bytes
+        return free_bytes + self._salvage.kept_bytes
 
     @property
     def written_bytes(self) -> int | None:

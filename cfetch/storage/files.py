@@ -7,7 +7,6 @@ a rename replaces an older file, a link does not. Finally the directory is flush
 lost in a power cut. A writer that dies leaves at most its temporary file: see ``remove_temporaries``.
 """
 
-import ctypes
 import errno
 import io
 import os
@@ -16,12 +15,12 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from cfetch.base.errors import LocalFault, UsageError, VolumeFault
 from cfetch.base.secret import printable
+from cfetch.storage.lacking import LINKS, flush_directory, flush_file, note_lack
 from cfetch.storage.sharing import create_file, is_for_group, make_directory, may_share
 
 STATE_NAME = ".cfetch"
@@ -203,7 +202,7 @@ def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -
             yield file
             file.flush()
             if durable:
-                os.fsync(file.fileno())
+                flush_file(file.fileno())
         os.rename(temporary, path)  # noqa: PTH104 - a test takes the place of os
     if durable:
         _flush_directory(path.parent)
@@ -227,13 +226,19 @@ def publish_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
                 file.write(data)
                 file.flush()
                 if durable:
-                    os.fsync(file.fileno())
+                    flush_file(file.fileno())
             try:
                 os.link(temporary, path, follow_symlinks=False)
             except FileExistsError:
                 return False
+            except OSError as error:
+                note_lack(LINKS, error)
+                if os.path.lexists(path):
+                    return False
+                os.rename(temporary, path)  # noqa: PTH104 - a test takes the place of os
             finally:
-                os.unlink(temporary)  # noqa: PTH108
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)  # noqa: PTH108
         if durable:
             _flush_directory(path.parent)
     return True
@@ -325,31 +330,6 @@ def _flush_directory(path: Path) -> None:
     """Make the names in a directory survive a power cut, if its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some network file systems flush no directories
-            raise
+        flush_directory(descriptor)
     finally:
         os.close(descriptor)
-
-
-@cache
-def _syncfs() -> Any:  # noqa: ANN401 - a C function, or None where there is none
-    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-
-
-def flush_file_system(descriptor: int) -> None:
-    """Write all unwritten bytes and names of the file system of ``descriptor``, and wait for the disk.
-
-    ``syncfs(2)`` reports write errors since Linux 5.8; the standard library lacks it. On a system without it,
-    all file systems are flushed (``sync``).
-
-    Raises:
-        OSError: some bytes could not be written.
-    """
-    syncfs = _syncfs()
-    if syncfs is None:
-        os.sync()
-    elif syncfs(descriptor) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

@@ -29,6 +29,7 @@ from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import STATE_NAME, on_disk, volume_fault
+from cfetch.storage.lacking import set_mode
 from cfetch.storage.volume import BatchRecord
 
 MOVES = "moves"  # below the state directory: one directory for each batch that is being moved here
@@ -202,7 +203,7 @@ def _copy(source: Directory, target: Directory, path: SafePath, name: str, advan
                 while rest:
                     rest = rest[os.write(writing, rest) :]
                 advance(0, len(data))
-            os.fchmod(writing, status.st_mode & 0o777)
+            set_mode(writing, status.st_mode & 0o777)
             os.utime(writing, ns=(status.st_atime_ns, status.st_mtime_ns))
             known = source.sources.find(path)
             if known is not None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cfetch.base.errors import ConfigError, LocalFault
+from cfetch.storage.lacking import set_mode
 
 _OF_GROUP = stat.S_ISGID | stat.S_IRWXG
 _GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
@@ -62,7 +63,7 @@ def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None =
         descriptor = os.open(name, flags, mode | _GROUP_FILE if is_shared else mode, dir_fd=dir_fd)
     if is_shared:
         with suppress(PermissionError):  # it was there, and is another member's
-            os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | _GROUP_FILE)
+            set_mode(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | _GROUP_FILE)
     return descriptor
 
 

@@ -29,12 +29,12 @@ from cfetch.manifest.entry import SafePath
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.etags import is_hash, keep_etag
 from cfetch.storage.files import STATE_NAME
+from cfetch.storage.lacking import ATTRIBUTES
 from cfetch.storage.sharing import create_file
 
 ATTRIBUTE = "user.cfetch.source"
 SOURCES = "sources"  # below the volume's state directory
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-NO_ATTRIBUTES = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ def source_of(descriptor: int) -> Source | None:
     except AttributeError:
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from None
     except OSError as error:
-        if error.errno in NO_ATTRIBUTES:
+        if error.errno in ATTRIBUTES.errors:
             raise
         return None
 

@@ -33,6 +33,7 @@ from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.source import Change
 from cfetch.plugins.follow.steps import Round
 from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file
+from cfetch.storage.lacking import flush_file
 from cfetch.storage.sharing import create_file, make_file
 from cfetch.timeline.owner import Owner, this_owner
 
@@ -277,7 +278,7 @@ class Journal:
             with os.fdopen(create_file(path, flags, 0o600), "ab") as file:
                 file.write(b"".join(stones))
                 file.flush()
-                os.fsync(file.fileno())
+                flush_file(file.fileno())
 
 
 def read_status(directory: Path) -> Status:

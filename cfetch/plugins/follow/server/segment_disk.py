@@ -9,6 +9,7 @@ from pathlib import Path
 from cfetch.base.errors import Held
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
+from cfetch.storage.lacking import flush_directory
 
 
 class SegmentDisk:
@@ -56,7 +57,7 @@ class SegmentDisk:
         """Flush the names in a directory."""
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            flush_directory(descriptor)
         finally:
             os.close(descriptor)
 

@@ -6,7 +6,7 @@
     secret.py     URLs and tokens that cannot be printed by accident
     breaker.py    keeps work away from a failing host or volume (a value)
     registry.py   finds plug-ins by their names; nothing in the core imports one
-    version.py    the version of cfetch
+    threads.py    starts threads           version.py   the version of cfetch
     config/       options: one table of them, and the layers of their values
 
 When it fails: an error of this room has its exit code; anything else that escapes is a bug in cfetch. A

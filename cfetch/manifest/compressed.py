@@ -4,7 +4,6 @@ A small file can expand to any number of bytes, so their number and their ratio 
 """
 
 import gzip
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, BinaryIO
 
 from cfetch.base.errors import LocalFault, ManifestError, Problem, UsageError
 from cfetch.manifest.digests import missing_library
+from cfetch.manifest.spool import open_spool
 
 ENDINGS = (".gz", ".zst", ".zstd")
 
@@ -52,7 +52,7 @@ def open_decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
     if not is_compressed(start):
         yield source
         return
-    with tempfile.TemporaryFile() as plain:
+    with open_spool() as plain:
         _copy(source, plain, name, as_zstd=is_zstd(start))
         yield plain
 

@@ -14,6 +14,7 @@ from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.plan import Plan
+from cfetch.manifest.spool import open_spool
 from cfetch.manifest.urls import is_url
 from cfetch.run.asking import open_transport
 from cfetch.storage.files import local_fault
@@ -97,7 +98,7 @@ class Renewal:
             from cfetch.manifest.freezing import Opened, Part, freeze
 
             try:
-                with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
+                with tempfile.TemporaryDirectory(prefix="cfetch-") as name, open_spool() as spool:
                     fetched = await fetch_document(
                         url, spool, transport=transport, clock=clock, jitter=random.random
                     )

@@ -28,6 +28,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.manifest.source import Source
+from cfetch.manifest.spool import open_spool
 from cfetch.manifest.urls import is_url
 from cfetch.run.asking import open_transport
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files
@@ -64,7 +65,7 @@ def open_manifest(
         with _open_file(manifest) as file:
             yield Opened(file)
         return
-    with tempfile.TemporaryFile() as spool:
+    with open_spool() as spool:
         try:
             opened = _fetch_manifest(spool, manifest, clock or SystemClock(), network, whole_tree=whole_tree)
             spool.seek(0)

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from cfetch.base.errors import VolumeFault
+from cfetch.base.threads import start_thread
 from cfetch.storage.patience import begin_beside
 
 T = TypeVar("T")
@@ -170,8 +171,7 @@ class GuardedDisk:
         self._turn: _Turn | None = None  # the thread's present step
         self._late: set[_Call] = set()  # abandoned calls that have not returned yet
         self._bug: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name=f"volume {name}", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._work, f"volume {name}")
 
     def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401
         """Carry out the step soon."""

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
+from cfetch.base.threads import start_thread
+
 T = TypeVar("T")
 _guard = threading.Lock()
 _hanging: Counter[str] = Counter()  # abandoned calls that have not returned, by place
@@ -27,7 +29,7 @@ def begin_beside(step: Callable[[], None]) -> None:
         queue = _idle.pop()
     except IndexError:
         queue = SimpleQueue()
-        threading.Thread(target=_carry_out_all, args=(queue,), name="beside", daemon=True).start()
+        start_thread(_carry_out_all, "beside", queue)
     queue.put(step)
 
 

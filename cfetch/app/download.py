@@ -26,7 +26,7 @@ from cfetch.base.errors import ConfigError, LocalFault, ManifestError, Problem, 
 from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry as ManifestEntry
-from cfetch.manifest.folding import KEEPS_NAMES, find_one_file
+from cfetch.manifest.folding import find_one_file
 from cfetch.manifest.formats.sql_statement import statement_id_of
 from cfetch.manifest.freezing import Opened, Part, freeze_entries
 from cfetch.manifest.plan import Plan
@@ -98,7 +98,9 @@ def prepare(
         if parts is not None:
             lists = Lists(parts, name, notes)
             plan = frozen_here(
-                freeze_lists(stack, lists, directory, settings, env=env, clock=clock, progress=progress)
+                freeze_lists(
+                    stack, lists, directory, settings, volumes, env=env, clock=clock, progress=progress
+                )
             )
         else:
             check_for_spark(volumes, settings)
@@ -158,7 +160,7 @@ def _make_prepared(
 def _refuse_one_file(plan: Plan, volumes: Volumes) -> None:
     """Raise ManifestError if two entries would be one file at the destination, as it changes names."""
     folding = volumes.find_folding()
-    if folding == KEEPS_NAMES:
+    if not (folding.ends or folding.ignores):
         return
     pair = find_one_file(lambda: (entry.path for entry in plan.entries()), folding)
     if pair is not None:
@@ -217,7 +219,7 @@ def prepare_document(
         directory = make_own_directory(stack, destinations.state, instant)
         lists = Lists([Part(name, lambda: nullcontext(Opened(file)))], name)
         plan = frozen_here(
-            freeze_lists(stack, lists, directory, settings, env=env, clock=clock, progress=progress)
+            freeze_lists(stack, lists, directory, settings, volumes, env=env, clock=clock, progress=progress)
         )
         yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
 
@@ -233,7 +235,9 @@ def prepare_entries(
         settings = _fit_descriptors(settings, len(destinations.roots))
         volumes = _open_volumes(stack, settings)
         directory = make_own_directory(stack, destinations.state, instant)
-        plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
+        folding = volumes.find_folding()
+        frozen = freeze_entries(entries, name=name, directory=directory, folding=folding)
+        plan = frozen_here(stack.enter_context(frozen))
         yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
 
 

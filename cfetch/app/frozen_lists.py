@@ -19,6 +19,7 @@ from cfetch.run.known_names import KnownNames
 from cfetch.run.open_manifest import refuse_empty
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.server_names import name_by_servers
+from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
 from cfetch.show.metrics import Unfinished, read_unfinished
 from cfetch.storage.files import make_private
@@ -39,18 +40,21 @@ def freeze_lists(
     lists: Lists,
     directory: Path,
     settings: Settings,
+    volumes: Volumes,
     *,
     env: Mapping[str, str],
     clock: Clock,
     progress: Callable[[int], None] | None,
 ) -> Plan:
-    """Freeze the lists in ``directory``; ``stack`` closes the plan.
+    """Freeze the lists in ``directory``, for ``volumes``; ``stack`` closes the plan.
 
     Raises as ``freeze``, and UsageError: there is nothing to do.
     """
     left = read_unfinished(Path(settings.failed_from)) if settings.failed_from else None
     state = find_places(settings).state
     rejected = stack.enter_context(RejectedRows(state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"))
+
+    folding = volumes.find_folding()
 
     def freeze_in(where: Path, only: Unfinished | None) -> Plan:
         return stack.enter_context(
@@ -63,6 +67,7 @@ def freeze_lists(
                 options=settings.reading,
                 report=rejected.add,
                 only=only,
+                folding=folding,
             )
         )
 
@@ -80,6 +85,7 @@ def freeze_lists(
                 only=left,
                 known=stack.enter_context(KnownNames(state)),
                 asks_all=settings.existing != "trust",
+                folding=folding,
             )
         )
     else:

@@ -29,6 +29,11 @@ class Faults:
         self._kept: list[Problem] = []
         self._report = report
 
+    @property
+    def are_skipped(self) -> bool:
+        """Whether rows with faults are reported and left out."""
+        return self._report is not None
+
     def add(self, line: int, message: str) -> None:
         """Note one fault; ``message`` must hold no query of a URL, no userinfo and no header value."""
         self.total += 1

@@ -19,6 +19,7 @@ from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, Headers, check_path
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.freezing import freeze_again
 from cfetch.manifest.names import name_range
 from cfetch.manifest.plan import Plan
@@ -47,6 +48,7 @@ def name_by_servers(
     only: Container[str] | None = None,
     known: KnownNames | None = None,
     asks_all: bool = False,
+    folding: Folding = KEEPS_NAMES,
 ) -> Plan:
     """Freeze the plan again, with the names from servers for entries whose paths the manifest does not state.
 
@@ -85,7 +87,7 @@ def name_by_servers(
         if report is not None and named:
             faults.forgive(0)
 
-    return freeze_again(plan, name_all(), faults, directory=directory, only=only)
+    return freeze_again(plan, name_all(), faults, directory=directory, only=only, folding=folding)
 
 
 def name_entry(entry: Entry, name: SafePath) -> Entry:

@@ -190,12 +190,16 @@ class Volumes:
 
     def find_folding(self) -> Folding:
         """What the directories together do with names; a directory that cannot be asked is left out."""
-        ends, ignores = "", False
+        all_of_them: list[Folding] = []
         for volume in self.local:
             with suppress(LocalFault):
-                here = self._ask(volume.root, partial(probe_folding, volume))
-                ends, ignores = ends + here.ends, ignores or here.ignores
-        return Folding(ends, ignores)
+                all_of_them.append(self._ask(volume.root, partial(probe_folding, volume)))
+        return Folding(
+            "".join(here.ends for here in all_of_them),
+            any(here.ignores for here in all_of_them),
+            any(here.case for here in all_of_them),
+            any(here.forms for here in all_of_them),
+        )
 
     def claim(self, source: str, claims: dict[Path, int]) -> None:
         """Keep others from moving batches here, and from deleting files here for the same ``source``.

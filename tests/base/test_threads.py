@@ -17,9 +17,11 @@ def test_a_limit_of_threads_is_no_bug(monkeypatch):
     """The error names the limits that can be raised; also where a call on a disk would need a thread."""
     monkeypatch.setattr(threading.Thread, "start", refuse)
     monkeypatch.setattr("cfetch.storage.patience._idle", [])
-    for begin in (lambda: start_thread(print, "x"), lambda: call_within(1.0, "/disk", list)):
-        with pytest.raises(LocalFault, match=r"no more threads; raise the limit of the user \(ulimit -u\)"):
-            begin()
+    told = r"no more threads; raise the limit of the user \(ulimit -u\)"
+    with pytest.raises(LocalFault, match=told):
+        start_thread(print, "x")
+    with pytest.raises(LocalFault, match=told):
+        call_within(1.0, "/disk", list)
 
 
 def test_a_thread_gets_its_arguments():

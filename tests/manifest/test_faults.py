@@ -261,7 +261,7 @@ def test_top_keys(error_of, top, word):
 
 def test_all_at_once(error_of):
     """Every fault is told with its line in one error, in the order of the lines."""
-    rows = ["http://h/a", "nope", "http://h/A", "ftp://h/x", "http://h/a?2"]
+    rows = ["http://h/a", "nope", "http://h/a?1", "ftp://h/x", "http://h/a?2"]
     error = error_of("\n".join(rows), "m.txt")
     assert [problem.line for problem in error.problems] == [2, 3, 4, 5]
     assert error.total == 4

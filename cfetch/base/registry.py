@@ -10,6 +10,7 @@ A name of cfetch's own cannot be taken by another distribution.
     listeners    a function without arguments that gives a listener of a run's events, or None; those that
                  ship with cfetch are asked by each run
     formats      a ``cfetch.manifest.formats.table.Format`` (cfetch's own have their table there)
+    sources      a ``cfetch.base.schemes.Scheme`` (cfetch's own have their table there)
     policies     a function that makes a ``cfetch.straggler.policy.Policy``: --policy NAME
     frames       the public functions of ``cfetch.spark``
     parts        what one option asks for
@@ -48,6 +49,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
     },
     "engines": {"spark": "cfetch.plugins.spark.engine:SparkPlugin"},
     "listeners": {"telemetry": "cfetch.plugins.monitors.telemetry:telemetry_listener"},
+    "sources": {},  # the core's own are rows of base/schemes.py
     "policies": {},  # the core's own are chosen in straggler/policy.py
     "frames": {
         "download": "cfetch.plugins.spark:download",
@@ -95,7 +97,7 @@ def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it i
         try:
             return point.load()
         except Exception as error:
-            raise _make_plugin_error(kind, name, error) from error
+            raise make_plugin_error(kind, name, error) from error
     return import_object(place)
 
 
@@ -117,7 +119,7 @@ def list_foreign(kind: str) -> Iterator[tuple[str, Any]]:
         try:
             yield point.name, point.load()
         except Exception as error:
-            raise _make_plugin_error(kind, point.name, error) from error
+            raise make_plugin_error(kind, point.name, error) from error
 
 
 def load_shipped(kind: str) -> Iterator[Any]:
@@ -132,7 +134,7 @@ def name_distribution(kind: str, name: str) -> str:
     return "" if point is None or point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
-def _make_plugin_error(kind: str, name: str, error: Exception) -> UsageError:
+def make_plugin_error(kind: str, name: str, error: Exception) -> UsageError:
     """Make the error that says which plug-in failed, and how; it is no bug in cfetch."""
     package = name_distribution(kind, name)
     source = f" of the package {package}" if package else ""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from cfetch.wire.all_sources import AllSources
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport
 
@@ -32,6 +33,4 @@ def open_loop(network: Network) -> Iterator[tuple[asyncio.Runner, Transport]]:
 
 
 async def _make_transport(network: Network) -> Transport:
-    from cfetch.wire.http import HttpTransport
-
-    return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    return AllSources(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)

@@ -17,6 +17,7 @@ import msgspec
 from cfetch.base.config.kinds import read_proxy
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
+from cfetch.base.schemes import HTTP, WEB
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.wire.credentials import Credentials, read_credentials
 
@@ -98,17 +99,17 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
 def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
     """Find the proxies by scheme, and the hosts without proxy. A lower-case variable wins, as with curl."""
     if options.proxy:
-        return dict.fromkeys(("http", "https"), SecretUrl(options.proxy)), ""
+        return dict.fromkeys(WEB, SecretUrl(options.proxy)), ""
     proxies: dict[str, SecretUrl] = {}
     if not options.proxy_from_env:
         return proxies, ""
-    for scheme in ("http", "https"):
+    for scheme in WEB:
         # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
-        upper = () if scheme == "http" and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
+        upper = () if scheme == HTTP and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
         name = next((name for name in (f"{scheme}_proxy", *upper) if env.get(name)), None)
         if name is None:
             continue
-        text = env[name] if "://" in env[name] else f"http://{env[name]}"
+        text = env[name] if "://" in env[name] else f"{HTTP}://{env[name]}"
         try:
             proxies[scheme] = SecretUrl(read_proxy(text))
         except ValueError as error:

@@ -1,16 +1,11 @@
-"""The port for requests to servers, and the transport of a run.
+"""The port for requests to servers; ``all_sources.py`` has the transport of a run."""
 
-The libraries behind ``wire/http.py`` take 0.15 s to import, a fifth of a second run of 20,000 files. So a run
-imports them for its first request: if all files are in place, it has none.
-"""
-
-from collections.abc import Coroutine, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.judge import Headers
-from cfetch.wire.network import Network
 
 
 class Response(Protocol):
@@ -72,45 +67,3 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
-
-
-class RunTransport:
-    """Implements ``Transport`` by connections that exist from the first request on."""
-
-    def __init__(self, *, connect_timeout_s: float, keep_alive: bool, network: Network) -> None:
-        """The values mean what they do in ``HttpTransport``."""
-        self._connect_timeout_s = connect_timeout_s
-        self._keep_alive = keep_alive
-        self._network = network
-        self._connected: Transport | None = None
-        self._most: Mapping[str, int] = {}
-
-    def open(
-        self,
-        url: SecretUrl,
-        headers: Mapping[str, str],
-        secrets: Mapping[str, str],
-        *,
-        fresh: bool,
-        method: str = "GET",
-    ) -> Coroutine[Any, Any, Response]:
-        """Request ``url``, as ``Transport`` says."""
-        if self._connected is None:
-            from cfetch.wire.http import HttpTransport
-
-            self._connected = HttpTransport(
-                connect_timeout_s=self._connect_timeout_s, keep_alive=self._keep_alive, network=self._network
-            )
-            self._connected.keep_at_most(self._most)
-        return self._connected.open(url, headers, secrets, fresh=fresh, method=method)
-
-    def keep_at_most(self, most: Mapping[str, int]) -> None:
-        """Keep so many connections to hosts, as ``Transport`` says."""
-        self._most = most
-        if self._connected is not None:
-            self._connected.keep_at_most(most)
-
-    async def close(self) -> None:
-        """Close all connections, if there are any."""
-        if self._connected is not None:
-            await self._connected.close()

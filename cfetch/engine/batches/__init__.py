@@ -1,6 +1,6 @@
 """Batches on several volumes: where they are staged, when they are committed, and what a failed volume means.
 
-``placement/`` decides, and this room carries its decisions out. A batch is published on one volume as a
+``engine/placement/`` decides, and this room carries its decisions out. A batch is published on one volume as a
 whole, or goes to another one, which begins with copies of its parts.
 
     batched.py         the answers to the pool: the ``Commitment`` to batches

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.schemes import GS, S3, WEB_PATTERN
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
@@ -31,8 +32,8 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
-_BARE_URL = re.compile(r"https?://[^\s,;|\"']+\Z", re.IGNORECASE)
-_LINK = re.compile(r"https?://", re.IGNORECASE)
+_BARE_URL = re.compile(rf"{WEB_PATTERN}://[^\s,;|\"']+\Z")
+_LINK = re.compile(f"{WEB_PATTERN}://")
 
 _LEXEME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(?:\s*+(:))?)?|([\[{])|([\]}])', re.DOTALL)
 """A string or a bracket; ``lastindex`` tells which. A string without an end is one too, and repetitions give
@@ -59,8 +60,8 @@ _PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
 _DIRECTORY = "cfetch.plugins.formats.html_index:is_directory_index"
 
 _GOOGLE = re.compile(
-    rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
-    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"(?:gs|s3)://'
+    rb'"url":\s*"%(start)s[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
+    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"%(start)s' % {b"start": f"(?:{GS}|{S3})://".encode()}
 )
 """What ``gcloud storage ls --json`` writes; its keys alone may be those of any table."""
 

@@ -12,8 +12,9 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit, urlunsplit
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import OBJECT_STORES, S3, WEB, scheme_of
 from cfetch.base.secret import SecretText, SecretUrl, printable
-from cfetch.manifest.object_urls import SCHEMES, make_listing, split_object_url
+from cfetch.manifest.object_urls import make_listing, split_object_url
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.plugins.follow.backends.change_log import ChangeLog
 from cfetch.plugins.follow.backends.cosmos import KEY_VARIABLE, CosmosUpstream
@@ -63,15 +64,15 @@ def open_feed(
     """
     scheme, colon, rest = name.partition("://")
     kind, plus, transfer = scheme.lower().rpartition("+")
-    if colon and transfer in ("http", "https") and (not plus or kind in ("serial", "segments", *_OBSERVED)):
+    if colon and transfer in WEB and (not plus or kind in ("serial", "segments", *_OBSERVED)):
         url = SecretUrl(_check_url(f"{transfer}://{rest}"))
         if kind in _OBSERVED:
             return _open_log(_observe(kind, url, network, clock), directory, tell_left_out)
         return _open_http(kind, url, network, clock, tell_left_out)
-    if colon and kind == "sqs" and transfer in ("http", "https"):
+    if colon and kind == "sqs" and transfer in WEB:
         upstream = _open_queue(name, _check_url(f"{transfer}://{rest}"), clock)
         return _open_log(upstream, directory, tell_left_out)
-    if colon and kind in ("delta", "iceberg") and f"{transfer}://" in SCHEMES:
+    if colon and kind in ("delta", "iceberg") and transfer in OBJECT_STORES:
         make_table = DeltaUpstream if kind == "delta" else IcebergUpstream
         return _open_log(make_table(_check_object_url(f"{transfer}://{rest}")), directory, tell_left_out)
     if colon and scheme.lower() == "dynamodb":
@@ -96,7 +97,7 @@ def find_host(name: str) -> str | None:
     kind, _, transfer = scheme.lower().rpartition("+")
     if kind == "sqs":
         return None
-    return SecretUrl(f"{transfer}://{rest}").host() if transfer in ("http", "https") else None
+    return SecretUrl(f"{transfer}://{rest}").host() if transfer in WEB else None
 
 
 def _open_http(
@@ -135,7 +136,7 @@ def _open_queue(name: str, url: str, clock: Clock) -> Upstream:
     pairs = parse_qsl(query, keep_blank_values=True)
     named = [value for key, value in pairs if key == "objects"]
     listing = make_listing(split_object_url(named[0])) if len(named) == len(pairs) == 1 else None
-    if listing is None or not listing.store.startswith("s3://"):
+    if listing is None or scheme_of(listing.store) != S3:
         raise UsageError(
             f"{_show_name(name)} names no objects: give sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/"
         )

@@ -21,7 +21,7 @@ _REST = (
     r"(?P<path>/[!\"$->@-~]*)?(?:[?#][!-~]*)?\Z"
 )
 _ABSOLUTE = re.compile(rf"{WEB_PATTERN}://{_REST}")
-_OTHER = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://(?P<login>[!-~]*@)?{_REST}")
+_OTHER = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://(?:(?P<login>[!\"$-.0->A-~]*)@)?{_REST}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _AUTHORITY = re.compile(r"[^:]+://(?:[^/?#]*@)?([^/?#@]*)")
@@ -150,7 +150,7 @@ def _match_other(text: str) -> "re.Match[str] | None":
         row = find_file_source(text)
     except UsageError as error:
         raise UrlError(str(error)) from None
-    return match if row is not None and (row.takes_login or not match["login"]) else None
+    return match if row is not None and (row.takes_login or match["login"] is None) else None
 
 
 def _check_object(text: str) -> str:

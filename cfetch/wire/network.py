@@ -10,7 +10,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -21,6 +21,7 @@ from cfetch.base.schemes import HTTP, WEB
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.wire.credentials import Credentials, read_credentials
 
+BASIC = "Basic "
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
 """The variables that ``make_network`` may read."""
 
@@ -64,6 +65,17 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         """The user's ``Authorization`` for the host of ``url``."""
         login = self.logins.get((urlsplit(url.reveal()).hostname or "").lower())
         return None if login is None else login.reveal()
+
+    def find_user(self, url: SecretUrl) -> tuple[str, str] | None:
+        """User and password for a server that is no HTTP server: those in the URL, or else in netrc."""
+        parts = urlsplit(url.reveal())
+        if parts.username:
+            return unquote(parts.username), unquote(parts.password or "")
+        login = self.login_for(url)
+        if login is None:
+            return None
+        user, _, password = base64.b64decode(login.removeprefix(BASIC)).decode().partition(":")
+        return user, password
 
 
 DIRECT = Network()
@@ -140,7 +152,7 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     except (OSError, UnicodeDecodeError):
         raise ConfigError(f"netrc is on, but {shown} is not text") from None
     return {
-        host.lower(): SecretText("Basic " + base64.b64encode(f"{login}:{password}".encode()).decode("ascii"))
+        host.lower(): SecretText(BASIC + base64.b64encode(f"{login}:{password}".encode()).decode("ascii"))
         for host, (login, _, password) in hosts.items()
         if host != "default"
     }

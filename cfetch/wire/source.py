@@ -6,17 +6,20 @@ makes 200, 206, 304 and 416 of that, so that judging, resuming and segments work
 a row in ``base/schemes.py`` returns a ``Transport``: ``FileTransport(source)``, or one of its own.
 """
 
+import asyncio
 import re
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from multidict import CIMultiDict
 
-from cfetch.base.errors import Refused
+from cfetch.base.errors import Refused, Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.network import Network
+from cfetch.wire.targets import is_public
 from cfetch.wire.transport import Response, Transport
 
 _RANGE = re.compile(r"bytes=(\d{1,19})-(\d{0,19})", re.ASCII)
@@ -36,6 +39,24 @@ class SourceContext:
     idle_s: float = 15.0
     http: Callable[[], Transport]
 
+    async def find_addresses(self, host: str, port: int) -> list[str]:
+        """The addresses of a host, which the user's settings allow. Raises SourceError."""
+        loop = asyncio.get_running_loop()
+        try:
+            answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            if error.errno == socket.EAI_NONAME:
+                raise Refused("the host's name does not exist") from None
+            raise Transient("the host's name could not be resolved") from None
+        addresses = list(dict.fromkeys(str(where[0]) for *_, where in answers))
+        if self.network.public_only:
+            addresses = [address for address in addresses if is_public(address)]
+            if not addresses:
+                raise Refused("the address is not public, and public_only is set")
+        if self.network.addresses is not None:
+            self.network.addresses.update(addresses)
+        return addresses
+
 
 class RemoteFile(Protocol):
     """A file at its server, opened for one request. All methods raise SourceError.
@@ -52,7 +73,7 @@ class RemoteFile(Protocol):
     peer: str | None
 
     async def start(self, first_byte: int) -> None:
-        """Ask for the bytes from ``first_byte`` on; called once, and not at all if only the size is asked."""
+        """Ask for the bytes from ``first_byte`` on; called once; not at all for a size alone."""
 
     async def read(self) -> Bytes:
         """The next bytes; ``b""`` only at the file's true end, never where a connection was cut."""
@@ -93,10 +114,8 @@ class FileTransport:
         try:
             reply = _answer(url, file, {name.lower(): value for name, value in headers.items()})
             if method == "GET" and reply.status in (200, 206):
-                if reply.left_bytes != 0:
-                    await file.start(reply.first_byte)
-            else:
-                reply.left_bytes = 0
+                await file.start(reply.first_byte)
+                reply.has_body = True
         except BaseException:
             file.close()
             raise
@@ -111,7 +130,7 @@ class FileTransport:
 
 
 class FileReply:
-    """Implements ``Response`` for a file. ``left_bytes``: of the body; None: to the end of the file."""
+    """Implements ``Response`` for a file. ``left_bytes``: of a range; None: to the end of the file."""
 
     def __init__(
         self, url: SecretUrl, file: RemoteFile, status: int, headers: Mapping[str, str], first_byte: int = 0
@@ -123,18 +142,19 @@ class FileReply:
         self.carried_bytes = 0
         self.first_byte = first_byte
         self.left_bytes: int | None = None
+        self.has_body = False
         self._file = file
         self._is_over = False
 
     async def read(self, most: int = -1) -> Bytes:  # noqa: ARG002 - what has come is given at once
         """Read the next bytes, as ``Response`` says; the end of a range that was asked for is the end."""
-        if self._is_over or self.left_bytes == 0:
+        if self._is_over or not self.has_body or self.left_bytes == 0:
             self.close()
             return b""
         data = await self._file.read()
         if not data:
             self.close()
-        elif self.left_bytes is not None and self.status == 206:
+        elif self.left_bytes is not None:
             data = data[: self.left_bytes]
             self.left_bytes -= len(data)
         return data
@@ -168,16 +188,15 @@ def _answer(url: SecretUrl, file: RemoteFile, asked: Mapping[str, str]) -> FileR
         length = (
             {"Transfer-Encoding": "chunked"} if size_bytes is None else {"Content-Length": str(size_bytes)}
         )
-        reply = FileReply(url, file, 200, {**stated, **length})
-        reply.left_bytes = size_bytes
-        return reply
+        return FileReply(url, file, 200, {**stated, **length})
     first = int(match[1])
     end = min(size_bytes, int(match[2]) + 1 if match[2] else size_bytes)
     if first >= end:
         return FileReply(url, file, 416, {**stated, "Content-Range": f"bytes */{size_bytes}"})
     place = {"Content-Range": f"bytes {first}-{end - 1}/{size_bytes}", "Content-Length": str(end - first)}
     reply = FileReply(url, file, 206, {**stated, **place}, first)
-    reply.left_bytes = end - first
+    if end < size_bytes:  # else the source itself says where the file ends
+        reply.left_bytes = end - first
     return reply
 
 

@@ -254,7 +254,7 @@ PLAIN = [
         _text("s3://bucket/a b%41.bin", "az://c/x/ü?.bin"),
         ("a b%41.bin", "ü?.bin"),
     ),
-    Sample("ftp:// links", "urls.txt", _text("ftp://h.example/a.bin"), refusal="scheme"),
+    Sample("sftp:// links", "urls.txt", _text("sftp://h.example/a.bin"), refusal="scheme"),
     Sample(
         "URL, size, SHA-256 set apart by spaces",
         "urls.txt",

@@ -48,9 +48,16 @@ SCHEMES: dict[str, Scheme] = {
         Scheme(S3, _OBJECTS, extra="cloud", may_be_list=True),
         Scheme(GS, _OBJECTS, extra="cloud", may_be_list=True),
         Scheme(AZ, _OBJECTS, extra="cloud", may_be_list=True),
+        Scheme(
+            FTP,
+            "cfetch.plugins.sources.ftp:open_ftp",
+            port=21,
+            extra="ftp",
+            may_be_list=True,
+            takes_login=True,
+        ),
         Scheme(HF, gets_headers=True, may_be_list=True),  # becomes a link of https when a list is read
         Scheme(FILE, refusal="file; cp and rsync copy such files"),
-        Scheme(FTP, refusal=f"ftp; {_OVER_HTTPS}"),
         Scheme("abfs", refusal=f"not one that cfetch knows; {_ABFS}"),
         Scheme("abfss", refusal=f"not one that cfetch knows; {_ABFS}"),
         Scheme(FTPS, refusal=f"ftps; {_OVER_HTTPS}"),

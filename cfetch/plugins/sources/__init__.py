@@ -5,6 +5,8 @@ The row of a scheme in ``base/schemes.py`` names its opener. The opener gets a `
 file and sends it from a byte on. Ranges, conditions, retries, resuming and the limits of hosts then work as
 they do for http.
 
+    ftp.py   files of FTP servers, by aioftp
+
 ::
 
     URL -> AllSources finds the row -> opener -> FileTransport -> the source's own connection

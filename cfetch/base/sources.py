@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from cfetch.base.errors import UsageError
-from cfetch.base.registry import find, import_object, load, make_plugin_error, name_distribution
+from cfetch.base.registry import find, import_object, import_part, load, make_plugin_error
 from cfetch.base.schemes import SCHEMES, Scheme, scheme_of
 
 
@@ -35,15 +35,14 @@ def find_file_source(url: str) -> Scheme | None:
 
 def load_opener(row: Scheme) -> Any:  # noqa: ANN401 - a function of the wire's types
     """The opener of a scheme, imported now. Raises UsageError: its library is not installed, or it fails."""
-    package = name_distribution("sources", row.name).partition(" ")[0] if row.name not in SCHEMES else ""
+    if row.name not in SCHEMES:
+        return import_part("sources", row.name, row.opener, extra=row.extra)
     try:
         return import_object(row.opener)
     except ModuleNotFoundError as error:
         if not row.extra:
-            raise make_plugin_error("sources", row.name, error) from error
+            raise
         raise UsageError(
-            f"{row.name}:// needs the library {error.name}, which is not installed: "
-            f"pip install '{package or 'cfetch'}[{row.extra}]'"
+            f"{row.name}:// needs the library {error.name}, which is not installed: pip install "
+            f"'cfetch[{row.extra}]'"
         ) from None
-    except (ImportError, AttributeError) as error:
-        raise make_plugin_error("sources", row.name, error) from error

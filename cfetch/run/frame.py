@@ -40,10 +40,10 @@ from cfetch.base.events import (
     fan_out,
 )
 from cfetch.base.records import Summary
-from cfetch.base.registry import load_shipped
 from cfetch.base.version import __version__
 from cfetch.manifest.entries import Frozen
 from cfetch.run.collector import collect_seldom
+from cfetch.run.listeners import open_listeners
 from cfetch.run.signals import listen
 from cfetch.show.counts import LiveCounts
 from cfetch.show.metrics import MetricsFile
@@ -146,8 +146,6 @@ class Frame:
             LocalFault: it cannot begin.
         """
         tally = Tally()
-        others = [make() for make in load_shipped("listeners")]
-        keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
 
         def emit(event: Event) -> None:
             if isinstance(event, RunStopping):
@@ -162,6 +160,8 @@ class Frame:
             except Exception as bug:  # noqa: BLE001 - it is raised when what is under way has been closed
                 self._break_down(bug)
 
+        others = open_listeners(self._settings.listener or (), emit)
+        keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
         try:
             end_s = self._settings.write_timeout + ENDING_S
             hangs = str(self._roots[0] if len(self._roots) == 1 or metrics is None else metrics.path.parent)

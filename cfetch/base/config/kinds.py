@@ -304,6 +304,18 @@ def is_object_store(destination: str) -> bool:
     return scheme_of(destination) != ""
 
 
+def plugin_names(metavar: str, help_: str, *, find_known: Callable[[], tuple[str, ...]]) -> Kind:
+    """Names of plug-ins of other distributions. In one text, commas separate them."""
+
+    def check(name: str) -> None:
+        known = find_known()
+        if name not in known:
+            words = f"one of {', '.join(known)}" if known else "installed; no package here has one"
+            raise ValueError(f"must be {words}")
+
+    return Kind(metavar=metavar, read=_split, show=",".join, item=check, help=help_)
+
+
 def _split(raw: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in raw.split(","))
 

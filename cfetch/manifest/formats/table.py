@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from cfetch.base.clock import Clock
-from cfetch.base.errors import UsageError
-from cfetch.base.registry import import_object, import_part, list_foreign
-from cfetch.manifest.faults import Faults
+from cfetch.base.errors import CfetchError, UsageError
+from cfetch.base.registry import import_object, import_part, list_foreign, make_plugin_error
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
@@ -155,7 +155,21 @@ def find_reader(name: str) -> Reader:
         known = ", ".join(sorted({*FORMATS, *list_foreign_formats()}))
         raise UsageError(f"no manifest format is called {name!r}; known are {known}")
     reader: Reader = _import(name, format_.reader)
-    return reader
+    return reader if name in FORMATS else _name_errors(name, reader)
+
+
+def _name_errors(name: str, reader: Reader) -> Reader:
+    """The reader of another distribution, whose errors that nobody expects name that distribution."""
+
+    def read(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+        try:
+            yield from reader(source, document, faults)
+        except (BrokenDocumentError, CfetchError):
+            raise
+        except Exception as error:
+            raise make_plugin_error("formats", name, error) from error
+
+    return read
 
 
 def _import(name: str, place: str) -> Any:  # noqa: ANN401 - as the place says

@@ -28,8 +28,13 @@ def is_pairs(head):
 
 def read_pairs(source, document, faults):
     for number, line in enumerate("".join(source.texts()).splitlines()[1:], 2):
-        path, url = line.split(" <- ")
-        yield Row(number, {"path": path, "url": url})
+        path, arrow, url = line.partition(" <- ")
+        if path == "boom":
+            raise ZeroDivisionError("of the reader")
+        if arrow:
+            yield Row(number, {"path": path, "url": url})
+        else:
+            faults.add(number, "it is no pair: PATH <- URL")
 
 
 SCHEME = Scheme("mem", "outside:open_memory", port=1, may_be_list=True)
@@ -123,6 +128,23 @@ def make_policy(options, *, tick_s, **_):
     return Policy(tick_s=tick_s)
 '''
 
+SUITES = '''
+"""The tests of the distribution: the suites of cfetch over its own classes."""
+
+import outside
+from cfetch.testing.formats import FormatContract
+from cfetch.testing.policy import PolicyContract
+
+
+class TestPairs(FormatContract):
+    name = "pairs"
+    samples = {b"== pairs ==\\na <- mem://h/a\\nd/b <- mem://h/b\\n": ["a", "d/b"]}
+
+
+class TestPolicy(PolicyContract):
+    make_policy = staticmethod(outside.make_policy)
+'''
+
 BROKEN = "raise ImportError('cannot even begin')\n"
 LACKING = "import nobody_has_it\n"
 
@@ -156,5 +178,6 @@ def write_distribution(folder):
     (folder / "outside_things-0.7.dist-info" / "METADATA").write_text(METADATA)
     (folder / "outside_things-0.7.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
     (folder / "outside.py").write_text(PLUGINS)
+    (folder / "test_outside_things.py").write_text(SUITES)
     (folder / "outside_broken.py").write_text(BROKEN)
     (folder / "outside_lacking.py").write_text(LACKING)

@@ -129,6 +129,23 @@ def test_a_listener_that_fails_ends_no_run(cfetch, tmp_path):
     assert (tmp_path / "log").read_text().count("done") == 1
 
 
+def test_the_suites_are_run_over_classes_of_somebody_else(installed, tmp_path):
+    """With nothing of this project's tests, and no help of its configuration."""
+    path = f"{PROJECT}{os.pathsep}{installed}"
+    env = os.environ | {"PYTHONPATH": path, "OUTSIDE_LOG": str(tmp_path / "log")}
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", installed]
+    ran = subprocess.run(
+        [sys.executable, *command, installed / "test_outside_things.py"],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert "9 passed" in ran.stdout
+
+
 LACKS = (
     "the plug-in lost (sources) of the package outside-things 0.7 needs the library nobody_has_it, which is "
     "not installed: pip install 'outside-things[fancy]'"
@@ -153,10 +170,15 @@ LACKS = (
             "the plug-in torn (feeds) of the package outside-things 0.7 failed with ImportError",
         ),
         (["get", "lost://h/a"], LACKS),
+        (
+            ["download", "bad"],
+            "the plug-in pairs (formats) of the package outside-things 0.7 failed with ZeroDivisionError",
+        ),
     ],
 )
 def test_what_does_not_load_is_named_with_its_package(cfetch, tmp_path, words, said):
     """It is no bug in cfetch, so the exit code is that of a wrong use; an extra that is missing is named."""
     (tmp_path / "list").write_text("== pairs ==\na <- mem://here/a.bin\n")
+    (tmp_path / "bad").write_text("== pairs ==\nboom <- mem://here/a.bin\n")
     ran = cfetch(*words)
     assert (ran.returncode, said in ran.stderr) == (2, True), ran.stderr

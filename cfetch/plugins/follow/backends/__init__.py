@@ -1,6 +1,6 @@
 """Sources of feeds: each keeps the port of ``plugins/follow/source.py``, and passes one suite of tests.
 
-The suite is tests/plugins/follow/contract.py.
+The suite is ``testing/feed.py``.
 
 A backend asks, checks the form of the answers and translates them. It decides nothing about ranges, which
 is the lineage's work. All data from a server or a file is treated as hostile.

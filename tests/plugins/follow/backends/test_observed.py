@@ -7,7 +7,7 @@ import pytest
 from cfetch.base.errors import FeedReplaced, HostileFeed, LocalFault
 from cfetch.plugins.follow.backends.change_log import LOG_NAME, ChangeLog, News, Seen, interval_below
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
-from tests.plugins.follow.contract import FeedContract, drained, told
+from cfetch.testing.feed import FeedContract, drained, told
 from tests.plugins.follow.observed_world import Memory, ObservedWorld, as_whole
 
 ROW = {"url": "http://h.example/x", "size": 1}

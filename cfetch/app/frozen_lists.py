@@ -9,8 +9,8 @@ from typing import NamedTuple
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.base.registry import find_source
 from cfetch.base.schemes import OBJECT_STARTS, OBJECT_STORES, scheme_of
-from cfetch.base.sources import find_source
 from cfetch.manifest.freezing import Part, freeze
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT

@@ -6,7 +6,7 @@
     secret.py     URLs and tokens that cannot be printed by accident
     breaker.py    keeps work away from a failing host or volume (a value)
     registry.py   finds plug-ins by their names; nothing in the core imports one
-    schemes.py    the table of URL schemes          sources.py   the row of a scheme, also of other packages
+    schemes.py    the table of URL schemes
     version.py    the version of cfetch
     config/       options: one table of them, and the layers of their values
 

@@ -1,9 +1,9 @@
 """The table of URL schemes: one row for each, and the only module that spells one.
 
 A row says how files of the scheme are had. ``opener`` is ``module:function``, imported for the first request:
-it takes a ``cfetch.wire.source.SourceContext`` and gives a ``cfetch.wire.transport.Transport``. Another
+it takes a ``cfetch.wire.transport.SourceContext`` and gives a ``cfetch.wire.transport.Transport``. Another
 distribution adds a scheme by an entry point of the group ``cfetch.sources`` whose object is a ``Scheme``
-(``sources.py`` finds it). This module imports nothing, so that each module can ask it.
+(``registry.py`` finds it). This module imports nothing, so that each module can ask it.
 """
 
 import re

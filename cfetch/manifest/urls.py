@@ -11,8 +11,8 @@ from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
 from cfetch.base.errors import UsageError
+from cfetch.base.registry import find_file_source
 from cfetch.base.schemes import HTTP, KNOWN, SCHEMES, WEB_PATTERN, is_web
-from cfetch.base.sources import find_file_source
 from cfetch.manifest.object_urls import find_key_fault, is_object_url, split_object_url
 from cfetch.manifest.repository_urls import make_link, split_repository_url
 

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from cfetch.wire.all_sources import AllSources
 from cfetch.wire.network import Network
-from cfetch.wire.transport import Transport
+from cfetch.wire.transport import RunTransport, Transport
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -33,4 +32,4 @@ def open_loop(network: Network) -> Iterator[tuple[asyncio.Runner, Transport]]:
 
 
 async def _make_transport(network: Network) -> Transport:
-    return AllSources(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    return RunTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)

@@ -40,10 +40,10 @@ from cfetch.base.events import (
     fan_out,
 )
 from cfetch.base.records import Summary
+from cfetch.base.registry import load_shipped
 from cfetch.base.version import __version__
 from cfetch.manifest.entries import Frozen
 from cfetch.run.collector import collect_seldom
-from cfetch.run.listeners import open_listeners
 from cfetch.run.signals import listen
 from cfetch.show.counts import LiveCounts
 from cfetch.show.metrics import MetricsFile
@@ -160,7 +160,11 @@ class Frame:
             except Exception as bug:  # noqa: BLE001 - it is raised when what is under way has been closed
                 self._break_down(bug)
 
-        others = open_listeners(self._settings.listener or (), emit)
+        others = [make() for make in load_shipped("listeners")]
+        if self._settings.listener:
+            from cfetch.run.listeners import open_listeners
+
+            others += open_listeners(self._settings.listener, emit)
         keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
         try:
             end_s = self._settings.write_timeout + ENDING_S

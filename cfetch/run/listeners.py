@@ -1,21 +1,18 @@
-"""Opens the listeners of a run that are found by name: cfetch's own, and those that the user names.
+"""Opens the listeners of other distributions that the user names.
 
-A listener of another distribution is guarded. After its first error it gets no more events, the run goes on,
-and a note says which package is at fault.
+They are guarded. After its first error a listener gets no more events, the run goes on, and a note says which
+package is at fault.
 """
 
 from collections.abc import Iterator, Sequence
 
 from cfetch.base.errors import UsageError
 from cfetch.base.events import Event, Listener, RunNoted
-from cfetch.base.registry import load, load_shipped, make_plugin_error
+from cfetch.base.registry import load, make_plugin_error
 
 
 def open_listeners(names: Sequence[str], emit: Listener) -> Iterator[Listener]:
     """Yield the listeners; ``emit`` gets the notes. Raises UsageError: one cannot be made."""
-    for make in load_shipped("listeners"):
-        if (listener := make()) is not None:
-            yield listener
     for name in dict.fromkeys(names):
         make = load("listeners", name)
         try:

@@ -16,11 +16,10 @@ from cfetch.run.frame import Guard, Run
 from cfetch.run.signals import listen_in_loop
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.wire.all_sources import AllSources
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import Network
 from cfetch.wire.refresh import UrlRefresher
-from cfetch.wire.transport import Transport
+from cfetch.wire.transport import RunTransport, Transport
 
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 _Order = Callable[[Pool, Guard], None]
@@ -89,7 +88,7 @@ class LocalEngine:
             return await self._bring(run)
 
     async def _bring(self, run: Run) -> CfetchError | None:
-        transport = AllSources(
+        transport = RunTransport(
             connect_timeout_s=self._settings.connect_timeout,
             keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
             network=self._network,

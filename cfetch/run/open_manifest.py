@@ -17,9 +17,9 @@ import msgspec
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import LocalFault, SourceError, UsageError
+from cfetch.base.registry import find_source
 from cfetch.base.schemes import KNOWN, scheme_of
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.base.sources import find_source
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.formats.table import INDEX, Continued, find_more

@@ -9,8 +9,7 @@ functions decide what a reply means and when to ask again.
 
 Read in this order::
 
-    transport.py        the port
-    all_sources.py      the transport of a run: opens the source of a URL's scheme for the first request to it
+    transport.py        the port; the transport of a run, which opens the source of a scheme when it is asked
     source.py           the port for sources that are no HTTP servers; replies of their files
     object_transport.py    objects of stores, by links that are signed for one request
     http.py             the adapter to HTTP: requests, redirects hop by hop

@@ -25,9 +25,8 @@ from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.source import SourceContext
 from cfetch.wire.targets import REDIRECTS, next_hop
-from cfetch.wire.transport import Response
+from cfetch.wire.transport import Response, SourceContext
 
 MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")

@@ -6,8 +6,7 @@ from cfetch.base.errors import Refused
 from cfetch.base.schemes import S3, scheme_of
 from cfetch.base.secret import SecretUrl
 from cfetch.storage.buckets.object_source import ObjectLinks
-from cfetch.wire.source import SourceContext
-from cfetch.wire.transport import Response, Transport
+from cfetch.wire.transport import Response, SourceContext, Transport
 
 OBJECT_REFUSALS = {  # the link is new, so a refusal is about the login, not about the link
     400: "the store does not accept the request; if its bucket is in another region, set AWS_REGION",

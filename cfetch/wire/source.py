@@ -9,8 +9,7 @@ a row in ``base/schemes.py`` returns a ``Transport``: ``FileTransport(source)``,
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Protocol
 
 from multidict import CIMultiDict
@@ -20,42 +19,28 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.network import Network
 from cfetch.wire.targets import is_public
-from cfetch.wire.transport import Response, Transport
+from cfetch.wire.transport import Response
 
 _RANGE = re.compile(r"bytes=(\d{1,19})-(\d{0,19})", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceContext:
-    """What an opener gets. ``http`` makes the transport for http and https, at its first call.
-
-    ``connect_timeout_s`` covers name lookup, connection and login. ``keep_alive``: connections may be kept
-    for the next file, for ``idle_s`` at most.
-    """
-
-    network: Network
-    connect_timeout_s: float
-    keep_alive: bool = True
-    idle_s: float = 15.0
-    http: Callable[[], Transport]
-
-    async def find_addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, which the user's settings allow. Raises SourceError."""
-        loop = asyncio.get_running_loop()
-        try:
-            answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except socket.gaierror as error:
-            if error.errno == socket.EAI_NONAME:
-                raise Refused("the host's name does not exist") from None
-            raise Transient("the host's name could not be resolved") from None
-        addresses = list(dict.fromkeys(str(where[0]) for *_, where in answers))
-        if self.network.public_only:
-            addresses = [address for address in addresses if is_public(address)]
-            if not addresses:
-                raise Refused("the address is not public, and public_only is set")
-        if self.network.addresses is not None:
-            self.network.addresses.update(addresses)
-        return addresses
+async def find_addresses(network: Network, host: str, port: int) -> list[str]:
+    """The addresses of a host, to which the settings allow a connection. Raises SourceError."""
+    loop = asyncio.get_running_loop()
+    try:
+        answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_NONAME:
+            raise Refused("the host's name does not exist") from None
+        raise Transient("the host's name could not be resolved") from None
+    addresses = list(dict.fromkeys(str(where[0]) for *_, where in answers))
+    if network.public_only:
+        addresses = [address for address in addresses if is_public(address)]
+        if not addresses:
+            raise Refused("the address is not public, and public_only is set")
+    if network.addresses is not None:
+        network.addresses.update(addresses)
+    return addresses
 
 
 class RemoteFile(Protocol):

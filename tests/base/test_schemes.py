@@ -11,7 +11,7 @@ import pytest
 import cfetch
 from cfetch.base.registry import import_object
 from cfetch.base.schemes import SCHEMES, scheme_of
-from cfetch.wire.all_sources import AllSources
+from cfetch.wire.transport import RunTransport
 
 HOUSE = Path(cfetch.__file__).parent
 TABLE = HOUSE / "base" / "schemes.py"
@@ -89,7 +89,7 @@ async def test_a_scheme_that_is_not_had_fails_its_own_entry():
     from cfetch.base.secret import SecretUrl
     from cfetch.wire.network import DIRECT
 
-    transport = AllSources(connect_timeout_s=1.0, network=DIRECT)
+    transport = RunTransport(connect_timeout_s=1.0, network=DIRECT)
     with pytest.raises(Refused, match="scheme is sftp; scp and rsync"):
         await transport.open(SecretUrl("sftp://h/a"), {}, {}, fresh=False)
     await transport.close()

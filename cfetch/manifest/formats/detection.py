@@ -14,7 +14,6 @@ from cfetch.base.schemes import GS, S3, WEB_PATTERN
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
-from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
 from cfetch.manifest.formats.table import (
     FORMATS,
@@ -101,6 +100,8 @@ def _make_refusal(name: str) -> Reader:
     )
 
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+        from cfetch.manifest.formats.landing_pages import find_list_address  # few lists are pages
+
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
         raise BrokenDocumentError(0, f"{message}{way}")

@@ -20,8 +20,8 @@ from cfetch.base.schemes import DEFAULT_PORTS, FTP
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.foreign_errors import map_error
-from cfetch.wire.source import FileTransport, SourceContext
-from cfetch.wire.transport import Transport
+from cfetch.wire.source import FileTransport, find_addresses
+from cfetch.wire.transport import SourceContext, Transport
 
 BYTES = "latin-1"  # a text in which each character is a byte: servers have names in any encoding
 ANONYMOUS = ("anonymous", "cfetch@")
@@ -121,7 +121,7 @@ class FtpSource:
 
     async def _reach(self, client: aioftp.Client, login: _Login) -> None:
         """Connect to the first address that answers."""
-        addresses = await self._context.find_addresses(login.host, login.port)
+        addresses = await find_addresses(self._context.network, login.host, login.port)
         for number, address in enumerate(addresses, 1):
             try:
                 await client.connect(address, login.port)

@@ -8,8 +8,8 @@ import pytest
 
 from cfetch.base.errors import Refused, Throttled, Transient
 from cfetch.base.secret import SecretUrl
-from cfetch.wire.all_sources import AllSources
 from cfetch.wire.network import DIRECT
+from cfetch.wire.transport import RunTransport
 from tests.cli.verbs import cfetch
 from tests.plugins.sources.ftp_server import PASSWORD, USER, serve_ftp
 
@@ -68,7 +68,7 @@ async def test_a_file_that_changed_between_two_tries_begins_anew(site, tmp_path)
     """Its time is another one, so no bytes of two versions are joined."""
     path = tmp_path / "site" / "d" / "a.bin"
     site.cuts = [2_000_000]
-    transport = AllSources(connect_timeout_s=5.0, network=DIRECT)
+    transport = RunTransport(connect_timeout_s=5.0, network=DIRECT)
     url = SecretUrl(site.url("d/a.bin"))
     first = await transport.open(url, {}, {}, fresh=False)
     (etag,) = first.headers.getall("ETag", [])
@@ -145,7 +145,7 @@ async def test_a_login_of_netrc(site, tmp_path, monkeypatch):
 async def test_what_answers_mean(site, answer, error):
     """4xx may be over soon, 5xx is for good; the server's own words are quoted."""
     site.refusal = answer
-    transport = AllSources(connect_timeout_s=5.0, network=DIRECT)
+    transport = RunTransport(connect_timeout_s=5.0, network=DIRECT)
     with pytest.raises(error, match=answer.replace(" ", ": ", 1).replace(".", r"\.")) as caught:
         await transport.open(SecretUrl(site.url("d/a.bin")), {}, {}, fresh=False)
     await transport.close()
@@ -163,7 +163,7 @@ async def test_a_server_without_size_and_time(site, tmp_path):
 @pytest.mark.parametrize("path", ["d/", "", "a%0D%0ADELE%20b"])
 async def test_paths_that_are_not_sent(site, path):
     """A directory is no file, and a line break would begin another command."""
-    transport = AllSources(connect_timeout_s=5.0, network=DIRECT)
+    transport = RunTransport(connect_timeout_s=5.0, network=DIRECT)
     with pytest.raises(Refused):
         await transport.open(SecretUrl(site.url(path)), {}, {}, fresh=False)
     await transport.close()
@@ -174,7 +174,7 @@ async def test_a_server_that_has_gone():
     """No connection is made, and another try may help."""
     with serve_ftp("/") as served:
         pass
-    transport = AllSources(connect_timeout_s=5.0, network=DIRECT)
+    transport = RunTransport(connect_timeout_s=5.0, network=DIRECT)
     with pytest.raises(Transient, match="Connection refused"):
         await transport.open(SecretUrl(served.url("a")), {}, {}, fresh=False)
     await transport.close()

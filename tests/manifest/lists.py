@@ -444,6 +444,12 @@ TOOLS = [
         flags=f"--base-url {BASE}",
     ),
     Sample(
+        "apt-get --print-uris",
+        "uris.txt",
+        _text(f"'{H}pool/b_1%3a2_all.deb' b_1%3a2_all.deb 10 SHA256:{SHA}", f"'{H}c.deb' c.deb 7 "),
+        ("b_1:2_all.deb", "c.deb"),
+    ),
+    Sample(
         "aws s3api list-objects-v2",
         "ls.json",
         _json(

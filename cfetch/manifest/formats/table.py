@@ -80,6 +80,7 @@ FORMATS: dict[str, Format] = {
     "pooch": Format(
         f"{_PLUGIN}pooch_registry:read_pooch_registry", first_line=f"{_PLUGIN}pooch_registry:is_registry_line"
     ),
+    "apt-uris": Format(f"{_PLUGIN}apt_uris:read_apt_uris", first_line=f"{_PLUGIN}apt_uris:is_uri_line"),
     "aws-s3-ls": Format(
         f"{_PLUGIN}s3_listing:read_s3_listing", first_line=f"{_PLUGIN}s3_listing:is_listing_line"
     ),

@@ -28,6 +28,15 @@ class TestAnnex(FormatContract):
     samples: ClassVar = {b"https://h.test/x a.bin\n": ["a.bin"]}
 
 
+class TestAptUris(FormatContract):
+    name = "apt-uris"
+    samples: ClassVar = {
+        f"'http://deb.test/pool/b_1%3a2_all.deb' b_1%3a2_all.deb 10 SHA256:{HASH}\n"
+        "'http://deb.test/pool/c.deb' c.deb 7 \n".encode(): ["b_1:2_all.deb", "c.deb"]
+    }
+    foreign: ClassVar = {b"'http://deb.test/c.deb'\n": "urls"}
+
+
 def test_the_suite_refuses_a_format_that_is_taken_for_another():
     """Else it would tell nobody anything."""
 

@@ -9,7 +9,7 @@ from cfetch.base.errors import HostileFeed, Refused
 from cfetch.plugins.follow.backends.delta import _Add, _list_files, _Vector
 from tests.plugins.follow.upstream_site import Mirror
 
-SAMPLE = Path(__file__).parents[2] / "samples/delta/_delta_log"
+SAMPLE = Path(__file__).parents[1] / "samples/delta/_delta_log"
 CHECKPOINT = "00000000000000000002.checkpoint.parquet"
 DATA = {
     action["add"]["path"].replace("%25", "%"): action["add"]["size"]

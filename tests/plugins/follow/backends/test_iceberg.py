@@ -10,7 +10,7 @@ import pytest
 from cfetch.base.errors import HostileFeed, Refused, StaleAnswer
 from tests.plugins.follow.upstream_site import Mirror
 
-SAMPLE = Path(__file__).parents[2] / "samples/iceberg/metadata"
+SAMPLE = Path(__file__).parents[1] / "samples/iceberg/metadata"
 VERSIONS = sorted(path.name for path in SAMPLE.glob("*.metadata.json"))
 LOCATION = "file:///warehouse/t/"
 

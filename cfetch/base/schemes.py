@@ -14,10 +14,10 @@ class Scheme(NamedTuple):
     """How URLs of one scheme are used.
 
     ``port``: the usual one, which a URL may leave out. ``extra``: what has to be installed for its library.
-    ``gets_headers``: requests carry the user's headers and those of the manifest. ``may_be_list``: a URL may
-    be the name of a manifest. ``takes_login``: a URL may hold ``user:password@``. ``refusal``: why cfetch
-    gets no file of this scheme, as the end of a sentence that begins with «its scheme is …»; such a row,
-    and one whose URLs become others (``hf``), has no opener.
+    ``gets_headers``: requests may carry the user's own headers (``--header``, ``--bearer-env``).
+    ``may_be_list``: a URL may be the name of a manifest. ``takes_login``: a URL may hold ``user:password@``.
+    ``refusal``: why cfetch gets no file of this scheme, as the end of a sentence that begins with «its scheme
+    is …»; such a row, and one whose URLs become others (``hf``), has no opener.
     """
 
     name: str

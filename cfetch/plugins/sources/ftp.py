@@ -26,6 +26,7 @@ from cfetch.wire.transport import SourceContext, Transport
 BYTES = "latin-1"  # a text in which each character is a byte: servers have names in any encoding
 ANONYMOUS = ("anonymous", "cfetch@")
 BLOCK_BYTES = 256 << 10
+MOST_LINES = 1000  # of a greeting and the answers about one file; long greetings have some fifty
 _SIZE = re.compile(r"\s*(\d{1,19})\s*\Z")
 _TIME = re.compile(r"\s*(\d{14})(?:\.\d+)?\s*\Z")
 _TYPE = re.compile(r";type=[aid]\Z", re.IGNORECASE)
@@ -35,6 +36,19 @@ _UNKNOWN_COMMAND = ("500", "501", "502", "504")  # the server has no SIZE or MDT
 def open_ftp(context: SourceContext) -> Transport:
     """The opener of the row of ftp in ``base/schemes.py``."""
     return FileTransport(FtpSource(context))
+
+
+class _Client(aioftp.Client):
+    """Refuses answers that do not end, which would fill the memory. ``lines`` is set to 0 for each file."""
+
+    lines = 0
+
+    async def parse_line(self) -> tuple[aioftp.Code, str]:
+        """Read a line of an answer."""
+        self.lines += 1
+        if self.lines > MOST_LINES:
+            raise Refused(f"the server's answers have more than {MOST_LINES} lines")
+        return await super().parse_line()
 
 
 class _Login(NamedTuple):
@@ -52,7 +66,7 @@ class FtpSource:
     def __init__(self, context: SourceContext) -> None:
         self._context = context
         self._clock = SystemClock()
-        self._idle: dict[_Login, list[tuple[aioftp.Client, float]]] = {}
+        self._idle: dict[_Login, list[tuple[_Client, float]]] = {}
 
     async def open_file(self, url: SecretUrl, *, fresh: bool) -> "FtpFile":
         """Find the file, as ``FileSource`` says."""
@@ -72,7 +86,7 @@ class FtpSource:
             for client, _ in self._idle.popitem()[1]:
                 client.close()
 
-    def give_back(self, login: _Login, client: aioftp.Client) -> None:
+    def give_back(self, login: _Login, client: _Client) -> None:
         """Keep a connection whose last answer has come."""
         if self._context.keep_alive:
             self._idle.setdefault(login, []).append((client, self._clock.monotonic()))
@@ -91,7 +105,7 @@ class FtpSource:
         port = parts.port or DEFAULT_PORTS[FTP]
         return _Login(parts.hostname or "", port, user, SecretText(password)), path
 
-    def _take(self, login: _Login) -> aioftp.Client | None:
+    def _take(self, login: _Login) -> _Client | None:
         """An idle connection that is young enough; the others are closed."""
         idle = self._idle.get(login, [])
         while idle:
@@ -101,9 +115,9 @@ class FtpSource:
             client.close()
         return None
 
-    async def _connect(self, login: _Login) -> aioftp.Client:
+    async def _connect(self, login: _Login) -> _Client:
         """Connect and log in. Raises SourceError."""
-        client = aioftp.Client(encoding=BYTES)
+        client = _Client(encoding=BYTES)
         try:
             async with asyncio.timeout(self._context.connect_timeout_s):
                 await self._reach(client, login)
@@ -115,11 +129,11 @@ class FtpSource:
         except BaseException as error:
             client.close()
             if isinstance(error, Exception) and not isinstance(error, CfetchError):
-                raise _explain(error, "connect") from None
+                raise _explain(error, "answer the login") from None
             raise
         return client
 
-    async def _reach(self, client: aioftp.Client, login: _Login) -> None:
+    async def _reach(self, client: _Client, login: _Login) -> None:
         """Connect to the first address that answers."""
         addresses = await find_addresses(self._context.network, login.host, login.port)
         for number, address in enumerate(addresses, 1):
@@ -130,8 +144,9 @@ class FtpSource:
                 if number == len(addresses):
                     raise
 
-    async def _describe(self, client: aioftp.Client, login: _Login, path: str) -> "FtpFile":
+    async def _describe(self, client: _Client, login: _Login, path: str) -> "FtpFile":
         """Ask for size and time. Raises SourceError; the connection is closed or kept then."""
+        client.lines = 0
         try:
             size, changed = [await _ask(client, word, path) for word in ("SIZE", "MDTM")]
         except aioftp.StatusCodeError as error:  # the answer is whole, so that the connection is of use
@@ -151,7 +166,7 @@ class FtpFile:
     def __init__(
         self,
         source: FtpSource,
-        client: aioftp.Client,
+        client: _Client,
         login: _Login,
         path: str,
         size: str | None,
@@ -203,7 +218,7 @@ class FtpFile:
             self._client.close()
 
 
-async def _ask(client: aioftp.Client, word: str, path: str) -> str | None:
+async def _ask(client: _Client, word: str, path: str) -> str | None:
     """The answer to a question about a file; None: the server does not know the question."""
     try:
         _, lines = await client.command(f"{word} {path}", "213")

@@ -1,8 +1,10 @@
 """Files of a real FTP server by the real command."""
 
+import asyncio
 import hashlib
 import json
 import os
+from contextlib import suppress
 
 import pytest
 
@@ -168,6 +170,30 @@ async def test_paths_that_are_not_sent(site, path):
         await transport.open(SecretUrl(site.url(path)), {}, {}, fresh=False)
     await transport.close()
     assert "DELE" not in site.log
+
+
+async def test_an_answer_that_does_not_end():
+    """It is given up after some lines, and fills no memory."""
+
+    async def talk(_, writer):
+        writer.write(b"220-welcome\r\n" * 5000)
+        with suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        transport = RunTransport(connect_timeout_s=20.0, network=DIRECT)
+        with pytest.raises(Refused, match="more than 1000 lines"):
+            await transport.open(SecretUrl(f"ftp://127.0.0.1:{port}/a"), {}, {}, fresh=False)
+        await transport.close()
+
+
+async def test_a_file_is_named_by_its_path(site, tmp_path):
+    """No header could state another name, so that --name-by header asks nobody."""
+    ended = await download(tmp_path, {"url": site.url("d/b%20c.txt")}, words=["--name-by", "header"])
+    assert ended.code == 0, ended.err
+    assert (tmp_path / "to" / "b c.txt").read_bytes() == b"b"
 
 
 async def test_a_server_that_has_gone():

@@ -1,6 +1,7 @@
 """A frozen manifest in the form that each engine takes. No caller has to ask which kind of plan it is.
 
 An engine that is a plug-in keeps the port ``EnginePlugin``, and is found by the name that ``--engine`` gives.
+Only Spark prepares manifests itself; an engine of another distribution gets plans that were frozen here.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import ManifestRef
+
+LOCAL = "local"  # the core's own engines, in this process and in others
 
 
 class EnginePlugin(Protocol):

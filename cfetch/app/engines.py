@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.app.engine_plan import EnginePlan, find_engine
+from cfetch.app.engine_plan import LOCAL, EnginePlan, find_engine
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, UsageError
@@ -40,8 +40,8 @@ def choose_engine(plan: EnginePlan, context: RunContext, knowledge: Knowledge) -
     Raises:
         UsageError: with these settings, no engine can bring this plan.
     """
-    if context.settings.engine == "spark":
-        return _spark_engine(plan, context), None
+    if context.settings.engine != LOCAL:
+        return _find_plugin_engine(plan, context), None
     if plan.here is None:
         raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
     processes, note = _count_processes(plan.here, context)
@@ -118,7 +118,7 @@ def make_nodes_engine(
     """
     from cfetch.tasks.nodes.engine import Here, NodesEngine
 
-    if context.settings.engine == "spark" or plan.here is None:
+    if context.settings.engine != LOCAL or plan.here is None:
         raise ConfigError("--together is for the engine local; Spark has its own executors")
     if len(context.volumes.roots) > 1 or not context.volumes.local:
         raise UsageError("with --together the files go to one directory that all machines see; give one --to")
@@ -140,12 +140,12 @@ def make_nodes_engine(
     )
 
 
-def _spark_engine(plan: EnginePlan, context: RunContext) -> Engine:
+def _find_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
     check_for_spark(context.volumes, context.settings)
     if plan.frozen.names_batches:
         raise UsageError(
-            "the manifest names batches, which are published as a whole; --engine spark publishes each "
-            "file by itself: use --engine local"
+            "the manifest names batches, which are published as a whole; "
+            f"--engine {context.settings.engine} publishes each file by itself: use --engine local"
         )
     return find_engine(context.settings.engine).make_engine(
         plan.frozen,
@@ -161,11 +161,11 @@ def check_for_spark(volumes: Volumes, settings: Settings) -> None:
     """Raise UsageError unless there is one destination, and no file that only this machine has."""
     if settings.cookies is not None:
         raise ConfigError(
-            "cookies is a file of this machine, which executors do not see; with --engine spark, give the "
-            "login as --bearer-env or --header, or use --engine local"
+            f"cookies is a file of this machine, which executors do not see; with --engine "
+            f"{settings.engine}, give the login as --bearer-env or --header, or use --engine local"
         )
     if len(volumes.roots) > 1:
         raise UsageError(
-            "--engine spark downloads to one directory that all executors see, or to one object store; give "
-            "one --to"
+            f"--engine {settings.engine} downloads to one directory that all executors see, or to one object "
+            "store; give one --to"
         )

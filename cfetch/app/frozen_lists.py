@@ -9,8 +9,9 @@ from typing import NamedTuple
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.base.registry import find_source
+from cfetch.base.schemes import OBJECT_STARTS, OBJECT_STORES, scheme_of
 from cfetch.manifest.freezing import Part, freeze
-from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
 from cfetch.run.directories import find_places
@@ -106,13 +107,19 @@ def _refuse_nothing(plan: Plan, left: Unfinished | None, settings: Settings) -> 
 
 
 def _note_useless_headers(plan: Plan, settings: Settings) -> Sequence[str]:
-    """Return a note if the user gives headers, and files are objects of a store, which do not get them."""
-    has_headers = settings.header or settings.bearer_env
-    first = islice(plan.entries(), LOOKED_AT)
-    if not has_headers or not any(is_object_url(entry.url.value) for entry in first):
+    """Return notes if the user gives headers, and files are of schemes that do not get them."""
+    if not (settings.header or settings.bearer_env):
         return ()
-    note = (
-        "--header and --bearer-env do not go to objects of a store (s3://, gs://, az://): their links are "
-        "signed with the store's own login"
-    )
-    return (note,)
+    schemes = dict.fromkeys(scheme_of(entry.url.value) for entry in islice(plan.entries(), LOOKED_AT))
+    rows = [row for scheme in schemes if (row := find_source(scheme)) is not None and not row.gets_headers]
+    notes = [
+        f"--header and --bearer-env do not go to files of {row.name}://, whose requests have no headers"
+        for row in rows
+        if row.name not in OBJECT_STORES
+    ]
+    if len(notes) < len(rows):
+        notes.append(
+            f"--header and --bearer-env do not go to objects of a store ({', '.join(OBJECT_STARTS)}): their "
+            "links are signed with the store's own login"
+        )
+    return notes

@@ -38,6 +38,7 @@ from cfetch.run.listings import find_listing, list_files
 from cfetch.run.open_manifest import ManifestReader, refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.show.plan_view import SyncPreview
+from cfetch.storage.buckets.stores import find_store
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
 from cfetch.storage.occupancy import end_claims
@@ -46,19 +47,6 @@ from cfetch.wire.network import Network, make_network
 
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
 LISTED_DELETES = 1000  # in JSON
-
-# Environment variables that state the server to which the names of buckets and containers belong.
-_ADDRESSES = {
-    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
-    "gs": ("GOOGLE_BASE_URL",),
-    "az": (
-        "AZURE_STORAGE_ACCOUNT_NAME",
-        "AZURE_STORAGE_ENDPOINT",
-        "AZURE_ENDPOINT",
-        "AZURE_STORAGE_USE_EMULATOR",
-        "AZURITE_BLOB_STORAGE_URL",
-    ),
-}
 
 EmitLine = Callable[[str], None]
 Versioned = tuple[Entry, str | None]
@@ -129,7 +117,8 @@ def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
     """Return the addresses in the environment that say where the source is. Raises UsageError."""
     if is_repository_url(source):
         return [find_endpoint()]
-    return [env.get(name) for name in _ADDRESSES.get(source.partition("://")[0].lower(), ())]
+    store = find_store(source)
+    return [] if store is None else [env.get(name) for name in store.addresses]
 
 
 def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue) -> Iterator[Entry]:

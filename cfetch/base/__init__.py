@@ -6,6 +6,7 @@
     secret.py     URLs and tokens that cannot be printed by accident
     breaker.py    keeps work away from a failing host or volume (a value)
     registry.py   finds plug-ins by their names; nothing in the core imports one
+    schemes.py    the table of URL schemes
     threads.py    starts threads           version.py   the version of cfetch
     config/       options: one table of them, and the layers of their values
 
@@ -13,5 +14,5 @@ When it fails: an error of this room has its exit code; anything else that escap
 plug-in that does not load is named with its distribution, and is no bug in cfetch.
 
 Where to change: a new kind of error is a class in ``errors.py``, a new event a class in ``events.py``; a
-plug-in that ships with cfetch is a row in ``registry.py``.
+plug-in that ships with cfetch is a row in ``registry.py``, a URL scheme a row in ``schemes.py``.
 """

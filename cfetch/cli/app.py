@@ -139,6 +139,9 @@ def main() -> None:
         add_verbs(word)
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
             code = _run_verb(app)
+    except UsageError as error:  # of the verb's plug-in, which does not load
+        print(f"cfetch: {error}", file=sys.stderr)
+        code = error.exit_code
     except KeyboardInterrupt:  # it came during the imports of the verb, or while the last lines were written
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

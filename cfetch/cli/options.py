@@ -116,7 +116,7 @@ _PANELS = {
     "Guard": ("heartbeat_interval", "heartbeat_misses", "wait"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
-    "Watching": ("serve", "serve_token_env", "metrics_textfile"),
+    "Watching": ("listener", "serve", "serve_token_env", "metrics_textfile"),
 }
 # As curl, wget and aria2 have them. The output of a list is a directory; -v asks for reasons.
 _SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "explain": "-v", "dry_run": "-n"}

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.schemes import is_web
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.assembly import name_batch
 from cfetch.manifest.columns import Columns
@@ -18,7 +19,6 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
 from cfetch.manifest.kept import take_kept
 from cfetch.manifest.names import choose_path, name_range
-from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
 from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
@@ -245,7 +245,7 @@ def _set_default_path(values: dict[str, Any], index: int, options: ReadingOption
     try:
         url = values["url"].value
         if name_by == "header":
-            asks = not is_object_url(url)  # the key of an object is its name
+            asks = is_web(url)  # the key of an object, or the path of any other scheme, is the name
             name_by, values["is_unnamed"] = ("hash" if asks else "last"), asks
         path = last_segment(url) if name_by == "last" else choose_path(url, index, name_by)
         if "range_start" in values and name_by != "row":

@@ -14,6 +14,7 @@
     catalogue.py        what a sync has put in place, and which versions of it
     host_baseline.py    the baseline of hosts from earlier runs: read before a run, merged after it
     frame.py            the steps around every engine, and the port that an engine implements
+    listeners.py        the listeners of other packages that the user names
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop
     threads.py          tests before a run that the system permits its threads
     collector.py        makes Python's garbage collector run seldom during a run

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from cfetch.wire.network import Network
-from cfetch.wire.transport import Transport
+from cfetch.wire.transport import RunTransport, Transport
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -32,6 +32,4 @@ def open_loop(network: Network) -> Iterator[tuple[asyncio.Runner, Transport]]:
 
 
 async def _make_transport(network: Network) -> Transport:
-    from cfetch.wire.http import HttpTransport
-
-    return HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    return RunTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)

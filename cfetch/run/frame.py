@@ -148,8 +148,6 @@ class Frame:
             LocalFault: it cannot begin.
         """
         tally = Tally()
-        others = [make() for make in load_shipped("listeners")]
-        keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
 
         def emit(event: Event) -> None:
             if isinstance(event, RunStopping):
@@ -164,6 +162,12 @@ class Frame:
                 except Exception as bug:  # noqa: BLE001 - it is raised when all that is under way is closed
                     self._break_down(bug)
 
+        others = [make() for make in load_shipped("listeners")]
+        if self._settings.listener:
+            from cfetch.run.listeners import open_listeners
+
+            others += open_listeners(self._settings.listener, emit)
+        keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
         try:
             end_s = self._settings.write_timeout + ENDING_S
             hangs = str(self._roots[0] if len(self._roots) == 1 or metrics is None else metrics.path.parent)

@@ -17,6 +17,8 @@ import msgspec
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import LocalFault, SourceError, UsageError
+from cfetch.base.registry import find_source
+from cfetch.base.schemes import KNOWN, scheme_of
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import detect_format
@@ -41,7 +43,8 @@ from cfetch.wire.network import DIRECT, Network
 
 def is_elsewhere(manifest: str) -> bool:
     """Whether the name means no local file, but a document of a server or store, or a listing of objects."""
-    return is_url(manifest) or is_object_url(manifest) or is_repository_url(manifest)
+    row = find_source(scheme_of(manifest))
+    return row is not None and row.may_be_list
 
 
 def shown_name(manifest: str) -> str:
@@ -159,8 +162,8 @@ def _open_file(manifest: str) -> BinaryIO:
         file = Path(manifest).open("rb")  # noqa: SIM115 - handed over to a with
     except OSError as error:
         what = f"cannot read the manifest {shown_name(manifest)}"
-        if "://" in manifest:
-            why = "its scheme is not http, https, s3, gs, az or hf; fetch the list first, and give the file"
+        if scheme_of(manifest):
+            why = f"its scheme is not {KNOWN}; fetch the list first, and give the file"
             raise UsageError(f"{what}: {why}") from None
         raise input_fault(error, what) from None
     if not file.seekable():

@@ -9,8 +9,10 @@ functions decide what a reply means and when to ask again.
 
 Read in this order::
 
-    transport.py        the port, and the transport of a run, which connects when it is first asked
-    http.py             its adapter: requests, redirects hop by hop
+    transport.py        the port; the transport of a run, which opens the source of a scheme when it is asked
+    source.py           the port for sources that are no HTTP servers; replies of their files
+    object_transport.py    objects of stores, by links that are signed for one request
+    http.py             the adapter to HTTP: requests, redirects hop by hop
     connections.py      the pool: kept connections and fresh connections
     exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
     reply_parser.py     a reply's limits, status, headers and pieces (pure)

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import quote, urlsplit
 
 from cfetch.base.errors import Refused
+from cfetch.base.schemes import HTTP, HTTPS, WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
 from cfetch.wire.judge import Headers
@@ -43,13 +44,13 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
         target = SecretUrl(join_url(url.reveal(), _encode(targets.pop())))
         parts = urlsplit(target.reveal())
         plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain
+        usable = parts.scheme in WEB and bool(parts.hostname) and plain
         target.origin()
     except ValueError:
         usable = False
     if not usable or any(ord(c) <= 32 or ord(c) >= 127 for c in target.reveal()):
         raise Refused("the server redirects to something that is not a plain http(s) URL")
-    if parts.scheme == "http" and urlsplit(url.reveal()).scheme == "https":
+    if parts.scheme == HTTP and urlsplit(url.reveal()).scheme == HTTPS:
         raise Refused("the server redirects from https to http")
     if target in seen:
         raise Refused("the server redirects in a circle")

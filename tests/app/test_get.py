@@ -102,9 +102,9 @@ def test_names_and_places(tmp_path):
         (["http://h.test/"], {}, "gives the file no name: .* -o FILE"),
         (["http://h.test/?sig=CANARY", "http://h.test/a"], {}, "^(?!.*CANARY).* -o FILE"),
         (
-            ["ftp://h.test/a"],
+            ["sftp://h.test/a"],
             {},
-            "the list of URLs has 1 fault; .*\n  the list of URLs: url: its scheme is ftp; many such servers",
+            "the list of URLs has 1 fault; .*\n  the list of URLs: url: its scheme is sftp; scp and rsync",
         ),
         (["http://h.test/a", "http://h.test/b"], {"output": "x"}, "--output is for one file"),
         (["http://h.test/a", "http://h.test/b"], {"sha256": "0" * 64}, "--sha256 HEX is for one file"),

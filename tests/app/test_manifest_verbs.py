@@ -70,7 +70,7 @@ def test_check_counts(tmp_path):
 def test_check_command(tmp_path):
     """All faults with their lines and exit code 2; --json is one document either way; a base URL is taken."""
     bad = "\n".join(
-        ['{"url": "http://h/a", "size": -1}', '{"url": "u"}', '{"url": "ftp://h?sig=' + CANARY + '"}']
+        ['{"url": "http://h/a", "size": -1}', '{"url": "u"}', '{"url": "sftp://h?sig=' + CANARY + '"}']
     )
     done = cfetch("manifest", "check", "-", "--json", stdin=bad)
     document = json.loads(done.stdout)
@@ -108,7 +108,7 @@ def test_convert_names_what_is_lost(tmp_path):
 def test_what_is_left_out_of_a_list_is_told(tmp_path, words):
     """By each command that reads it; nothing of that is on stdout."""
     manifest = tmp_path / "m.csv"
-    manifest.write_text("image_url,label\nhttp://h/a,cat\nftp://h/b,dog\n")
+    manifest.write_text("image_url,label\nhttp://h/a,cat\nsftp://h/b,dog\n")
     done = cfetch(*words, manifest, "--bad-rows", "skip")
     assert "cfetch: rows with 1 fault were skipped\n" in done.stderr
     assert "columns that are left out: 'label'" in done.stderr

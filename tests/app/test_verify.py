@@ -273,7 +273,7 @@ def test_no_such_directory_or_manifest(tree, manifest, tmp_path):
     with pytest.raises(UsageError, match=r"gone\.json"):
         compared(tmp_path / "gone.json", tree)
     with pytest.raises(ManifestError):
-        compared(write(tmp_path / "n.json", [{"url": "ftp://h"}]), tree)
+        compared(write(tmp_path / "n.json", [{"url": "sftp://h"}]), tree)
     assert not (tmp_path / "nowhere").exists()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cfetch.base.errors import LocalFault, UsageError
+from cfetch.base.schemes import KNOWN
 from cfetch.cli import app
 from cfetch.run.directories import make_own_directory
 from cfetch.show.metrics import expand_metrics
@@ -61,7 +62,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("download page.txt", 2, "it is an HTML page and no list: perhaps a login"),
     ("download torrent.txt", 2, "if it has web seeds, give their URLs as a list"),
     ("download csv.csv", 2, "csv.csv:1: the column url is missing: the columns must have url"),
-    ("download ftp://h/list", 2, "its scheme is not http, https, s3, gs, az or hf; fetch"),
+    ("download sftp://h/list", 2, f"its scheme is not {KNOWN}; fetch"),
     ("download one.txt --to one.txt", 3, "one.txt as a destination: it is a file; name a directory"),
     ("download one.txt --to /proc/nope", 3, "no directory can be made there; name another one"),
     ("download one.txt --state /proc/nope", 3, "no directory can be made there; name another one with"),

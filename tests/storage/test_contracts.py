@@ -14,8 +14,8 @@ from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import GuardedDisk, InlineDisk
 from cfetch.storage.resume import useful_parts
 from cfetch.storage.volume import Volume
+from cfetch.testing.volume import DiskContract, KeepingVolumeContract, VolumeContract
 from tests.engine.batches.test_placing import Volume as FailingDirectory
-from tests.storage.contract import DiskContract, KeepingVolumeContract, VolumeContract
 from tests.storage.s3_server import Bucket
 
 

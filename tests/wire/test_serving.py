@@ -16,9 +16,9 @@ from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretText
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
 from cfetch.plugins.follow.source import Page
+from cfetch.testing.feed import listed
 from cfetch.wire import serving
 from cfetch.wire.serving import Access, FaultLines, Limits, count_connections, serve_app
-from tests.plugins.follow.contract import listed
 from tests.plugins.follow.server.test_process import Server, write
 
 ANYONE = Access()

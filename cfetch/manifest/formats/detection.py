@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.schemes import GS, S3, WEB_PATTERN
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
-from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
 from cfetch.manifest.formats.table import (
     FORMATS,
@@ -31,8 +31,8 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
-_BARE_URL = re.compile(r"https?://[^\s,;|\"']+\Z", re.IGNORECASE)
-_LINK = re.compile(r"https?://", re.IGNORECASE)
+_BARE_URL = re.compile(rf"{WEB_PATTERN}://[^\s,;|\"']+\Z")
+_LINK = re.compile(f"{WEB_PATTERN}://")
 
 _LEXEME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(?:\s*+(:))?)?|([\[{])|([\]}])', re.DOTALL)
 """A string or a bracket; ``lastindex`` tells which. A string without an end is one too, and repetitions give
@@ -59,8 +59,8 @@ _PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
 _DIRECTORY = "cfetch.plugins.formats.html_index:is_directory_index"
 
 _GOOGLE = re.compile(
-    rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
-    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"(?:gs|s3)://'
+    rb'"url":\s*"%(start)s[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
+    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"%(start)s' % {b"start": f"(?:{GS}|{S3})://".encode()}
 )
 """What ``gcloud storage ls --json`` writes; its keys alone may be those of any table."""
 
@@ -100,6 +100,8 @@ def _make_refusal(name: str) -> Reader:
     )
 
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+        from cfetch.manifest.formats.landing_pages import find_list_address  # few lists are pages
+
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
         raise BrokenDocumentError(0, f"{message}{way}")

@@ -20,6 +20,7 @@ import msgspec
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.schemes import S3, scheme_of
 from cfetch.manifest.object_urls import split_destination
 from cfetch.storage.files import make_private
 
@@ -98,7 +99,7 @@ def abort_dead_uploads(directory: Path, env: Mapping[str, str], url: str | None 
             store, keys = _read(file)
             if url is not None and store != url:
                 continue
-            if keys and (not store.startswith("s3://") or find_spec("botocore") is None):
+            if keys and (scheme_of(store) != S3 or find_spec("botocore") is None):
                 continue
             with suppress(Exception):  # of many types, and any of them means: another time
                 aborted += _abort(store, keys, env) if keys else 0
@@ -122,7 +123,7 @@ def _read(lines: Iterator[bytes]) -> tuple[str, list[str]]:
 def _abort(url: str, keys: list[str], env: Mapping[str, str]) -> int:
     parts = split_destination(url)
     assert parts is not None
-    bucket, prefix = parts.store.removeprefix("s3://"), parts.key.strip("/")
+    bucket, prefix = parts.store.partition("//")[2], parts.key.strip("/")
     client = _connect(env)
     aborted = 0
     for key in keys:
@@ -156,7 +157,7 @@ def _connect(env: Mapping[str, str]) -> Any:  # noqa: ANN401 - botocore has no t
         signature_version=botocore.UNSIGNED if is_plain else None,
     )
     return botocore.session.get_session().create_client(
-        "s3",
+        "s3",  # the name of the service
         region_name=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or "us-east-1",
         endpoint_url=endpoint,
         config=config,

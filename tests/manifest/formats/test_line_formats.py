@@ -131,7 +131,7 @@ def test_checksum_list_needs_a_base():
 
 
 @pytest.mark.parametrize(
-    "base_url", ["h.example/d/", "ftp://h/", "https://h/d", "https://h/?a=/", "https://u@h/", ""]
+    "base_url", ["h.example/d/", "sftp://h/", "https://h/d", "https://h/?a=/", "https://u@h/", ""]
 )
 def test_base_url_that_is_none(base_url):
     """The caller's base URL is absolute and ends with a slash; without one its last word would be dropped."""

@@ -111,7 +111,7 @@ def test_lists_that_stay_dictionaries(frozen):
 @pytest.mark.parametrize(
     ("columns", "word"),
     [
-        ({"url": ["http://h/a", "ftp://h/b"]}, "rows[1]: url"),
+        ({"url": ["http://h/a", "sftp://h/b"]}, "rows[1]: url"),
         ({"url": ["http://h/a", None]}, "rows[1]: url"),
         ({"url": ["http://h/a", "http://h/b"], "size": [1, -1]}, "rows[1]: size"),
         ({"url": ["http://h/a", "http://h/b"], "size": [1.0, 1.5]}, "rows[1]: size"),

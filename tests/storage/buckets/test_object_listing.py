@@ -18,10 +18,10 @@ from cfetch.storage.buckets.object_records import ObjectRecords, records_name
 from cfetch.storage.buckets.object_store import About, Found, Listed, ObjectStore
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
 from cfetch.storage.volume import Standing
+from cfetch.testing.volume import inspect_batch
 from tests.engine.drive import entry_of
 from tests.storage.buckets.test_object_store import ODD
 from tests.storage.buckets.test_object_volume import committed, record_of, staged, tidied
-from tests.storage.contract import inspect_batch
 
 ABOUT = About("sha256:ab", None, "run-1")
 

@@ -1,11 +1,12 @@
 """Sources of feeds: each keeps the port of ``plugins/follow/source.py``, and passes one suite of tests.
 
-The suite is tests/plugins/follow/contract.py.
+The suite is ``testing/feed.py``.
 
 A backend asks, checks the form of the answers and translates them. It decides nothing about ranges, which
 is the lineage's work. All data from a server or a file is treated as hostile.
 
-    opening.py           makes a source from the name that a person gives (URL, directory, kinesis://)
+    opening.py           finds the kind of a feed by the name that a person gives, and opens it
+    feed_kind.py         what a kind of feed states about itself
     http.py              the protocol of docs/feed-protocol.md
     serial.py            a list under one growing serial: a feed of one range
     observed.py          a source without a log, which cfetch keeps: change_log.py (docs/observed-sources.md)
@@ -25,6 +26,6 @@ When it fails: it raises ``SourceError`` if another try may help (the backend re
 ``FeedReplaced`` and ``CheckpointExpired`` if the feed cannot be followed from here, ``HostileFeed`` if the
 feed contradicts itself.
 
-To add a backend, write a class with the methods of ``FeedSource``, a line in ``opening.py``, and a world for
-the contract suite.
+To add a backend, write a class with the methods of ``FeedSource`` and a ``FeedKind`` called ``FEED``, its row
+in ``base/registry.py``, and a world for the contract suite.
 """

@@ -18,10 +18,12 @@ from cfetch.base.errors import (
     Transient,
     UsageError,
 )
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_url
 from cfetch.plugins.follow.backends.web import Web, open_web
 from cfetch.plugins.follow.protocol import (
     SCHEMA,
@@ -318,3 +320,13 @@ async def _split_range(url: str, of: str | None, network: Network) -> tuple[str,
         raise UsageError(f"cannot split {whole}: {error}") from None
     finally:
         await source.close()
+
+
+def _open_http(name: FeedName, context: FeedContext) -> HttpSource:
+    url = SecretUrl(check_url(name.url))
+    if "?" in url.reveal():  # checked before there is a transport, which would need a close
+        raise UsageError(f"a feed's URL has no query: {url}")
+    return HttpSource(url, open_web(context.network, context.clock), context.tell_left_out)
+
+
+FEED = FeedKind("an http(s):// URL", _open_http, WEB)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cfetch.base.errors import Refused
+from cfetch.base.schemes import FILE
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.urls import make_relative_url
 from cfetch.plugins.follow.backends.segment_index import MAX_SEGMENT_BYTES
@@ -48,7 +49,7 @@ class DirectoryFiles:
     """Files below one directory, which its own user has named; a symlink must not lead out of it."""
 
     base_url: str | None = None
-    account = "file://"
+    account = f"{FILE}://"
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()

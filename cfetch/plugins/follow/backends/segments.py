@@ -12,8 +12,11 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from cfetch.base.errors import CheckpointExpired, FeedReplaced, HostileFeed, Refused, Transient
+from cfetch.base.schemes import WEB
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.rows import Document
-from cfetch.plugins.follow.backends.segment_files import SegmentFiles
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_url
+from cfetch.plugins.follow.backends.segment_files import SegmentFiles, UrlFiles
 from cfetch.plugins.follow.backends.segment_index import (
     INDEX_NAME,
     MAX_SEGMENT_BYTES,
@@ -23,6 +26,7 @@ from cfetch.plugins.follow.backends.segment_index import (
     parse_index,
     read_lsn,
 )
+from cfetch.plugins.follow.backends.web import open_web
 from cfetch.plugins.follow.protocol import decode_document, parse_change
 from cfetch.plugins.follow.ranges import KeyRange, Position, Range, Span
 from cfetch.plugins.follow.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
@@ -232,3 +236,10 @@ def _parse_change(line: bytes, segment: Segment, least: int, document: Document)
     if change.lsn < least or (segment.last is not None and change.lsn > segment.last):
         raise HostileFeed(f"{segment.path} has LSN {change.lsn} out of order, or beyond its end")
     return change
+
+
+def _open_segments(name: FeedName, context: FeedContext) -> SegmentSource:
+    return SegmentSource(UrlFiles(SecretUrl(check_url(name.url)), open_web(context.network, context.clock)))
+
+
+FEED = FeedKind("segments+http(s)://…", _open_segments, WEB)

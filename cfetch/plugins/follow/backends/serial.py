@@ -8,9 +8,11 @@ from http import HTTPStatus
 from typing import Any
 
 from cfetch.base.errors import CheckpointExpired, HostileFeed, Refused
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_url
 from cfetch.plugins.follow.backends.http import (
     MAX_LIMIT,
     MAX_REPLY_BYTES,
@@ -18,7 +20,7 @@ from cfetch.plugins.follow.backends.http import (
     read_feed_document,
 )
 from cfetch.plugins.follow.backends.one_range import check_range, list_range, select_keys, span_range
-from cfetch.plugins.follow.backends.web import Web
+from cfetch.plugins.follow.backends.web import Web, open_web
 from cfetch.plugins.follow.protocol import SERIAL_SCHEMA, check_id, check_members, parse_change, parse_lsn
 from cfetch.plugins.follow.ranges import KeyRange, Position, Span
 from cfetch.plugins.follow.source import Gone, NotModified, Page, Ranges
@@ -103,3 +105,10 @@ class SerialSource:
             parse_change(row, links, f"{what}: change {n}") for n, row in enumerate(document["changes"], 1)
         )
         return Page(tuple(rows), after + 1)
+
+
+def _open_serial(name: FeedName, context: FeedContext) -> SerialSource:
+    return SerialSource(SecretUrl(check_url(name.url)), open_web(context.network, context.clock))
+
+
+FEED = FeedKind("serial+http(s)://…", _open_serial, WEB)

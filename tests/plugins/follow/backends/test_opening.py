@@ -12,9 +12,9 @@ from cfetch.plugins.follow.backends.opening import open_feed
 from cfetch.plugins.follow.backends.segments import SegmentSource
 from cfetch.plugins.follow.backends.serial import SerialSource
 from cfetch.plugins.follow.server.segment_writer import SegmentWriter
+from cfetch.testing.feed import listed
 from cfetch.wire.network import DIRECT
 from tests.plugins.follow.backends.test_segments import served
-from tests.plugins.follow.contract import listed
 
 
 def open_(name):

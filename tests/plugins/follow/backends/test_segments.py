@@ -21,8 +21,7 @@ from cfetch.plugins.follow.backends.web import Web
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position, Span
 from cfetch.plugins.follow.server.segment_writer import SegmentWriter
 from cfetch.plugins.follow.source import Gone, NotModified, Page
-from cfetch.wire.http import HttpTransport
-from tests.plugins.follow.contract import (
+from cfetch.testing.feed import (
     MergeContract,
     RecreateContract,
     RetentionContract,
@@ -30,6 +29,7 @@ from tests.plugins.follow.contract import (
     listed,
     told,
 )
+from cfetch.wire.http import HttpTransport
 from tests.plugins.follow.http_world import serve_here
 from tests.plugins.follow.reading import follow_through_splits_and_merges
 from tests.plugins.follow.segment_world import SegmentWorld

@@ -4,7 +4,7 @@ import pytest
 
 from cfetch.base.errors import CheckpointExpired, FeedReplaced, HostileFeed, Transient
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
-from tests.plugins.follow.contract import RecreateContract, RetentionContract, drained, listed, told
+from cfetch.testing.feed import RecreateContract, RetentionContract, drained, listed, told
 from tests.plugins.follow.serial_world import SerialWorld
 from tests.wire.raw_server import RawServer, reply
 

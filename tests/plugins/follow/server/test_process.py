@@ -12,8 +12,8 @@ import pytest
 from cfetch.base.errors import FeedReplaced
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
 from cfetch.plugins.follow.source import Gone, Page
+from cfetch.testing.feed import drained, listed
 from tests.cli.verbs import begun, cfetch, ended
-from tests.plugins.follow.contract import drained, listed
 from tests.plugins.follow.http_world import source_of
 
 OLD = 1_000_000_000

@@ -18,7 +18,7 @@ from cfetch.plugins.follow.ranges import ALL_KEYS, Position
 from cfetch.plugins.follow.server.segment_disk import SegmentDisk
 from cfetch.plugins.follow.server.segment_writer import SKIPPED_LSNS, SegmentWriter
 from cfetch.plugins.follow.source import NotModified, Page
-from tests.plugins.follow.contract import cover, listed, span
+from cfetch.testing.feed import cover, listed, span
 
 BASE = "https://files.example/"
 

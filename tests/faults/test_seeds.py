@@ -154,7 +154,7 @@ def test_who_ignores_the_etag_on_resume_mixes_versions(monkeypatch):
 
     everywhere(monkeypatch, judge, blind)
     monkeypatch.setattr(Network, "open", without_if_range)
-    assert found_out("corruption", lambda seed: hostile(seed, faults=["cut"], endings=QUIET * 3), first=50)
+    assert found_out("corruption", lambda seed: hostile(seed, faults=["cut"], endings=QUIET * 3), first=75)
 
 
 def test_who_publishes_before_verifying_publishes_anything(monkeypatch):

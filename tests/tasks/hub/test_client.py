@@ -79,13 +79,13 @@ def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting() as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
-        long, short = plain_share(tmp_path, origin, "l", 600, 4), plain_share(tmp_path, origin, "s", 100, 4)
+        long, short = plain_share(tmp_path, origin, "l", 300, 4), plain_share(tmp_path, origin, "s", 50, 4)
         with begun(spec, long, TaskCopy(0, 1, 0, "a")), begun(spec, short, TaskCopy(1, 2, 0, "b")):
             pass
         assert origin.most_asking == PER_HOST
-        assert origin.requests == 700
+        assert origin.requests == 350
         assert count_tasks(hub) == 0
-    assert len(tree(tmp_path / "to")) == 700
+    assert len(tree(tmp_path / "to")) == 350
 
 
 def test_a_task_uses_what_the_other_does_not(tmp_path):
@@ -249,12 +249,12 @@ def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting() as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
-        share = plain_share(tmp_path, origin, "f", 400)
+        share = plain_share(tmp_path, origin, "f", 200)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
             while origin.requests < 100:
                 assert task.is_alive()
             hub.close()
-        assert origin.requests == 400
+        assert origin.requests == 200
         assert origin.most_asking == PER_HOST
 
 

@@ -77,7 +77,7 @@ def begun(spec, share, copy):
 def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
     """Two of them, and all four of one when the other has ended: no fixed shares."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting() as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         long, short = plain_share(tmp_path, origin, "l", 300, 4), plain_share(tmp_path, origin, "s", 50, 4)
         with begun(spec, long, TaskCopy(0, 1, 0, "a")), begun(spec, short, TaskCopy(1, 2, 0, "b")):
@@ -91,7 +91,7 @@ def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
 def test_a_task_uses_what_the_other_does_not(tmp_path):
     """Four connections where its fixed share is one."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting() as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST
@@ -182,7 +182,11 @@ def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_conne
 def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
     """And brings its share to its end: a hub that cannot be reached costs nothing but the view."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with socket.create_server(("127.0.0.1", 0)) as silent, hub_of(settings) as hub, counting() as origin:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        hub_of(settings) as hub,
+        counting(together=PER_HOST // 2) as origin,
+    ):
         wrong = SecretText("00" * 32)
         at: HubAddress | None = HubAddress("127.0.0.1", silent.getsockname()[1], wrong)
         if trouble == "refuses":
@@ -247,7 +251,7 @@ async def test_leases_that_end_while_the_process_stands_still_may_be_others(pool
 def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
     """The task keeps its leases for a while, then has its fixed share."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting() as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         share = plain_share(tmp_path, origin, "f", 200)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:

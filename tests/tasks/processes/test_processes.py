@@ -215,7 +215,7 @@ def test_a_fault_of_one_process_ends_the_run(tmp_path):
 def test_processes_together_keep_the_limit_of_a_host(tmp_path, workers):
     """Three connections in all, which no fixed share of two processes allows."""
     rows = [{"path": f"f{n}", "size": 1000} for n in range(200)]
-    with counting() as origin:
+    with counting(together=3) as origin:
         files = [{"url": f"{origin.url}{row['path']}", **row} for row in rows]
         (tmp_path / "m.json").write_bytes(msgspec.json.encode({"version": 1, "files": files}))
         summary = download(tmp_path / "m.json", tmp_path / "to", concurrency=8, per_host=3, **TWO, **HELD)

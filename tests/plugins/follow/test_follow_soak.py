@@ -16,7 +16,7 @@ def test_a_follower_that_is_killed_again_and_again(tmp_path, seconds):
     assert report.applied >= report.versions > 200
 
 
-@pytest.mark.parametrize("seconds", [4.0, pytest.param(120.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [6.0, pytest.param(120.0, marks=pytest.mark.slow)])
 def test_a_server_that_is_restored_from_backups(tmp_path, seconds):
     """The mirror is the source, perhaps after a resync that a follower has asked for."""
     report = soak_restores(tmp_path, seconds=seconds, seed=7)

@@ -96,8 +96,8 @@ def pytest_collection_finish():
 
 
 def pytest_xdist_auto_num_workers(config):
-    """One process more than processors: half of a run's time its tests wait for processes and files."""
-    return (os.cpu_count() or 1) + 1
+    """Two processes more than processors: more than half of a run's time its tests wait for others."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -56,7 +56,7 @@ def fail_and_finish(folder, url, children, durability, point, error, *, on):
 @pytest.mark.parametrize("durability", ["power", "crash"])
 def test_c87_some_calls_fail(tmp_path, url, children, durability):
     """Once, or from then on: the true cause with exit code 3, or 1 if it may be one file's; or no harm."""
-    check(tmp_path, url, children, durability, 14)
+    check(tmp_path, url, children, durability, 7)
 
 
 @pytest.mark.slow

@@ -186,12 +186,12 @@ WITH_NUMPY = "import cfetch.straggler.evidence; from cfetch.cli.app import main;
 
 
 def test_c100_memory_does_not_grow_with_the_file(tmp_path, children):
-    """200 MiB beside 1 MiB: the most memory that was resident differs by less than a few buffers.
+    """100 MiB beside 1 MiB: the most memory that was resident differs by less than a few buffers.
 
     Four connections at most, as each may hold 512 KiB of the file's pieces.
     """
     peaks_mib = []
-    for size in (MIB, 200 * MIB):
+    for size in (MIB, 100 * MIB):
         job = Job({"a": Synthetic("a", size)}, hashed=())
         folder = tmp_path / str(size)
         folder.mkdir()

@@ -76,7 +76,7 @@ def test_files_in_place_are_recorded_in_groups():
 
 def test_a_stop_ends_the_search(tmp_path):
     """At the next block: what was not looked at has no record, and a later run looks at it."""
-    names = [str(number) for number in range(3000)]
+    names = [str(number) for number in range(1200)]
     outcome = drive(
         tmp_path, dict.fromkeys(names, Reply(BODY)), before=put_in_place(names), stop_on=EntryFinished
     )

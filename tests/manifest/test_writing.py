@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cfetch.app.manifest_check import convert
@@ -102,6 +102,7 @@ def facts(plan, holds):
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "csv"])
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
 def test_own_formats_hold_everything(kind, document):
     """What a manifest states comes back from each of cfetch's own formats, and nothing is reported lost."""
@@ -122,6 +123,7 @@ def stripped(document):
     return document
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS.map(stripped))
 def test_aria2_holds_what_it_says(document):
     """URLs, names, mirrors, headers and the hashes that aria2 knows come back from its input file."""
@@ -131,6 +133,7 @@ def test_aria2_holds_what_it_says(document):
             assert facts(again, TARGETS["aria2"].holds) == facts(plan, TARGETS["aria2"].holds)
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
 def test_checksum_list_holds_names_and_hashes(document):
     """Names and SHA-256 come back; files without one are left out and counted."""
@@ -143,6 +146,7 @@ def test_checksum_list_holds_names_and_hashes(document):
         assert bool(lost) == (len(kept) < len(plan))
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
 def test_url_list_holds_urls(document):
     """The URLs come back in order."""
@@ -164,6 +168,7 @@ def curl_config(text):
     return [request for request in requests if request]
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
 def test_curl_config_holds_urls_names_headers(document):
     """Each request has its own URL, name and headers, and curl is told to take the URL as it stands."""

@@ -324,4 +324,4 @@ def asked_of(bucket, folder, plans):
 
 def test_no_request_for_each_plan(bucket, tmp_path):
     """A list is one object, and so is the archive; a few requests read and change all of it."""
-    assert asked_of(bucket, tmp_path / "few", 2) == asked_of(bucket, tmp_path / "many", 6)
+    assert asked_of(bucket, tmp_path / "few", 1) == asked_of(bucket, tmp_path / "many", 3)

@@ -370,7 +370,7 @@ def batch_is_whole(scene, batch):
     )
 
 
-@pytest.mark.parametrize("share", [40, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [15, pytest.param(10_000, marks=pytest.mark.slow)])
 async def test_killed_at_any_call(tmp_path, strace, children, share):
     """Kill -9 as a call begins: each batch is whole somewhere; the next drain ends it, and all is well."""
     files = named(2, 2, 2 * KIB)

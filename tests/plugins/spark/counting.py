@@ -8,17 +8,24 @@ from tests.wire.raw_server import served
 
 __all__ = ["Counting", "counting"]
 
+VAIN_S = 10.0
+
 
 class Counting:
-    """Answers any GET with ``size_bytes`` bytes, ``delay_s`` after the request."""
+    """Answers any GET with ``size_bytes`` bytes, ``delay_s`` after the request.
 
-    def __init__(self, size_bytes, delay_s):
-        self.size_bytes, self.delay_s = size_bytes, delay_s
+    Before that the first ones wait until ``together`` are asked at a time, as a busy machine may ask late;
+    they wait no longer than ``VAIN_S``.
+    """
+
+    def __init__(self, size_bytes, delay_s, together):
+        self.size_bytes, self.delay_s, self.together = size_bytes, delay_s, together
         self.asking = self.open = 0
         self.most_asking = self.most_open = self.requests = 0
         self.url = ""
 
     async def serve(self, reader, writer):
+        loop = asyncio.get_running_loop()
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
@@ -27,6 +34,9 @@ class Counting:
                 self.asking += 1
                 self.most_asking = max(self.most_asking, self.asking)
                 try:
+                    end_s = loop.time() + VAIN_S
+                    while self.most_asking < self.together and loop.time() < end_s:
+                        await asyncio.sleep(self.delay_s)
                     await asyncio.sleep(self.delay_s)
                     head = f"HTTP/1.1 200 OK\r\nContent-Length: {self.size_bytes}\r\n\r\n"
                     writer.write(head.encode() + bytes(self.size_bytes))
@@ -38,9 +48,9 @@ class Counting:
 
 
 @contextmanager
-def counting(*, size_bytes=1000, delay_s=0.02):
+def counting(*, size_bytes=1000, delay_s=0.02, together=1):
     """One that runs while the ``with`` block does."""
-    origin, loop = Counting(size_bytes, delay_s), asyncio.new_event_loop()
+    origin, loop = Counting(size_bytes, delay_s, together), asyncio.new_event_loop()
     serving = served(origin.serve)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

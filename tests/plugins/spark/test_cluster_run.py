@@ -290,7 +290,7 @@ def test_tasks_together_keep_the_limit_of_a_host(tmp_path, small_shares):
     """Two at a time, eight files each: three connections in all, which no fixed share allows."""
     told: list[Event] = []
     rows = [{"path": f"f{n}", "size": 1000} for n in range(300)]
-    with counting() as origin:
+    with counting(together=3) as origin:
         files = [{"url": f"{origin.url}{row['path']}", **row} for row in rows]
         (tmp_path / "m.json").write_text(json.dumps({"version": 1, "files": files}))
         options = {"engine": "spark", "concurrency": 8, "per_host": 3, **HELD}

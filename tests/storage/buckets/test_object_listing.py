@@ -75,8 +75,8 @@ def heads(bucket):
 
 
 async def test_a_run_of_many_objects_reads_pages_and_asks_for_none_of_them(bucket, tmp_path):
-    """A second run of 1,500 objects takes two pages; a HEAD is asked only before the second is worth it."""
-    entries = [entry_of(n, f"d{n % 7}/{n}", b"%d" % n, digest=True) for n in range(1500)]
+    """A second run of 1,050 objects takes two pages; a HEAD is asked only before the second is worth it."""
+    entries = [entry_of(n, f"d{n % 7}/{n}", b"%d" % n, digest=True) for n in range(1050)]
     async with opened(bucket, tmp_path) as volume:
         for n, entry in enumerate(entries):
             assert await committed(volume, [await staged(volume, entry.path, b"%d" % n, digest=True)]) is None

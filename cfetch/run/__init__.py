@@ -3,8 +3,9 @@
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          opens the destinations, and makes them into volumes for the engine
     labels.py  store_marks.py    labels by which volumes are known again; a run's mark at a store
-    open_manifest.py  server_names.py    opens a manifest by its name; asks servers for the files' names
-    known_names.py      the names that servers have stated in earlier runs
+    open_manifest.py  fetched_manifest.py    opens a manifest by its name; fetches it from a server or a store
+    manifest_reader.py  reads manifests for verbs that download nothing by them
+    server_names.py  known_names.py    asks servers for the files' names; those of earlier runs
     listings.py  asking.py    what a prefix or a pattern means; connections for such questions
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py     where metrics and failures are written

@@ -16,9 +16,9 @@ from cfetch.run.frame import Guard, Run
 from cfetch.run.signals import listen_in_loop
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import Network
-from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.transport import RunTransport, Transport
 
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
@@ -88,11 +88,7 @@ class LocalEngine:
             return await self._bring(run)
 
     async def _bring(self, run: Run) -> CfetchError | None:
-        transport = RunTransport(
-            connect_timeout_s=self._settings.connect_timeout,
-            keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
-            network=self._network,
-        )
+        transport = RunTransport(self._connect)
         volumes = self._volumes.volumes(
             durable=self._settings.durability == "power",
             existing=self._settings.existing,
@@ -127,6 +123,15 @@ class LocalEngine:
                 await transport.close()
                 await asyncio.gather(*(volume.close() for volume in volumes))
         return self._lost_by or pool.fault
+
+    def _connect(self) -> Transport:
+        from cfetch.wire.http import HttpTransport  # if all files are in place, nothing connects
+
+        return HttpTransport(
+            connect_timeout_s=self._settings.connect_timeout,
+            keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
+            network=self._network,
+        )
 
     @contextmanager
     def _orders_obeyed(self, pool: Pool, guard: Guard) -> Iterator[None]:

@@ -12,8 +12,8 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.compressed import import_zstd
 from cfetch.manifest.entries import Frozen
 from cfetch.run.volumes import Volumes
-from cfetch.show.metrics import PACKED, is_metrics, order_of_runs
-from cfetch.storage.files import STATE_NAME, find_output, local_fault, make_private, open_replacement
+from cfetch.show.metrics import PACKED
+from cfetch.storage.files import STATE_NAME, local_fault, make_private, open_replacement
 from cfetch.timeline.states import is_instant
 
 MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
@@ -45,11 +45,17 @@ def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int)
             make_private(path.parent, state=state)
         if path.is_fifo():  # opening it would wait for a reader, perhaps for ever
             raise ConfigError(f"metrics is {path}, a named pipe; name a file")
-        if path.is_file() and not is_metrics(path):
+        if path.is_file() and not _may_replace(path):
             raise ConfigError(f"metrics is {path}, which holds something else; name another file")
     except OSError as error:
         raise local_fault(error, f"cannot write metrics to {path}") from None
     return path
+
+
+def _may_replace(path: Path) -> bool:
+    from cfetch.show.metrics_reading import is_metrics  # most runs write a file of their own
+
+    return is_metrics(path)
 
 
 def rotate_metrics(state: Path, keep: int) -> None:
@@ -63,6 +69,8 @@ def rotate_metrics(state: Path, keep: int) -> None:
         for path in (*folder.glob("*.jsonl"), *folder.glob(f"*.jsonl{PACKED}"))
         if is_instant(path.name.partition(".")[0])
     ]
+    from cfetch.show.metrics_reading import order_of_runs  # the rotation alone reads other runs' metrics
+
     own.sort(key=order_of_runs)
     for path in own[:-keep]:
         path.unlink(missing_ok=True)
@@ -97,6 +105,8 @@ def find_failures_path(name: str, manifest: str) -> Path:
         LocalFault: the file there cannot be read.
     """
     try:
+        from cfetch.storage.outputs import find_output  # only a place that the user names
+
         path = find_output(Path(name).absolute())
         if path.is_file():
             if Path(manifest).is_file() and path.samefile(manifest):

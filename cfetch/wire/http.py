@@ -27,12 +27,12 @@ from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.targets import REDIRECTS, next_hop
 from cfetch.wire.transport import Response
 
 if TYPE_CHECKING:
     from cfetch.storage.buckets.object_source import ObjectLinks
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 OBJECT_REFUSALS = {  # the link is new, so a refusal is about the login, not about the link
     400: "the store does not accept the request; if its bucket is in another region, set AWS_REGION",
     401: "the store denies access; the login in the environment needs to read there",
@@ -112,6 +112,8 @@ class HttpTransport:
             if reply.status not in REDIRECTS:
                 reply.place, reply.source = place, url
                 return reply
+            from cfetch.wire.targets import next_hop  # many servers redirect nobody
+
             seen.append(url)
             reply.close()
             hop = next_hop(url, reply.headers, seen)

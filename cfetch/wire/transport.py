@@ -4,13 +4,12 @@ The libraries behind ``wire/http.py`` take 0.15 s to import, a fifth of a second
 imports them for its first request: if all files are in place, it has none.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.judge import Headers
-from cfetch.wire.network import Network
 
 
 class Response(Protocol):
@@ -77,11 +76,9 @@ class Transport(Protocol):
 class RunTransport:
     """Implements ``Transport`` by connections that exist from the first request on."""
 
-    def __init__(self, *, connect_timeout_s: float, keep_alive: bool, network: Network) -> None:
-        """The values mean what they do in ``HttpTransport``."""
-        self._connect_timeout_s = connect_timeout_s
-        self._keep_alive = keep_alive
-        self._network = network
+    def __init__(self, connect: Callable[[], Transport]) -> None:
+        """``connect`` makes the transport that connects."""
+        self._connect = connect
         self._connected: Transport | None = None
         self._most: Mapping[str, int] = {}
 
@@ -96,11 +93,7 @@ class RunTransport:
     ) -> Coroutine[Any, Any, Response]:
         """Request ``url``, as ``Transport`` says."""
         if self._connected is None:
-            from cfetch.wire.http import HttpTransport
-
-            self._connected = HttpTransport(
-                connect_timeout_s=self._connect_timeout_s, keep_alive=self._keep_alive, network=self._network
-            )
+            self._connected = self._connect()
             self._connected.keep_at_most(self._most)
         return self._connected.open(url, headers, secrets, fresh=fresh, method=method)
 

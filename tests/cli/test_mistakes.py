@@ -14,7 +14,7 @@ import pytest
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.cli import app
 from cfetch.run.directories import make_own_directory
-from cfetch.show.metrics import expand_metrics
+from cfetch.show.metrics_reading import expand_metrics
 from cfetch.storage.directory import Directory
 from tests.show.records import attempt, record
 

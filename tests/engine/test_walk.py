@@ -27,6 +27,7 @@ def place_of(code):
         return None
     parts = path.relative_to(HOUSE).parts
     place = "/".join(parts) if parts[0] == "engine" else parts[0]
+    place = parts[1] if parts[0] == "base" else place  # no room of its own: clock, secrets, events and others
     return None if place in NO_PLACES else place
 
 

@@ -250,5 +250,5 @@ class Batched:
 
 
 def _staging(transfer: Transfer) -> Staging:
-    assert transfer.staging is not None
+    assert isinstance(transfer.staging, Staging)
     return transfer.staging

@@ -11,10 +11,9 @@ from cfetch.base.errors import LocalFault, UsageError
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.formats.table import find_reader
-from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.rows import Document
-from cfetch.manifest.source import HEAD_BYTES, Source
+from cfetch.manifest.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
 
 FULL = {
     "url": "https://h.example/d/part-0.arrow?sig=1",

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from cfetch.base.config.settings import Settings
-from cfetch.tasks.processes import cores
-from cfetch.tasks.processes.choice import (
+from cfetch.app import cores
+from cfetch.app.cores import count_cores
+from cfetch.app.process_count import (
     LEAST_BYTES,
     LEAST_FILES,
     MOST_FILES,
@@ -14,7 +14,7 @@ from cfetch.tasks.processes.choice import (
     Work,
     choose_processes,
 )
-from cfetch.tasks.processes.cores import count_cores
+from cfetch.base.config.settings import Settings
 
 MANY = Work(10 * LEAST_FILES, 0, [0])
 GIB = 1 << 30

@@ -7,7 +7,7 @@
     prepared.py  together.py   puts a plan on the timeline and runs it; with other machines
     engine_plan.py       a frozen manifest in the form that each engine takes
     engines.py  task_engines.py   which engine brings a plan; those that cut it for many tasks
-    process_count.py  cores.py   how many processes of this machine share a plan; its processors
+    process_count.py     how many processes of this machine share a plan
     get.py               a plan of one or a few URLs
     plans.py             the timeline for people: list, show, roll back, clean, archive
     sync.py              makes directories like a source with a list: fetches changes, deletes gone files

@@ -1,6 +1,9 @@
 """Chooses the engine that brings a plan: a pool in this process, several processes, or a job on Spark."""
 
-from cfetch.app.cores import count_cores
+import os
+from contextlib import suppress
+from pathlib import Path
+
 from cfetch.app.engine_plan import EnginePlan, RunContext
 from cfetch.app.process_count import Work, choose_processes
 from cfetch.base.errors import ConfigError
@@ -9,6 +12,7 @@ from cfetch.run.frame import Engine
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import Knowledge
 
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # a container's quota
 SAMPLE = 256  # files that are looked for: some 5 ms
 
 
@@ -67,3 +71,12 @@ def _estimate_left(work: Work, plan: Plan, volumes: Volumes) -> Work:
     left = len(sample) - volumes.count_in_place(plan.entry(index) for index in sample)
     files, known_bytes = (total * left // len(sample) for total in (work.files, work.known_bytes))
     return work._replace(files=files, known_bytes=known_bytes)
+
+
+def count_cores() -> int:
+    """Count them: no more than its affinity and its container's quota permit."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota_us, period_us = map(int, _QUOTA.read_text("ascii").split())  # "max" is no number
+        cores = min(cores, quota_us // period_us)
+    return max(1, cores)

@@ -29,7 +29,6 @@ from cfetch.run.result_files import (
     find_failures_path,
     find_metrics_path,
     refuse_wanted_place,
-    rotate_metrics,
 )
 from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
@@ -207,6 +206,8 @@ class Prepared:
     def _keep_for_later(self, learned: Knowledge) -> None:
         keep_baseline(self._state, learned, self._clock.wall())
         if self._settings.keep_metrics is not None and self._settings.metrics is None:
+            from cfetch.run.metrics_rotation import rotate_metrics  # only --keep-metrics asks for it
+
             rotate_metrics(self._state, self._settings.keep_metrics)
 
     @property

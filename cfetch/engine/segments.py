@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from cfetch.base.backoff import double
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, Transient
 from cfetch.engine.attempt import Attempt, BreakOff
@@ -383,7 +384,7 @@ class Segments:
         helpers, now_s = transfer.helpers, self._clock.now()
         is_probe = helpers.failures >= MOST_FAILURES
         if is_probe:
-            helpers.pause_s = min(2 * helpers.pause_s, LONGEST_PROBE_S)
+            helpers.pause_s = double(helpers.pause_s, LONGEST_PROBE_S)
             helpers.opens_s = now_s + helpers.pause_s
         place_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
         helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second, is_trial, is_probe)

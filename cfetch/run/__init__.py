@@ -8,7 +8,7 @@
     server_names.py  known_names.py    asks servers for the files' names; those of earlier runs
     listings.py  asking.py    what a prefix or a pattern means; connections for such questions
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
-    result_files.py     where metrics and failures are written
+    result_files.py  metrics_rotation.py    where metrics and failures are written; which metrics are kept
     failed_manifest.py  the failed entries, as a manifest
     fresh_links.py      which ways to a fresh link this run has
     header_hosts.py     which hosts get the user's own headers and token

@@ -19,7 +19,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import MOVES, STATE_NAME, on_disk, replace_file
 from cfetch.storage.name_folding import probe_folding
-from cfetch.storage.occupancy import claim, leave, occupy, share
+from cfetch.storage.occupancy import leave, occupy, share
 from cfetch.storage.patience import call_within
 from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
@@ -205,6 +205,8 @@ class Volumes:
 
         Raises Held, LocalFault.
         """
+        from cfetch.storage.claims import claim  # only syncs and followers delete what a source no longer has
+
         for volume in self.local:
             self._ask(volume.root, partial(share, volume))
             if volume.root not in claims:

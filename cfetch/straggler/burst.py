@@ -8,6 +8,7 @@ they became slow at different times, which no change of the network explains.
 import math
 from collections import deque
 
+from cfetch.base.backoff import double
 from cfetch.straggler.cures import LEAST_FALLEN, MUCH, Pace, Reply
 from cfetch.straggler.fresh import middle
 
@@ -87,7 +88,7 @@ class Bursts:
         )
         if witness is not None:
             self._probe_s = now_s + self._wait_s
-            self._wait_s = min(2 * self._wait_s, MOST_PROBE_S)
+            self._wait_s = double(self._wait_s, MOST_PROBE_S)
         return witness
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.timeline.files import Files
@@ -93,7 +94,7 @@ class TableLock:
                     "there, and run the same command again"
                 )
             self._sleep(pause_s)
-            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+            pause_s = double(pause_s, MAX_PAUSE_S)
 
     def _read(self) -> bytes | None:
         try:

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from cfetch.app import cores
-from cfetch.app.cores import count_cores
+from cfetch.app import engines
+from cfetch.app.engines import count_cores
 from cfetch.app.process_count import (
     LEAST_BYTES,
     LEAST_FILES,
@@ -69,7 +69,7 @@ def test_as_many_as_pay_unless_a_number_is_given(work, options, machine, process
 def test_a_containers_quota_counts(tmp_path, monkeypatch, quota, count):
     """It is less than the machine has."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
-    monkeypatch.setattr(cores, "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(engines, "_QUOTA", tmp_path / "cpu.max")
     if quota is not None:
         (tmp_path / "cpu.max").write_text(quota)
     assert count_cores() == count

@@ -155,7 +155,7 @@ def test_one_feed_has_one_journal(tmp_path, monkeypatch):
     """However its directory is named."""
     (tmp_path / "feed").mkdir()
     monkeypatch.chdir(tmp_path)
-    names = ["feed", "./feed", "plugins/follow/", str(tmp_path / "feed")]
+    names = ["feed", "./feed", "feed/", str(tmp_path / "feed")]
     assert len({locate_journal(tmp_path, name, ["/a"]) for name in names}) == 1
     assert locate_journal(tmp_path, "http://h/feed", ["/a"]) == locate_journal(
         tmp_path, "http://h/feed/", ["/a"]

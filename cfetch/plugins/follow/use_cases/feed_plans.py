@@ -27,9 +27,9 @@ from cfetch.plugins.follow.use_cases.follow_text import mirror_text
 from cfetch.run.directories import find_places
 from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
+from cfetch.storage.claims import end_claims
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.occupancy import end_claims
 from cfetch.storage.taken_back import name_too, strike_out
 from cfetch.storage.tree import ReadOnlyTree
 

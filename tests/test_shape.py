@@ -149,3 +149,14 @@ def test_a_room_grows_only_with_a_reason():
     assert table.keys() == sizes.keys()
     assert [room for room, row in table.items() if len(row["reason"].split()) < 4] == []
     assert {room: row for room, row in table.items() if sizes[room] > row["most_lines"]} == {}
+
+
+@pytest.mark.parametrize(
+    ("call", "home"),
+    [("fcntl.flock(", "storage/locks.py"), ("sqlite3.connect(", "storage/own_databases.py")],
+    ids=["locks", "databases"],
+)
+def test_one_file_calls_it_for_all(call, home):
+    """Who needs a lock of the kernel or a database of SQLite asks the file that knows what can go wrong."""
+    users = {path for path in FILES.values() if call in path.read_text(encoding="utf-8")}
+    assert users == {ROOT / "cfetch" / home}

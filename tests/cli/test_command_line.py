@@ -117,6 +117,7 @@ def test_a_closed_standard_input_is_named():
 
 @pytest.mark.parametrize("how", ["--help", "--help-all"])
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+@pytest.mark.needs_plugins
 def test_help_fits_80_columns_and_cuts_no_name(verb, how):
     """Every option is written out, and the usage line has no braces around what is required."""
     done = cfetch(*verb, how)

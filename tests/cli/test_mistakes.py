@@ -98,6 +98,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
 
 
 @pytest.mark.parametrize(("typed", "code", "said"), MISTAKES, ids=[row[0] for row in MISTAKES])
+@pytest.mark.needs_plugins
 def test_an_answer_says_what_happened_to_what_and_what_to_do(
     typed, code, said, tmp_path, monkeypatch, capsys
 ):

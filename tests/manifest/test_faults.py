@@ -331,6 +331,7 @@ def test_bad_json_line_is_one_fault(error_of):
         ("m.txt", b"#" * 300_000 + b"\n\xc0\x80", 300_001, 2),
     ],
 )
+@pytest.mark.needs_plugins
 def test_bad_utf8(error_of, name, data, offset, line):
     """Bytes that are not UTF-8 are told with their offset."""
     problem = error_of(data, name).problems[0]
@@ -353,6 +354,7 @@ METALINK = (
         ("m.meta4", METALINK),
     ],
 )
+@pytest.mark.needs_plugins
 def test_byte_order_mark(name, text):
     """The mark that spreadsheets put before the text is no part of it."""
     plain, marked = (
@@ -482,6 +484,7 @@ def test_endless_line_needs_little_memory():
         ("m.txt", f"http://h/a?{CANARY}1\nhttp://h/a?{CANARY}2\nhttp://h/A?{CANARY}\n"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_no_secret_in_messages(error_of, name, text):
     """No message holds a URL's query, userinfo, or a value that stands in the wrong place."""
     error = error_of(text, name)

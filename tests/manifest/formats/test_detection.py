@@ -111,6 +111,7 @@ def test_csv_empty_cell_is_absent(frozen):
         ("url,headers\nhttp://h/a,{\n", 2, "headers"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_csv_faults(error_of, text, line, word):
     """Every fault of a table names its line."""
     problem = error_of(text, "m.csv").problems[0]
@@ -163,6 +164,7 @@ def test_url_list(frozen):
         ("m.parquet", "# today\nHTTPS://h/a\n", "urls"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_detection(name, content, kind):
     """Content decides where it can, the ending decides the rest."""
     assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
@@ -264,6 +266,7 @@ def test_format_by_name(frozen):
     ("name", "content"),
     [("m.json", '{"files":[]}'), ("m.jsonl", ""), ("m.csv", "url\n"), ("m.csv", ""), ("m.txt", "# none\n")],
 )
+@pytest.mark.needs_plugins
 def test_no_entries(frozen, name, content):
     """A manifest without entries is a plan of length 0."""
     plan = frozen(content, name)

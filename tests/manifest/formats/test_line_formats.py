@@ -77,6 +77,7 @@ def test_aria2(frozen):
         ("not an option " + CANARY, "not an option"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_aria2_faults(line, word):
     """An option that cannot be taken as it stands is a fault, and no secret of it is shown."""
     [problem] = faults(f"# c\nhttp://h/a\n  {line}\n", format="aria2")
@@ -117,6 +118,7 @@ def test_checksum_list(frozen):
         (f"MD5 (x) = {SHA}", "md5: it must be 32"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_checksum_list_faults(line, word):
     """A line that is none, or a name that leads elsewhere, is a fault of that line."""
     [problem] = faults(f"{SHA}  good\n{line}\n", format="sha256sum", base_url=BASE)
@@ -170,6 +172,7 @@ def test_bagit_fetch(frozen):
         ("file:///etc/passwd 1 data/a", "scheme"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_bagit_faults(line, word):
     """What is not URL, length and a safe path is a fault of its line."""
     [problem] = faults(f"\n{line}\n", format="bagit")
@@ -196,6 +199,7 @@ def test_tsv_http_data(frozen):
         ("\t1", "url"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_tsv_faults(line, word):
     """A cell that its column does not take is a fault of its line."""
     [problem] = faults(f"TsvHttpData-1.0\n{line}\n")
@@ -228,6 +232,7 @@ def test_tsv_without_its_first_line():
         ("x.jsonl.zst", "", "jsonl"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_detection(name, content, kind):
     """Each format is known by its content, else by its ending, compressed or not."""
     assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
@@ -237,6 +242,7 @@ def test_detection(name, content, kind):
 @pytest.mark.parametrize(
     ("kind", "text"), [("aria2", ARIA2), ("sha256sum", SUMS), ("bagit", FETCH), ("tsv-http-data", TSV)]
 )
+@pytest.mark.needs_plugins
 def test_windows(kind, text, window_bytes):
     """Rows do not depend on where the window's edge falls."""
 

@@ -22,6 +22,7 @@ def test_a_list_is_read_as_it_was_meant_or_refused_with_the_way_out(sample):
     assert not sample.refusal or sample.refusal in outcome.faults[0]
 
 
+@pytest.mark.needs_plugins
 def test_the_table_of_the_document_is_what_the_command_prints():
     """``python -m tests.manifest.lists`` makes it."""
     assert make_table().strip() in DOCUMENT.read_text(encoding="utf-8")
@@ -241,6 +242,7 @@ def test_whether_files_are_missing_from_a_list(text, own_url, is_partial):
     assert (read(Sample("", "list", text.encode(), own_url=own_url)).partial is not None) is is_partial
 
 
+@pytest.mark.needs_plugins
 def test_every_reader_has_a_sample():
     """A format that is added gets its row in the table, and is damaged by the fuzzer."""
     assert find_samples().keys() == FORMATS.keys()

@@ -77,6 +77,7 @@ def test_json_lines_header_only_first(error_of):
     assert "'base_url'" in error.problems[0].message
 
 
+@pytest.mark.needs_plugins
 def test_csv_reads_every_column(frozen):
     """Columns are the native keys, in any order, cells with JSON for headers and mirrors."""
     cells = {k: json.dumps(v) if k in ("headers", "mirrors") else str(v) for k, v in FULL.items()}
@@ -86,6 +87,7 @@ def test_csv_reads_every_column(frozen):
     assert plan.entry(0).line == 2
 
 
+@pytest.mark.needs_plugins
 def test_csv_empty_cell_is_absent(frozen):
     """An empty cell is a key not given; a blank line is left out; lines count on."""
     plan = frozen("url,size,path,expires_at\nhttp://h/a,,,\n\nhttp://h/b,5,c,1767225600\n", "-")
@@ -119,6 +121,7 @@ def test_csv_faults(error_of, text, line, word):
     assert word in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_url_list(frozen):
     """One URL a line; comments, blank lines, outer blanks and CRLF do not matter."""
     plan = frozen("# list\r\n\r\nhttp://h/a\r\n  https://h/b?x=1 \n", "-")

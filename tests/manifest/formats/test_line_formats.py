@@ -49,6 +49,7 @@ def faults(content, name="-", **options):
     return list(caught.value.problems)
 
 
+@pytest.mark.needs_plugins
 def test_aria2(frozen):
     """URLs, mirrors and the options that say what a file is; the rest of aria2's options is left out."""
     plan = frozen(ARIA2, "-")
@@ -86,12 +87,14 @@ def test_aria2_faults(line, word):
     assert CANARY not in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_aria2_option_twice_and_first():
     """Two values for one option, and an option before any URL, are faults of their lines."""
     found = faults("  out=x\nhttp://h/a\n  out=x\n  out=y\n  header=A: 1\n  header=A: 2\n", format="aria2")
     assert [problem.line for problem in found] == [1, 4, 6]
 
 
+@pytest.mark.needs_plugins
 def test_checksum_list(frozen):
     """GNU and BSD lines; the algorithm by length or tag; names become percent-encoded URLs."""
     plan = frozen(SUMS, "SHA256SUMS", base_url=BASE)
@@ -126,6 +129,7 @@ def test_checksum_list_faults(line, word):
     assert word in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_checksum_list_needs_a_base():
     """Without a base URL the list says nothing of where its files are."""
     [problem] = faults(f"{SHA}  x\n")
@@ -153,6 +157,7 @@ def test_base_url_outweighs_the_document(frozen, text):
     assert frozen(text, base_url=BASE).entry(0).url.reveal() == BASE + "a"
 
 
+@pytest.mark.needs_plugins
 def test_bagit_fetch(frozen):
     """A length may be unknown; a path may hold spaces, and its encoded percent is decoded once."""
     plan = frozen(FETCH.replace("%0D", "%41"), "fetch.txt")
@@ -180,6 +185,7 @@ def test_bagit_faults(line, word):
     assert word in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_tsv_http_data(frozen):
     """Size and MD5 are read where they are stated; a path is the URL's last segment."""
     plan = frozen(TSV, "-")
@@ -207,6 +213,7 @@ def test_tsv_faults(line, word):
     assert word in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_tsv_without_its_first_line():
     """The first line is the format's name."""
     [problem] = faults("http://h/a\t1\n", format="tsv-http-data")

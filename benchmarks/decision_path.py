@@ -30,11 +30,12 @@ from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Grounds
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.monitor import Monitor
+from cfetch.engine.policies import policy_of
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.surroundings import Surroundings
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.show.counts import LiveCounts
-from cfetch.straggler.policy import Policy, policy_of
+from cfetch.straggler.policy import Policy
 from cfetch.wire.retry import Limits
 
 POLICIES = ("cloudfetch", "adaptive")

@@ -15,9 +15,11 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.plugins.spark.session import spark  # noqa: F401 - a fixture
 from tests.storage.s3_server import bucket, moto_server  # noqa: F401 - fixtures
 from tests.warm import WarmPopen
+
+with suppress(ModuleNotFoundError):  # the core's tests run without plug-ins too (core_only.py)
+    from tests.plugins.spark.session import spark  # noqa: F401 - a fixture
 
 if sys.platform == "linux":  # it needs prctl and /proc
     subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it

@@ -13,13 +13,14 @@ from typing import Any, BinaryIO, Protocol, TypeAlias, cast
 import msgspec
 
 from cfetch.api.entry import Entry, from_manifest
-from cfetch.app.download import prepare, prepare_document
+from cfetch.app.download import prepare
+from cfetch.app.given import prepare_document
 from cfetch.app.prepared import Prepared
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import UsageError
 from cfetch.manifest.spool import open_spool
 from cfetch.run.header_hosts import make_list_network
-from cfetch.run.open_manifest import ManifestReader
+from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.files import local_fault
 
 ENTRIES, FRAME = "the entries", "the data frame"

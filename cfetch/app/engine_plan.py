@@ -15,7 +15,9 @@ from cfetch.base.registry import load
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 from cfetch.run.frame import Engine
-from cfetch.run.fresh_links import ManifestRef
+from cfetch.run.fresh_links import ManifestRef, Renewal
+from cfetch.run.volumes import Volumes
+from cfetch.wire.network import Network
 
 LOCAL = "local"  # the core's own engines, in this process and in others
 
@@ -91,3 +93,14 @@ def load_frozen(stack: ExitStack, directory: Path) -> EnginePlan:
     if (directory / PREPARED_NAME).exists():
         return frozen_elsewhere(find_engine("spark").load_prepared(directory))
     return frozen_here(stack.enter_context(load_plan(directory)))
+
+
+class RunContext(NamedTuple):
+    """What a prepared plan has opened for the engine. ``state``: of the destination."""
+
+    volumes: Volumes
+    state: Path
+    settings: Settings
+    network: Network
+    renewal: Renewal
+    clock: Clock

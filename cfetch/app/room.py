@@ -6,7 +6,6 @@ from math import inf
 from cfetch.app.prepared import join_roots
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
-from cfetch.engine.placement.batches import fit_share
 from cfetch.manifest.entries import Frozen
 from cfetch.run.volumes import Volumes
 
@@ -46,5 +45,7 @@ def fit_to_room(plan: Frozen, volumes: Volumes, settings: Settings) -> Settings:
             f"for {room_bytes:,} (a reserve of {DISK_RESERVE_BYTES:,} set aside); free some space or choose "
             "another --to. Nothing was downloaded"
         )
+    from cfetch.engine.placement.batches import fit_share  # only where the space is scarce
+
     fitting = fit_share(settings.batch_share, plan.total_bytes, spare_bytes, count)
     return replace(settings, batch_share=fitting) if count > 1 else settings

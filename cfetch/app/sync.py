@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.app.delete_limit import take_share
-from cfetch.app.download import prepare_entries
+from cfetch.app.given import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
@@ -35,13 +35,14 @@ from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_s
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import ManifestReader, refuse_empty, shown_name
+from cfetch.run.manifest_reader import ManifestReader
+from cfetch.run.open_manifest import refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.show.plan_view import SyncPreview
 from cfetch.storage.buckets.stores import find_store
+from cfetch.storage.claims import end_claims
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
-from cfetch.storage.occupancy import end_claims
 from cfetch.storage.taken_back import strike_out
 from cfetch.wire.network import Network, make_network
 

@@ -4,7 +4,7 @@
     events.py     facts that the engine emits              records.py   the documents made of them
     clock.py      the port for time; virtual time for tests
     secret.py     URLs and tokens that cannot be printed by accident
-    breaker.py    keeps work away from a failing host or volume (a value)
+    breaker.py    keeps work away from a failing host or volume (a value)     backoff.py   waits that double
     registry.py   finds plug-ins by their names; nothing in the core imports one
     schemes.py    the table of URL schemes
     threads.py    starts threads           version.py   the version of cfetch

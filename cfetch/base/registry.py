@@ -19,6 +19,7 @@ A name of cfetch's own cannot be taken by another distribution.
 Adding one touches its own file, its test and one row here.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -87,6 +88,9 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Kind -> name -> ``module:object``. The order of verbs is that of ``cfetch --help``."""
+
+NEEDED_LIBRARIES: Mapping[str, str] = {"telemetry": "opentelemetry.sdk"}
+"""A listener that ships -> the library whose use by this process it serves; without it, it is not loaded."""
 
 
 def list_names(kind: str) -> list[str]:
@@ -193,9 +197,13 @@ def load_opener(row: Scheme) -> Any:  # noqa: ANN401 - a function of the wire's 
 
 
 def load_shipped(kind: str) -> Iterator[Any]:
-    """The objects of all names of a kind that ship with cfetch, if this installation has plug-ins."""
-    for name in SHIPPED[kind] if _has_plugins() else ():
-        yield load(kind, name)
+    """The objects of all names of a kind that ship with cfetch, if this installation has plug-ins.
+
+    A name for which ``NEEDED_LIBRARIES`` has a library that this process has not imported is left out.
+    """
+    for name in SHIPPED[kind]:
+        if NEEDED_LIBRARIES.get(name, "sys") in sys.modules and _has_plugins():
+            yield load(kind, name)
 
 
 def name_distribution(kind: str, name: str) -> str:

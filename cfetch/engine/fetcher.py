@@ -7,6 +7,7 @@ schedule.
 
 import asyncio
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
@@ -25,9 +26,11 @@ from cfetch.storage.volume import Sink
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
 from cfetch.wire.judge import is_page_name
-from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
+
+if TYPE_CHECKING:
+    from cfetch.wire.rate import Limiter
 
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 
@@ -45,7 +48,7 @@ class Fetcher:
         links: Links,
         transport: Transport,
         outside: Surroundings,
-        limiter: Limiter | None,
+        limiter: "Limiter | None",
     ) -> None:
         self._settings = settings
         self._limits = hosts.limits

@@ -13,13 +13,13 @@ from cfetch.manifest.digests import Bytes
 from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.judge import Action, Asked, Verdict, judge
-from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
 from cfetch.wire.stated_hash import find_stated_hash
 from cfetch.wire.transport import Connecting, Response, Transport
 
 if TYPE_CHECKING:
     from cfetch.engine.transfer import Sources
+    from cfetch.wire.rate import Limiter
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
@@ -32,7 +32,7 @@ NO_END = (
 class Fetching:
     """Makes tries over one transport; ``limiter`` None: at any rate."""
 
-    def __init__(self, transport: Transport, clock: RunClock, limiter: Limiter | None) -> None:
+    def __init__(self, transport: Transport, clock: RunClock, limiter: "Limiter | None") -> None:
         self._transport = transport
         self._clock = clock
         self._limiter = limiter

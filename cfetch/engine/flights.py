@@ -6,7 +6,7 @@ the listeners learn of them. The monitor and the volumes' health only read. Noth
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.errors import SourceError, Throttled, Transient
 from cfetch.base.events import HostPaused, Listener, RescueGivenUp
@@ -14,9 +14,11 @@ from cfetch.base.records import AttemptRecord, Outcome
 from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.cures import Cure
 from cfetch.straggler.policy import Policy
+
+if TYPE_CHECKING:
+    from cfetch.storage.held_ranges import HeldRanges
 
 
 class Flight(NamedTuple):
@@ -192,7 +194,7 @@ class Flights:
             if not attempt.received and attempt.start_s < since_s
         )
 
-    def share(self, entry_id: int, ranges: HeldRanges) -> None:
+    def share(self, entry_id: int, ranges: "HeldRanges") -> None:
         """Note that several attempts bring the entry from now on; ``ranges`` says which bytes are held."""
         self._shared[entry_id] = ranges
 

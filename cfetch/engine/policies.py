@@ -8,13 +8,14 @@ from typing import cast
 
 from cfetch.base.config.option_table import POLICIES
 from cfetch.base.config.settings import Settings
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import UsageError
 from cfetch.base.events import Listener, RunNoted
 from cfetch.base.registry import load, name_distribution
 from cfetch.base.secret import printable
 from cfetch.straggler.guarded import GuardedPolicy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.policy import Policy, policy_of
+from cfetch.straggler.policy import Policy
 
 
 def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: float = 0.0) -> Policy:
@@ -44,6 +45,28 @@ def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: floa
             f"{_describe_fault(settings.policy, error)}; nothing was downloaded; choose another --policy, or "
             "report the fault to its authors"
         ) from error
+
+
+def policy_of(
+    name: str,
+    config: StragglerConfig,
+    *,
+    tick_s: float,
+    concurrency: int,
+    knowledge: Knowledge = NOTHING,
+    wall_s: float = 0.0,
+) -> Policy:
+    """The policy of cfetch itself that is called ``name``.
+
+    ``tick_s``: the formula's time between checks; ``knowledge``: of earlier runs; ``wall_s``: the time now.
+    """
+    if name == "cloudfetch" or not config.enabled:
+        from cfetch.straggler.detector import Detector  # a run has one of the two
+
+        return Detector(config, tick_s=tick_s)
+    from cfetch.straggler.adaptive import Adaptive  # a run has one of the two
+
+    return Adaptive(config, concurrency=concurrency, knowledge=knowledge, wall_s=wall_s)
 
 
 def guard_policy(policy: Policy, name: str, emit: Listener) -> Policy:

@@ -9,11 +9,10 @@ when ``run`` returns; ``side_tasks`` ends the run in good order if one of them f
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
-from cfetch.engine.cancellation import let_pass
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.committing import make_commitment
 from cfetch.engine.courier import Courier
@@ -35,10 +34,12 @@ from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
 from cfetch.straggler.policy import Policy
-from cfetch.wire.rate import Use, make_limiter
-from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Transport
+
+if TYPE_CHECKING:
+    from cfetch.wire.rate import Use
 
 PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so that pools do not ask all at once
 
@@ -109,7 +110,11 @@ class Pool:
         commitment = make_commitment(
             entries, settings.placing, volumes, ledger, switch, idle, flights, outside, backwards=backwards
         )
-        limiter = make_limiter(settings.rates, clock)
+        limiter = None
+        if settings.rates.least_bps is not None:
+            from cfetch.wire.rate import make_limiter  # a run without limits has no limiter
+
+            limiter = make_limiter(settings.rates, clock)
         segments = Segments(
             policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments, limiter=limiter
         )
@@ -189,7 +194,7 @@ class Pool:
         if self._parts.fetcher.limiter is not None and rates_bps:
             self._parts.fetcher.limiter.lease(rates_bps)
 
-    def measure_rates(self) -> dict[str, Use]:
+    def measure_rates(self) -> "dict[str, Use]":
         """Call ``Limiter.measure``; nothing without limits."""
         limiter = self._parts.fetcher.limiter
         return {} if limiter is None else limiter.measure()
@@ -230,6 +235,8 @@ class Pool:
                 self._parts.dispatch.leave(work)
                 work.task = None
             if work.moved:
+                from cfetch.engine.cancellation import let_pass  # only batches on several volumes move
+
                 await let_pass()
 
     def _share_out(self) -> None:

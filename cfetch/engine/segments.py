@@ -7,8 +7,9 @@ missing again. So help never makes an entry fail, and there are no helpers while
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from cfetch.base.backoff import double
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, Transient
 from cfetch.engine.attempt import Attempt, BreakOff
@@ -18,10 +19,12 @@ from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.policy import Policy
-from cfetch.wire.rate import Limiter
+
+if TYPE_CHECKING:
+    from cfetch.storage.held_ranges import HeldRanges, Segment
+    from cfetch.wire.rate import Limiter
 
 MOST_FAILURES = 3  # helpers of one entry that failed; then no more are sent
 PROBE_S = 2.0  # until one more is tried, as the server may have been busy or restarted; doubled each time
@@ -41,7 +44,7 @@ class Helper(NamedTuple):
 
     key: int
     transfer: Transfer
-    segment: Segment | None
+    segment: "Segment | None"
     host: str
     place_bytes: int
     second: Part | None = None
@@ -86,7 +89,7 @@ class Segments:
         clock: RunClock,
         *,
         most: int,
-        limiter: Limiter | None = None,
+        limiter: "Limiter | None" = None,
     ) -> None:
         """``most``: how many connections one file may have; none more where ``limiter`` has no room."""
         self._policy = policy
@@ -323,7 +326,7 @@ class Segments:
             sure_bytes=estimate_sure_bytes(attempt, now_s),
         )
 
-    def _segment_of(self, flight: Flight) -> Segment | None:
+    def _segment_of(self, flight: Flight) -> "Segment | None":
         helper = self._helpers.get(flight.attempt.key)
         return flight.transfer.part.segment if helper is None else helper.segment
 
@@ -347,7 +350,7 @@ class Segments:
         for cut in range(start, end, piece):
             yield self._send_helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
-    def _share(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
+    def _share(self, transfer: Transfer, size_bytes: int) -> "HeldRanges":
         ranges = transfer.part.split_into_ranges(size_bytes)
         ranges.on_over = self._end_overtaken
         ranges.on_cut = self._shorten
@@ -355,24 +358,24 @@ class Segments:
         self._flights.share(transfer.entry.id, ranges)
         return ranges
 
-    def _end_overtaken(self, segment: Segment) -> None:
+    def _end_overtaken(self, segment: "Segment") -> None:
         """End an attempt whose bytes another attempt has brought."""
         self._end(self._flight_of(segment), BreakOff.OVERTAKEN)
 
-    def _shorten(self, segment: Segment) -> None:
+    def _shorten(self, segment: "Segment") -> None:
         """Shorten an attempt's range: others have begun to bring what lies beyond its new end."""
         if (flight := self._flight_of(segment)) is not None:
             attempt = flight.attempt
             attempt.to_byte = segment.end
             self._policy.note_size(attempt.key, segment.end - attempt.from_byte)
 
-    def _flight_of(self, segment: Segment) -> Flight | None:
+    def _flight_of(self, segment: "Segment") -> Flight | None:
         return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
 
     def _send_helper(
         self,
         transfer: Transfer,
-        segment: Segment | None,
+        segment: "Segment | None",
         second: Part | None = None,
         *,
         is_trial: bool = False,
@@ -381,7 +384,7 @@ class Segments:
         helpers, now_s = transfer.helpers, self._clock.now()
         is_probe = helpers.failures >= MOST_FAILURES
         if is_probe:
-            helpers.pause_s = min(2 * helpers.pause_s, LONGEST_PROBE_S)
+            helpers.pause_s = double(helpers.pause_s, LONGEST_PROBE_S)
             helpers.opens_s = now_s + helpers.pause_s
         place_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
         helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second, is_trial, is_probe)

@@ -17,7 +17,6 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
-from cfetch.manifest.assembly import place_pieces, put_in_place
 from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
@@ -296,6 +295,8 @@ class _Comparison:
         return self.placed.get(index)
 
     def _place(self, indexes: Sequence[int]) -> None:
+        from cfetch.manifest.assembly import place_pieces  # few manifests have pieces
+
         placed = place_pieces([self._file.entry(index) for index in indexes])
         if isinstance(placed, Collision):
             self._report(placed)
@@ -324,6 +325,8 @@ def _copy_wanted(
             continue
         entry = file.entry(index)
         if entry.piece is not None and (piece := comparison.find_piece(index)) is not None:
+            from cfetch.manifest.assembly import put_in_place  # few manifests have pieces
+
             entry = put_in_place(entry, piece)
         if only is None or entry.path in only:
             smaller.extend([msgspec.structs.replace(entry, id=entry_id)])

@@ -16,7 +16,6 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.detection import reader_for
 from cfetch.manifest.object_urls import split_object_url
-from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
@@ -50,7 +49,7 @@ class Reading:
             given_base_url=None if base_url is None else check_base_url(base_url),
             own_url=source.own_url,
             options=options,
-            hub=find_endpoint,
+            hub=_find_endpoint,
         )
         self._skips = options.bad_rows == "skip"
         self.rows = self._first = first
@@ -160,3 +159,9 @@ def check_base_url(text: str) -> str:
     if not url.endswith("/") or "?" in url or "#" in url:
         raise UsageError("the base URL must end with a slash, as https://example.org/data/ does")
     return url
+
+
+def _find_endpoint() -> str:
+    from cfetch.manifest.repository_hub import find_endpoint  # few manifests name files of repositories
+
+    return find_endpoint()

@@ -10,7 +10,6 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entries import Frozen
-from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.urls import is_url
 from cfetch.wire.credentials import ALL_HOSTS
@@ -66,6 +65,8 @@ def aim_repository_token(settings: Settings, sources: Collection[str], env: Mapp
     """
     if settings.header_host or not any(map(is_repository_url, sources)):
         return settings
+    from cfetch.manifest.repository_hub import find_endpoint  # few runs have files of repositories
+
     hub = (SecretUrl(find_endpoint()).host(),)
     if settings.header or settings.bearer_env:
         return replace(settings, header_host=hub) if all(map(is_repository_url, sources)) else settings

@@ -15,14 +15,11 @@ from cfetch.base.errors import Blocked, CfetchError, LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.folding import Folding
-from cfetch.run.labels import Labels
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
-from cfetch.storage.files import STATE_NAME, on_disk, replace_file
-from cfetch.storage.moves import MOVES, undo_unfinished
+from cfetch.storage.files import MOVES, STATE_NAME, on_disk, replace_file
 from cfetch.storage.name_folding import probe_folding
-from cfetch.storage.occupancy import claim, leave, occupy, share
+from cfetch.storage.occupancy import leave, occupy, share
 from cfetch.storage.patience import call_within
 from cfetch.storage.standing import StandingFiles
 from cfetch.storage.volume import Volume
@@ -73,7 +70,10 @@ class Volumes:
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
         self._timeout_s = write_timeout_s
-        self._labels = self._ask(place_of(state), lambda: Labels(state))
+        if self._has_labels:
+            from cfetch.run.labels import Labels  # a single directory has none
+
+            self._labels = self._ask(place_of(state), lambda: Labels(state))
         self._heartbeats = heartbeats
         self._store_marks: list[StoreMarks] = []
         self._order: list[Directory | ObjectStore] = []
@@ -210,6 +210,8 @@ class Volumes:
 
         Raises Held, LocalFault.
         """
+        from cfetch.storage.claims import claim  # only syncs and followers delete what a source no longer has
+
         for volume in self.local:
             self._ask(volume.root, partial(share, volume))
             if volume.root not in claims:
@@ -279,6 +281,8 @@ class Volumes:
         roots = [volume.root for volume in self.local]
         if not any((root / STATE_NAME / MOVES).is_dir() for root in roots):
             return
+        from cfetch.storage.moves import undo_unfinished  # a rest of a killed move is rare
+
         with ExitStack() as stack, suppress(CfetchError, OSError):
             for volume in self.local:
                 occupy(volume)
@@ -317,6 +321,11 @@ class Volumes:
             elif len(self._order) == 1:
                 volumes.append(make(place))
             else:
+                from cfetch.storage.guarded_disk import (  # a thread for each of several
+                    LONGEST_END_S,
+                    GuardedDisk,
+                )
+
                 end_s = min(self._timeout_s, LONGEST_END_S)
                 disk = GuardedDisk(str(place.root), clock.now, longest_end_s=end_s)
                 volumes.append(make(place, disk=disk))

@@ -19,11 +19,14 @@ Read in this order::
     lacking.py            what a file system may lack, and what is given up then
     sources.py  etags.py  batch_records.py    its records of published files and of committed batches
     standing.py  moves.py  taken_back.py   files in place; moves a batch; strikes what its source took back
-    directory_volume.py   adapts a directory to the port; disk.py carries its steps out, in loop or thread
+    directory_volume.py   adapts a directory to the port
+    disk.py  guarded_disk.py    carry its steps out: at once, or in a thread of their own
     descriptors.py  patience.py  occupancy.py    open descriptors; calls that may hang; who is at work here
     tree.py               trees that are only read
     buckets/              object stores as volumes and as sources
-    files.py  own_databases.py  sharing.py  generations.py  own files, SQLite, groups; a tree at a moment
+    files.py  outputs.py  sharing.py    own files; those that the user names for results; groups
+    own_databases.py  generations.py    SQLite; a tree at a moment
+    locks.py  claims.py   locks of the kernel, and who has one; who may delete what a source no longer has
 
 ::
 

@@ -2,21 +2,24 @@
 
 import os
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from cfetch.base.errors import Blocked, Unstorable
 from cfetch.manifest.entry import Entry
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory, spare_foreign
-from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
-from cfetch.storage.joining import join_pieces
-from cfetch.storage.loans import PartLoans
+from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.resume import BATCH
-from cfetch.storage.salvage import Salvage
 from cfetch.storage.standing import StandingFiles, vouch
 from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_changed
+
+if TYPE_CHECKING:
+    from cfetch.storage.guarded_disk import GuardedDisk
+    from cfetch.storage.joining import Publishable
+    from cfetch.storage.loans import PartLoans
+    from cfetch.storage.salvage import Salvage
 
 
 class DirectoryVolume:
@@ -31,7 +34,7 @@ class DirectoryVolume:
         volume: Directory,
         *,
         durable: bool,
-        disk: InlineDisk | GuardedDisk = INLINE,
+        disk: "InlineDisk | GuardedDisk" = INLINE,
         existing: str = "trust",
         keeps_time: bool = True,
     ) -> None:
@@ -49,8 +52,16 @@ class DirectoryVolume:
 
     async def open(self) -> None:
         """Read the directories of dead runs. Raises VolumeFault."""
-        self._salvage = await self._disk.call(lambda: Salvage(self._volume, self._disk))
-        self.loans = PartLoans(self._volume, self._disk, self._salvage)
+        leftovers = await self._disk.call(lambda: [*self._volume.leftovers()])
+        if not leftovers and self._disk.is_prompt:
+            return
+        from cfetch.storage.salvage import Salvage  # no dead run has left anything to most runs
+
+        self._salvage = Salvage(self._volume, self._disk, leftovers)
+        if not self._disk.is_prompt:
+            from cfetch.storage.loans import PartLoans  # one of several volumes: batches may leave it
+
+            self.loans = PartLoans(self._volume, self._disk, self._salvage)
 
     def new_part(self, entry: Entry) -> Part:
         """Make a part. It has no file before the first byte."""
@@ -76,8 +87,9 @@ class DirectoryVolume:
 
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Let the part continue the part of the entry that dead runs of this plan have left."""
-        if self._salvage is not None and self.loans is not None:
-            await self.loans.wait_for(entry)
+        if self._salvage is not None:
+            if self.loans is not None:
+                await self.loans.wait_for(entry)
             await self._salvage.adopt_leftover(entry, cast("Part", part))
 
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
@@ -112,7 +124,7 @@ class DirectoryVolume:
 
     def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish in a group with others, if the files are to be durable."""
-        self._publisher.add(join_pieces(self._volume, cast("Sequence[Part]", parts)), ended, record)
+        self._publisher.add(_join_pieces(self._volume, parts), ended, record)
 
     def remove_older(self, entry: Entry) -> None:
         """Remove the file soon. A file that cannot be removed stays, and ``cfetch verify`` names it."""
@@ -126,7 +138,7 @@ class DirectoryVolume:
     def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
         """Remove record and files soon. A file that cannot be removed stays, without a record."""
         self._disk.tidy(lambda: self._volume.records.remove(batch))
-        self._publisher.withdraw(join_pieces(self._volume, cast("Sequence[Part]", parts)))
+        self._publisher.withdraw(_join_pieces(self._volume, parts))
 
     async def run(self) -> None:
         """Call ``Publisher.run``, then check that files and batches still stand, unless the disk hangs."""
@@ -167,7 +179,7 @@ class DirectoryVolume:
     @property
     def is_behind(self) -> bool:
         """Passes on ``GuardedDisk.is_behind``."""
-        return isinstance(self._disk, GuardedDisk) and self._disk.is_behind
+        return not isinstance(self._disk, InlineDisk) and self._disk.is_behind
 
     def oldest_s(self, now_s: float) -> float:
         """Call ``Disk.oldest_s``."""
@@ -175,17 +187,17 @@ class DirectoryVolume:
 
     def abandon(self, why: str) -> None:
         """Abandon the disk, if it is guarded; with a single volume the run has to wait."""
-        if isinstance(self._disk, GuardedDisk):
+        if not isinstance(self._disk, InlineDisk):
             self._disk.abandon(why)
 
     @property
     def is_stuck(self) -> bool:
         """Passes on ``GuardedDisk.is_stuck``."""
-        return isinstance(self._disk, GuardedDisk) and self._disk.is_stuck
+        return not isinstance(self._disk, InlineDisk) and self._disk.is_stuck
 
     async def close(self) -> None:
         """Carry out the remaining steps; if the disk hangs, leave the directory alone."""
-        if isinstance(self._disk, GuardedDisk):
+        if not isinstance(self._disk, InlineDisk):
             await self._disk.close()
             if self._disk.is_stuck:
                 self._volume.is_forsaken = True
@@ -235,3 +247,12 @@ def _close(late: int | None) -> None:
     """Close a file that was opened too late, when its caller no longer waited."""
     if late is not None:
         os.close(late)
+
+
+def _join_pieces(directory: Directory, parts: Sequence[volume.Part]) -> "Sequence[Publishable]":
+    own = cast("Sequence[Part]", parts)
+    if all(part.entry.piece is None for part in own):
+        return own
+    from cfetch.storage.joining import join_pieces  # few manifests have pieces of files
+
+    return join_pieces(directory, own)

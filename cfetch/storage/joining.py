@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from io import FileIO
+from typing import ClassVar, Literal
 
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.secret import printable
@@ -31,6 +32,7 @@ class JoinedFile:
     """
 
     is_in_memory = False
+    is_joined: ClassVar[Literal[True]] = True
 
     def __init__(self, volume: Directory, pieces: Sequence[Part]) -> None:
         self._volume = volume

@@ -28,11 +28,10 @@ from cfetch.base.errors import Blocked, CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity
-from cfetch.storage.files import STATE_NAME, on_disk, volume_fault
+from cfetch.storage.files import MOVES, STATE_NAME, on_disk, volume_fault
 from cfetch.storage.lacking import set_mode
 from cfetch.storage.volume import BatchRecord
 
-MOVES = "moves"  # below the state directory: one directory for each batch that is being moved here
 _READ_BYTES = 1 << 20
 _SAME_S = 2.0  # FAT keeps times in steps of two seconds
 

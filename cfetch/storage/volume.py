@@ -6,7 +6,7 @@ of an object store. The pool uses a volume only by this port, and knows no diffe
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -15,7 +15,9 @@ from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
 from cfetch.storage.etags import is_hash
-from cfetch.storage.held_ranges import HeldRanges, Segment
+
+if TYPE_CHECKING:
+    from cfetch.storage.held_ranges import HeldRanges, Segment
 
 Ended = Callable[[CfetchError | None], None]
 """Called once for all parts that were added together: with None when they are published for good."""
@@ -113,7 +115,7 @@ class Sink(Protocol):
     stated: Digest | None
     last_modified: str | None
     total_bytes: int | None
-    segment: Segment | None
+    segment: "Segment | None"
 
     @property
     def position(self) -> int:
@@ -145,15 +147,15 @@ class Part(Sink, Protocol):
     ``position`` is the number of bytes held. ``ranges``: None while bytes come in order.
     """
 
-    ranges: HeldRanges | None
+    ranges: "HeldRanges | None"
 
     def can_split(self, size_bytes: int) -> bool:
         """Whether several streams may bring the file from now on, if it has ``size_bytes``."""
 
-    def split_into_ranges(self, size_bytes: int) -> HeldRanges:
+    def split_into_ranges(self, size_bytes: int) -> "HeldRanges":
         """Let several streams bring the file; the present stream gets its own segment. Raises LocalFault."""
 
-    def open_segment(self, segment: Segment, *, same_source: bool = True) -> Sink:
+    def open_segment(self, segment: "Segment", *, same_source: bool = True) -> Sink:
         """Open a sink for a further stream that brings ``segment``.
 
         The owner's stream goes to the part itself.

@@ -9,7 +9,7 @@ The engine tells a ``Policy`` which attempts start, grow and end, and asks it se
 
 Read in this order::
 
-    policy.py      the port, and which of the two policies a run has
+    policy.py      the port; engine/policies.py chooses which policy a run has
     base_policy.py a policy that judges nobody; guarded.py: it takes over from a policy that fails
     metrics.py     one attempt: its size, its own clock
     entries.py     which entries have finished
@@ -25,7 +25,8 @@ Read in this order::
     terms.py       the limits of one attempt, derived from the time that a fresh one needs
     evidence.py    bytes over time of all attempts (numpy)
     blame.py       is the attempt to blame, or the whole network? slowdown.py: when that is reported
-    regime.py      how a host is asked if all are slow (cures.py); burst.py, cold.py, wear.py find the cause
+    regime.py      how each host is asked if all are slow (cures.py); host_regime.py: one host, whose cause
+                   burst.py, cold.py and wear.py find
     handshake.py   when the kernel repeats a handshake that has no answer
     rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    the cost and gain of past cancellations: tightens or relaxes the limits

@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from cfetch.base.backoff import double
+
 LEAST_CROWD = 4  # attempts show the speed of the network; the median of three depends on one attempt
 NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
 CLEAR = 3  # witnesses for each suspect: only a quarter of the attempts is slow, so the network is not slow
@@ -159,6 +161,6 @@ class Trials:
         if self._did_well:
             self._probe_s, self._most_s = HOLD_S, TRY_S
         elif ruling.test is None:
-            self._probe_s = min(2 * self._probe_s, self._most_s)
+            self._probe_s = double(self._probe_s, self._most_s)
         self.key, self._tested_s, self._did_well = key, now_s, False
         return [key]

@@ -8,10 +8,10 @@ they became slow at different times, which no change of the network explains.
 import math
 from collections import deque
 
-from cfetch.straggler.cures import MUCH, Pace, Reply
+from cfetch.base.backoff import double
+from cfetch.straggler.cures import LEAST_FALLEN, MUCH, Pace, Reply
 from cfetch.straggler.fresh import middle
 
-LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
 ALIKE = 0.2  # share of bytes beyond the burst after which an attempt shows as slow, in windows of 0.3 s
 NEAR = 0.06  # of the middle byte: falls so near to it are alike; lost packets cause falls anywhere
 EXACT = 0.03  # the byte is never known more exactly
@@ -88,7 +88,7 @@ class Bursts:
         )
         if witness is not None:
             self._probe_s = now_s + self._wait_s
-            self._wait_s = min(2 * self._wait_s, MOST_PROBE_S)
+            self._wait_s = double(self._wait_s, MOST_PROBE_S)
         return witness
 
 

@@ -19,7 +19,10 @@ Only attempts at the same time are compared, so a change of the network is no ev
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cfetch.straggler.knowledge import HostKnowledge
+
 MUCH = 2.0  # times the rate of the others: more than their spread and the short window explain
+LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
 
 
 class Cure(NamedTuple):
@@ -77,6 +80,18 @@ class Reply(NamedTuple):
     end_s: float
 
 
+class Anew(NamedTuple):
+    """Keys of attempts to break off and ask anew; ``witnesses``: the keys that only test whether it helps."""
+
+    keys: list[int]
+    witnesses: list[int]
+
+
 def quantile(numbers: Sequence[float], share: float) -> float:
     """The number below which ``share`` of them lie; ``numbers`` is not empty."""
     return sorted(numbers)[int(share * (len(numbers) - 1))]
+
+
+def cure_of(known: HostKnowledge | None) -> tuple[int, bool, int]:
+    """How a host is best asked, as an earlier run has found out."""
+    return (0, False, 0) if known is None else (known.chunk_bytes, known.warms, known.retire_bytes)

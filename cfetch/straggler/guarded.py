@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
-from cfetch.straggler.base_policy import BasePolicy
 from cfetch.straggler.policy import Check, Live, Policy, SecondRequests
 
 
@@ -65,6 +64,8 @@ class GuardedPolicy:
 
     def _switch_off(self, error: Exception) -> None:
         self._on_error(self._now_s, error)
+        from cfetch.straggler.base_policy import BasePolicy  # only a policy that fails is replaced
+
         self._policy = base = BasePolicy(tick_s=self.tick_s)
         base.total_finished, base.total_stragglers = (
             self._finished,

@@ -1,4 +1,4 @@
-"""The port by which a run recognises stragglers, and the choice of the policy that answers.
+"""The port by which a run recognises stragglers.
 
 ``cloudfetch`` is the formula of the CloudFetch design (``detector``); ``adaptive`` judges by live progress,
 learns the time that a fresh attempt would need, and asks whether the network is to blame (``adaptive``).
@@ -9,9 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.cures import Cure
-from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.straggler.knowledge import Knowledge
 
 
 class Live(Protocol):
@@ -199,25 +198,3 @@ class Policy(Protocol):
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
         """Collect what this run has learned about its hosts, for the next run."""
-
-
-def policy_of(
-    name: str,
-    config: StragglerConfig,
-    *,
-    tick_s: float,
-    concurrency: int,
-    knowledge: Knowledge = NOTHING,
-    wall_s: float = 0.0,
-) -> Policy:
-    """The policy of cfetch itself that is called ``name``.
-
-    ``tick_s``: the formula's time between checks; ``knowledge``: of earlier runs; ``wall_s``: the time now.
-    """
-    from cfetch.straggler.detector import Detector
-
-    if name == "cloudfetch" or not config.enabled:
-        return Detector(config, tick_s=tick_s)
-    from cfetch.straggler.adaptive import Adaptive
-
-    return Adaptive(config, concurrency=concurrency, knowledge=knowledge, wall_s=wall_s)

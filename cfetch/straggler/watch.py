@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cfetch.straggler.burst import LEAST_FALLEN
-from cfetch.straggler.cures import Pace
+from cfetch.straggler.cures import LEAST_FALLEN, Pace
 from cfetch.straggler.feedback import Feedback
 from cfetch.straggler.fresh import Fit, Fresh, fit_of_running
 from cfetch.straggler.metrics import patience as patience_with

@@ -10,6 +10,7 @@ retired, until new witnesses confirm it.
 import math
 from collections import deque
 
+from cfetch.base.backoff import double
 from cfetch.straggler.cures import Pace, Reply, quantile
 from cfetch.straggler.fresh import middle
 
@@ -93,4 +94,4 @@ class Wear:
         """Begin anew, and wait before the next witness."""
         self._faster.clear()
         self._next_s = now_s + self._wait_s
-        self._wait_s = min(2 * self._wait_s, MOST_WAIT_S)
+        self._wait_s = double(self._wait_s, MOST_WAIT_S)

@@ -15,11 +15,10 @@ import msgspec
 
 from cfetch.base.errors import Held, NewerRecord
 from cfetch.base.records import NOT_DECODED
-from cfetch.timeline.archive import archive
 from cfetch.timeline.files import Files
+from cfetch.timeline.frozen_plans import PLANS, remove_frozen
 from cfetch.timeline.heartbeat import HEARTBEATS, Verdict
 from cfetch.timeline.owner import OWNER_NAME, Owner
-from cfetch.timeline.rollback import PLANS, condemn, execute, remove_frozen
 from cfetch.timeline.rules import Cleaning, View, to_clean
 from cfetch.timeline.states import (
     Action,
@@ -73,6 +72,8 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
         if dry_run:
             continue
         if what is Cleaning.ROLL_BACK:
+            from cfetch.timeline.rollback import condemn  # most tables have nothing to roll back
+
             try:
                 rollback = condemn(table, entry.instant, delay_s=delay_s)
             except Held as held:
@@ -91,6 +92,8 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
 
 
 def _execute(table: Table, rollback: str) -> None:
+    from cfetch.timeline.rollback import execute  # the same
+
     with suppress(Held):  # another cleaner executes it
         execute(table, rollback)
 
@@ -100,7 +103,12 @@ def tidy_up(table: Table, keep_s: float) -> None:
 
     Raises LocalFault.
     """
-    archive(table, keep_s)
+    with on_this_machine("cannot read the timeline"):
+        entries = table.store.entries()
+    if any(entry.state is State.COMPLETED and table.age_s(entry) >= keep_s for entry in entries):
+        from cfetch.timeline.archive import archive  # most runs find no plan that is old enough
+
+        archive(table, keep_s)
     with on_this_machine("cannot remove what dead runs have left"):
         with table.lock.hold() as now_s:
             pass

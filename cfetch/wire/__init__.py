@@ -26,7 +26,7 @@ Read in this order::
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
-    refresh.py  command.py         fresh links, one request for all that expire at once; the user's command
+    fresh_link.py  refresh.py  command.py    fresh links, one request for all that expire at once; a command
     serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)

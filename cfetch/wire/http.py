@@ -25,9 +25,9 @@ from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.targets import REDIRECTS, next_hop
 from cfetch.wire.transport import Connecting, Response, SourceContext
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The server, the request target, and a fragment, which is never sent.
@@ -108,6 +108,8 @@ class HttpTransport:
             if reply.status not in REDIRECTS:
                 reply.place, reply.source = place, url
                 return reply
+            from cfetch.wire.targets import next_hop  # many servers redirect nobody
+
             seen.append(url)
             reply.close()
             hop = next_hop(url, reply.headers, seen)

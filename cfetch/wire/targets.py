@@ -20,7 +20,6 @@ from cfetch.manifest.urls import join_url
 from cfetch.wire.judge import Headers
 
 MAX_HOPS = 5  # object stores need one, download portals two or three
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
@@ -62,13 +61,6 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
 def _encode(location: str) -> str:
     """Encode what a server should have encoded. Raises ValueError: it holds half a surrogate pair."""
     return _TO_ENCODE.sub(lambda match: quote(match[0], errors="surrogateescape"), location)
-
-
-class NotPublic(OSError):
-    """The address is not public. It is an OSError, as aiohttp passes only these on unchanged."""
-
-    def __init__(self) -> None:
-        super().__init__("not public")  # one text for all, so that several addresses make one error
 
 
 def is_public(address: str) -> bool:

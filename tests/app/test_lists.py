@@ -13,7 +13,8 @@ from cfetch.manifest.folding import Folding
 from cfetch.plugins.lab.bench.content import Content, Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.run.open_manifest import ManifestReader, expand_manifests
+from cfetch.run.manifest_reader import ManifestReader
+from cfetch.run.open_manifest import expand_manifests
 from cfetch.run.volumes import Volumes
 from tests.app.test_download import run
 from tests.cli.verbs import cfetch, cfetch_plan

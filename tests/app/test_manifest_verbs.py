@@ -26,8 +26,9 @@ from cfetch.base.errors import LocalFault, ManifestError, Refused, Transient, Us
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Digest
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.run.open_manifest import ManifestReader, open_manifest
-from cfetch.storage.files import open_output
+from cfetch.run.manifest_reader import ManifestReader
+from cfetch.run.open_manifest import open_manifest
+from cfetch.storage.outputs import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober
 from tests.app.command import cfetch

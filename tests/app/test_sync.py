@@ -13,9 +13,10 @@ from urllib.parse import quote, unquote
 import pytest
 
 from cfetch.run.catalogue import name_source
+from cfetch.storage.claims import GUARDS, claim
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import make_private
-from cfetch.storage.occupancy import GUARDS, claim, occupy
+from cfetch.storage.occupancy import occupy
 from tests.conditions.runner import call
 from tests.engine.drive import tree
 from tests.wire.raw_server import RecordingServer, reply
@@ -434,7 +435,7 @@ async def test_syncs_whose_volumes_overlap_are_kept_apart(tmp_path):
         claims = [claim(volumes[1], name_source(server.url))]
         ran, _ = await sync(server.url, volumes[2], "--to", volumes[1], "--delete", "--max-delete", 9)
         assert ran.code == 4
-        assert f"another process brings {volumes[1]} in step with the same source" in ran.err
+        assert f" brings {volumes[1]} in step with the same source" in ran.err
         os.close(claims.pop())
         with closing(Directory(volumes[2])) as directory:
             occupy(directory)
@@ -460,7 +461,7 @@ async def test_a_disk_too_full_for_a_guard_keeps_no_other_from_its_work(tmp_path
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             make_private(directory)
 
-        monkeypatch.setattr("cfetch.storage.occupancy.make_private", refuse)
+        monkeypatch.setattr("cfetch.storage.claims.make_private", refuse)
         ran, document = await sync(server.url, first, "--to", second, "--delete", "--max-delete", 9)
     assert (ran.code, document["sync"]["deleted"]) == (0, 1)
     assert tree(first) | tree(second) == server.files

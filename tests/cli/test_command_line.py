@@ -118,6 +118,7 @@ def test_a_closed_standard_input_is_named():
 @pytest.mark.parametrize(
     ("verb", "how"), [(("download",), "--help"), *((verb, "--help-all") for verb in VERBS)], ids=str
 )
+@pytest.mark.needs_plugins
 def test_help_fits_80_columns_and_cuts_no_name(verb, how):
     """Every option is written out, and the usage line has no braces around what is required."""
     done = cfetch(*verb, how)

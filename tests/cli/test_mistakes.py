@@ -15,7 +15,7 @@ from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.schemes import KNOWN
 from cfetch.cli import app
 from cfetch.run.directories import make_own_directory
-from cfetch.show.metrics import expand_metrics
+from cfetch.show.metrics_reading import expand_metrics
 from cfetch.storage.directory import Directory
 from tests.show.records import attempt, record
 
@@ -99,6 +99,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
 
 
 @pytest.mark.parametrize(("typed", "code", "said"), MISTAKES, ids=[row[0] for row in MISTAKES])
+@pytest.mark.needs_plugins
 def test_an_answer_says_what_happened_to_what_and_what_to_do(
     typed, code, said, tmp_path, monkeypatch, capsys
 ):

@@ -56,7 +56,8 @@ from cfetch.run.host_baseline import read_baseline
 from cfetch.run.listings import _read_page, _select_files
 from cfetch.show.analysis import analyse
 from cfetch.show.digest import make_digest
-from cfetch.show.metrics import RunHeader, read_metrics
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import read_metrics
 from cfetch.storage.directory import Identity
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge

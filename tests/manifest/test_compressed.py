@@ -34,6 +34,7 @@ LIST = b"# list\nhttp://h/a\nhttp://h/b\n"
         ("x", METALINK),
     ],
 )
+@pytest.mark.needs_plugins
 def test_any_format(frozen, kind, name, content):
     """The format inside is known as if it were not compressed."""
     plan = frozen(PACK[kind](content), name)

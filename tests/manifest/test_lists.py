@@ -13,6 +13,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "manifests.md"
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@pytest.mark.needs_plugins
 def test_a_list_is_read_as_it_was_meant_or_refused_with_the_way_out(sample):
     """Its entries have the stated paths; where there are none the message says what to do."""
     outcome = read(sample)
@@ -21,6 +22,7 @@ def test_a_list_is_read_as_it_was_meant_or_refused_with_the_way_out(sample):
     assert not sample.refusal or sample.refusal in outcome.faults[0]
 
 
+@pytest.mark.needs_plugins
 def test_the_table_of_the_document_is_what_the_command_prints():
     """``python -m tests.manifest.lists`` makes it."""
     assert make_table().strip() in DOCUMENT.read_text(encoding="utf-8")
@@ -71,6 +73,7 @@ def test_the_table_of_the_document_is_what_the_command_prints():
         "HTML index of a directory (Apache, nginx)": "https://h.example/d/a%20b.bin",
     }.items(),
 )
+@pytest.mark.needs_plugins
 def test_urls_are_joined_and_encoded_as_their_makers_mean_them(name, url):
     """Also where a list names files only, and its own address says the rest."""
     assert next(read(sample) for sample in SAMPLES if sample.name == name).urls[0] == url
@@ -123,6 +126,7 @@ MAP = "<urlset>{}</urlset>"
         ('{"resources": [{"path": null, "url": "https://h.example/a.csv"}]}', "a.csv"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_no_entry_is_left_out(text, expected):
     """However its maker writes it."""
     outcome = read(Sample("", "list", text.encode(), own_url=BASE))
@@ -169,6 +173,7 @@ def test_no_entry_is_left_out(text, expected):
         ),
     ],
 )
+@pytest.mark.needs_plugins
 def test_what_cannot_be_read_is_a_fault(text, words):
     """A list of which a part is passed over looks like a good one."""
     assert words in read(Sample("", "list", text.encode(), own_url=BASE)).faults[0]
@@ -204,6 +209,7 @@ STAC = {"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}
         ("run\tfastq_ftp\nR1\tftp.h.example/a.gz\nR2\t\n", BASE, "no file of the kind fastq: 1"),
     ],
 )  # fmt: skip
+@pytest.mark.needs_plugins
 def test_what_a_list_leaves_to_others_is_told(text, own_url, words):
     """A page of a longer answer, directories, repositories, runs without files of that kind."""
     assert words in read(Sample("", "list", text.encode(), own_url=own_url)).notes[-1]
@@ -230,11 +236,13 @@ DATAVERSE = {"status": "OK", "totalCount": 2, "data": [{"dataFile": {"id": 1, "f
         (MAP.format("<loc>https://h.example/a</loc>").replace("</urlset>", ""), BASE, True),
     ],
 )
+@pytest.mark.needs_plugins
 def test_whether_files_are_missing_from_a_list(text, own_url, is_partial):
     """Who looks for files that have gone must know it."""
     assert (read(Sample("", "list", text.encode(), own_url=own_url)).partial is not None) is is_partial
 
 
+@pytest.mark.needs_plugins
 def test_every_reader_has_a_sample():
     """A format that is added gets its row in the table, and is damaged by the fuzzer."""
     assert find_samples().keys() == FORMATS.keys()

@@ -126,6 +126,7 @@ def test_round_trip(files):
 @pytest.mark.parametrize("kind", [None, *FORMATS])
 @given(data=st.one_of(st.binary(max_size=80), st.lists(PIECES, max_size=14).map(b"".join)))
 @settings(max_examples=25)  # scripts/fuzz plays thousands
+@pytest.mark.needs_plugins
 def test_garbage(kind, data):
     """Any bytes are a plan or a ManifestError, nothing else."""
     try:

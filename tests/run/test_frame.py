@@ -25,7 +25,8 @@ from cfetch.base.events import (
 from cfetch.base.records import EndRecord
 from cfetch.run.frame import Frame
 from cfetch.run.signals import keep_handlers, listen
-from cfetch.show.metrics import MetricsFile, read_metrics
+from cfetch.show.metrics import MetricsFile
+from cfetch.show.metrics_reading import read_metrics
 from cfetch.storage.lacking import FLUSH_DIRECTORY, note_lack
 from cfetch.straggler.knowledge import NOTHING
 from tests.run.engines import FakeGuard

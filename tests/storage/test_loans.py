@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cfetch.base.errors import VolumeFault
 from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
-from cfetch.storage.disk import GuardedDisk
+from cfetch.storage.guarded_disk import GuardedDisk
 from cfetch.storage.loans import PartLoans
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.part_file import PartFile

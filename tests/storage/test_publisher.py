@@ -39,6 +39,8 @@ class Volume:
 class Part:
     """A verified part that notes what is done with it."""
 
+    is_joined = False
+
     def __init__(self, name, log, position=10, error=None, *, in_memory=False, full=False):
         self.name, self.log, self.position, self.error = name, log, position, error
         self.is_in_memory, self.full = in_memory, full

@@ -5,8 +5,9 @@ from functools import partial
 import msgspec
 import pytest
 
+from cfetch.engine.policies import policy_of
 from cfetch.straggler.base_policy import BasePolicy
-from cfetch.straggler.policy import Flagged, policy_of
+from cfetch.straggler.policy import Flagged
 from cfetch.testing.policy import PolicyContract
 
 

@@ -10,8 +10,8 @@ from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.burst import Bursts
 from cfetch.straggler.cold import Cold
 from cfetch.straggler.cures import NO_CURE, Cure, Pace, Reply
+from cfetch.straggler.host_regime import Regime
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge, age_knowledge, is_sound, merge_knowledge
-from cfetch.straggler.regime import Regime
 from cfetch.straggler.wear import Wear
 
 KIB, MIB = 1 << 10, 1 << 20

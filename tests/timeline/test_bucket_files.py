@@ -14,10 +14,10 @@ from cfetch.timeline.bucket_files import DATA, BucketFiles
 from cfetch.timeline.bucket_index import INDEX
 from cfetch.timeline.clean import clean, tidy_up
 from cfetch.timeline.execution import Execution, schedule, start
+from cfetch.timeline.frozen_plans import remove_frozen
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Action, Entry, Kind, State
 from cfetch.timeline.table import open_table, this_node
 

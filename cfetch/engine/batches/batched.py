@@ -254,5 +254,5 @@ class Batched:
 
 
 def _staging(transfer: Transfer) -> Staging:
-    assert transfer.staging is not None
+    assert isinstance(transfer.staging, Staging)
     return transfer.staging

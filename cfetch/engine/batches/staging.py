@@ -107,6 +107,11 @@ class Staging:
         self.is_over = False
 
     @property
+    def shown(self) -> str:
+        """The name of the batch in messages."""
+        return self.batch.shown
+
+    @property
     def staged_bytes(self) -> int:
         """The bytes of the files that are whole and verified."""
         return sum(transfer.part.position for transfer in self.staged)

@@ -94,7 +94,7 @@ class Stagings:
         """
         staging = transfer.staging
         loans = None if staging is None else self._volumes[staging.volume_index].loans
-        if staging is None or loans is None or staging.batch.number not in self.batches:
+        if not isinstance(staging, Staging) or loans is None or staging.batch.number not in self.batches:
             transfer.part.discard()
         else:
             loans.keep(transfer.part, whole=whole)
@@ -186,7 +186,7 @@ class Stagings:
     def _volume_of(self, transfer: Transfer) -> Volume:
         """The volume that holds the entry, or was to hold it."""
         staging = transfer.staging
-        assert staging is not None
+        assert isinstance(staging, Staging)
         batch, index = staging.batch, transfer.index
         return self._volumes[
             batch.standing.get(index, staging.volume_index)

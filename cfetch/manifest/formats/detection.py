@@ -7,13 +7,12 @@ two readings are possible, none is chosen: the user has to name the format.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.schemes import GS, S3, WEB_PATTERN
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
 from cfetch.manifest.formats.table import (
     FORMATS,
@@ -26,9 +25,8 @@ from cfetch.manifest.formats.table import (
     parse_endings,
     parse_signs,
 )
-from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.rows import Document, Row
-from cfetch.manifest.source import HEAD_BYTES, Source
+from cfetch.manifest.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
 _BARE_URL = re.compile(rf"{WEB_PATTERN}://[^\s,;|\"']+\Z")
@@ -42,6 +40,7 @@ _KEY, _OPENING, _CLOSING = 2, 3, 4  # groups of it; a string that is no key is 1
 _NO_SPACE = re.compile(rb"\S")
 _DEEPEST = 1000  # Python's reader of JSON goes no deeper, so the rest of such a document is of no use
 _SQL_KEYS = {"external_links", "statement_id", "result"}
+_STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _TELLING_KEYS = {*_SQL_KEYS, "url"}
 
 
@@ -90,6 +89,14 @@ def reader_for(source: Source, options: ReadingOptions) -> Reader:
     return find_reader(name)
 
 
+def statement_id_of(file: BinaryIO) -> str | None:
+    """The ``statement_id`` at the beginning of a statement's reply; None for any other document."""
+    file.seek(0)
+    head = file.read(HEAD_BYTES).decode("utf-8", "replace")
+    match = _STATEMENT_ID.search(head) if head.lstrip().startswith("{") else None
+    return match[1] if match else None
+
+
 AMBIGUOUS = "url-and-more"
 
 
@@ -100,7 +107,8 @@ def _make_refusal(name: str) -> Reader:
     )
 
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-        from cfetch.manifest.formats.landing_pages import find_list_address  # few lists are pages
+        # a table of patterns that only a page of a browser needs
+        from cfetch.manifest.formats.landing_pages import find_list_address
 
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
@@ -193,6 +201,9 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
     """``csv`` if the first line names a column of URLs, or has tabs and one URL as a cell; else empty."""
     if ending == "csv" or (options is not None and options.url_column is not None):
         return "csv"
+    # the reader of tables: a plain list of URLs is told without it
+    from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
+
     for delimiter in DELIMITERS:
         cells = split_line(first, delimiter)
         if has_url_column(cells) and "://" not in first:

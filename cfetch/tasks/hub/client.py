@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from cfetch.base.backoff import double
 from cfetch.base.config.wire import ALL_HOSTS, NO_LIMITS, RateLimits
 from cfetch.base.events import EntryFinished, Event, HostPaused, Progress, WidthChanged
 from cfetch.base.records import NOT_DECODED
@@ -233,7 +234,7 @@ class HubLine:
                     if not self._was_heard:
                         self._pool.go_alone()
                 await asyncio.sleep(self._pause_s)
-                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+                self._pause_s = double(self._pause_s, LONGEST_PAUSE_S)
         finally:
             if self._lapse is not None:
                 self._lapse.cancel()

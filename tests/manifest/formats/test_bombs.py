@@ -58,6 +58,7 @@ def reader():
     [(name, bomb) for name, some in bombs.FORMATS.items() for bomb in some],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
+@pytest.mark.needs_plugins
 def test_bombs(reader, tmp_path, name, bomb):
     """The reader refuses a bomb by the limit that it breaks, in 500 MiB; a process shows that it ends."""
     path = tmp_path / "m"

@@ -49,6 +49,7 @@ def faults(content, name="-", **options):
     return list(caught.value.problems)
 
 
+@pytest.mark.needs_plugins
 def test_aria2(frozen):
     """URLs, mirrors and the options that say what a file is; the rest of aria2's options is left out."""
     plan = frozen(ARIA2, "-")
@@ -77,6 +78,7 @@ def test_aria2(frozen):
         ("not an option " + CANARY, "not an option"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_aria2_faults(line, word):
     """An option that cannot be taken as it stands is a fault, and no secret of it is shown."""
     [problem] = faults(f"# c\nhttp://h/a\n  {line}\n", format="aria2")
@@ -85,12 +87,14 @@ def test_aria2_faults(line, word):
     assert CANARY not in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_aria2_option_twice_and_first():
     """Two values for one option, and an option before any URL, are faults of their lines."""
     found = faults("  out=x\nhttp://h/a\n  out=x\n  out=y\n  header=A: 1\n  header=A: 2\n", format="aria2")
     assert [problem.line for problem in found] == [1, 4, 6]
 
 
+@pytest.mark.needs_plugins
 def test_checksum_list(frozen):
     """GNU and BSD lines; the algorithm by length or tag; names become percent-encoded URLs."""
     plan = frozen(SUMS, "SHA256SUMS", base_url=BASE)
@@ -117,6 +121,7 @@ def test_checksum_list(frozen):
         (f"MD5 (x) = {SHA}", "md5: it must be 32"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_checksum_list_faults(line, word):
     """A line that is none, or a name that leads elsewhere, is a fault of that line."""
     [problem] = faults(f"{SHA}  good\n{line}\n", format="sha256sum", base_url=BASE)
@@ -124,6 +129,7 @@ def test_checksum_list_faults(line, word):
     assert word in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_checksum_list_needs_a_base():
     """Without a base URL the list says nothing of where its files are."""
     [problem] = faults(f"{SHA}  x\n")
@@ -151,6 +157,7 @@ def test_base_url_outweighs_the_document(frozen, text):
     assert frozen(text, base_url=BASE).entry(0).url.reveal() == BASE + "a"
 
 
+@pytest.mark.needs_plugins
 def test_bagit_fetch(frozen):
     """A length may be unknown; a path may hold spaces, and its encoded percent is decoded once."""
     plan = frozen(FETCH.replace("%0D", "%41"), "fetch.txt")
@@ -170,6 +177,7 @@ def test_bagit_fetch(frozen):
         ("file:///etc/passwd 1 data/a", "scheme"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_bagit_faults(line, word):
     """What is not URL, length and a safe path is a fault of its line."""
     [problem] = faults(f"\n{line}\n", format="bagit")
@@ -177,6 +185,7 @@ def test_bagit_faults(line, word):
     assert word in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_tsv_http_data(frozen):
     """Size and MD5 are read where they are stated; a path is the URL's last segment."""
     plan = frozen(TSV, "-")
@@ -196,6 +205,7 @@ def test_tsv_http_data(frozen):
         ("\t1", "url"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_tsv_faults(line, word):
     """A cell that its column does not take is a fault of its line."""
     [problem] = faults(f"TsvHttpData-1.0\n{line}\n")
@@ -203,6 +213,7 @@ def test_tsv_faults(line, word):
     assert word in problem.message
 
 
+@pytest.mark.needs_plugins
 def test_tsv_without_its_first_line():
     """The first line is the format's name."""
     [problem] = faults("http://h/a\t1\n", format="tsv-http-data")
@@ -228,6 +239,7 @@ def test_tsv_without_its_first_line():
         ("x.jsonl.zst", "", "jsonl"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_detection(name, content, kind):
     """Each format is known by its content, else by its ending, compressed or not."""
     assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
@@ -237,6 +249,7 @@ def test_detection(name, content, kind):
 @pytest.mark.parametrize(
     ("kind", "text"), [("aria2", ARIA2), ("sha256sum", SUMS), ("bagit", FETCH), ("tsv-http-data", TSV)]
 )
+@pytest.mark.needs_plugins
 def test_windows(kind, text, window_bytes):
     """Rows do not depend on where the window's edge falls."""
 

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from cfetch.app.download import prepare, prepare_planned
+from cfetch.app.download import prepare
+from cfetch.app.planned import prepare_planned
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.plugins.lab.bench.content import Synthetic

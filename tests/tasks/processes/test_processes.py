@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cfetch.app import engines
+from cfetch.app import engines, process_count
 from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
@@ -30,7 +30,7 @@ from cfetch.base.events import (
 from cfetch.base.records import RecordBlock
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.tasks.processes import choice, crew, worker
+from cfetch.tasks.processes import crew, worker
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
@@ -236,8 +236,8 @@ def test_processes_share_the_places_and_the_rate(tmp_path, workers):
 
 
 def test_many_small_files_are_shared_out_without_being_asked(tmp_path, monkeypatch, workers):
-    """As the rule in ``choice.py`` says, which is made smaller here."""
-    monkeypatch.setattr(choice, "LEAST_FILES", 20)
+    """As the rule in ``process_count.py`` says, which is made smaller here."""
+    monkeypatch.setattr(process_count, "LEAST_FILES", 20)
     monkeypatch.setattr(engines, "count_cores", lambda: 4)
     with served(FILES) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)

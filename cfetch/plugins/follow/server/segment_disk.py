@@ -1,15 +1,14 @@
 """The steps of a writer of segments on a disk, one by one, so that a test can stop it anywhere."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cfetch.base.errors import Held
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
 from cfetch.storage.lacking import flush_directory
+from cfetch.storage.locks import need_lock
 
 
 class SegmentDisk:
@@ -87,10 +86,11 @@ class SegmentDisk:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                held = f"another process writes to {printable(str(path.parent))} ({{holder}})"
+                need_lock(descriptor, held, name=path, remedy="keep the feed on a local disk")
+            except BaseException:
                 os.close(descriptor)
-                raise Held(f"another process writes to {printable(str(path.parent))}") from None
+                raise
         return descriptor
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.app.delete_limit import DeleteLimit
-from cfetch.app.download import prepare_entries
+from cfetch.app.given import prepare_entries
 from cfetch.app.plans import archive_plans, list_plans, roll_back_plan
 from cfetch.app.prepared import join_roots
 from cfetch.app.room import DISK_RESERVE_BYTES

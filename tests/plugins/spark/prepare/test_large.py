@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cfetch.app.download import pending, prepare, prepare_planned
+from cfetch.app.download import prepare
+from cfetch.app.planned import pending, prepare_planned
 from cfetch.app.plans import roll_back_plan
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Interrupted, ManifestError, UsageError

@@ -10,7 +10,7 @@ from typing import cast
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage import volume
-from cfetch.storage.disk import MOST_UNWRITTEN_BYTES
+from cfetch.storage.guarded_disk import MOST_UNWRITTEN_BYTES
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part import Part, SegmentSink
 from cfetch.storage.volume import BatchRecord, Ended

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from cfetch.base.config.settings import Settings
-from cfetch.tasks.processes import cores
-from cfetch.tasks.processes.choice import (
+from cfetch.app import engines
+from cfetch.app.engines import count_cores
+from cfetch.app.process_count import (
     LEAST_BYTES,
     LEAST_FILES,
     MOST_FILES,
@@ -14,7 +14,7 @@ from cfetch.tasks.processes.choice import (
     Work,
     choose_processes,
 )
-from cfetch.tasks.processes.cores import count_cores
+from cfetch.base.config.settings import Settings
 
 MANY = Work(10 * LEAST_FILES, 0, [0])
 GIB = 1 << 30
@@ -69,7 +69,7 @@ def test_as_many_as_pay_unless_a_number_is_given(work, options, machine, process
 def test_a_containers_quota_counts(tmp_path, monkeypatch, quota, count):
     """It is less than the machine has."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
-    monkeypatch.setattr(cores, "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(engines, "_QUOTA", tmp_path / "cpu.max")
     if quota is not None:
         (tmp_path / "cpu.max").write_text(quota)
     assert count_cores() == count

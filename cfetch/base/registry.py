@@ -56,7 +56,6 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
     "feeds": {
         HTTP: f"{_PLUGINS}follow.backends.http:FEED",
         HTTPS: f"{_PLUGINS}follow.backends.http:FEED",
-        "serial": f"{_PLUGINS}follow.backends.serial:FEED",
         "segments": f"{_PLUGINS}follow.backends.segments:FEED",
         "pypi": f"{_PLUGINS}follow.backends.package_index:FEED",
         "couchdb": f"{_PLUGINS}follow.backends.couchdb:FEED",

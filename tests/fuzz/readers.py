@@ -39,7 +39,7 @@ from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_urls import split_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
-from cfetch.plugins.follow.backends import http, serial
+from cfetch.plugins.follow.backends import http
 from cfetch.plugins.follow.backends.segment_index import INDEX_NAME, parse_index
 from cfetch.plugins.follow.backends.segments import SegmentSource
 from cfetch.plugins.follow.checkpoint import Checkpoint, encode_checkpoint, make_row, read_checkpoint
@@ -672,10 +672,6 @@ def _http_judge(status: int) -> Callable[[bytes], bool]:
             feed: Any = http.HttpSource(SecretUrl("http://h/"), web)
             feed._feed = "f"
             was_read |= _is_read(lambda: _drive(ask_it(feed)))  # noqa: B023
-        other = serial.SerialSource(SecretUrl("http://h/"), web)
-        was_read |= _is_read(lambda: _drive(other.ranges(None)))
-        other._feed = "f"
-        was_read |= _is_read(lambda: _drive(other.read("0", Position("0", 5), ALL_KEYS, 10)))
         return was_read
 
     return judge
@@ -703,7 +699,6 @@ _PAGES = [
     + _CHANGE_ROWS
     + b"}",
     b'{"schema": "cfetch.feed/1", "feed": "f", "range": "1", "children": ["2", "3"]}',
-    b'{"schema": "cfetch.serial/1", "feed": "f", "next": 8, "changes": ' + _CHANGE_ROWS + b"}",
 ]
 _GONE = [b'{"schema": "cfetch.feed/1", "error": "gone", "code": 1002}']
 _LOG = (

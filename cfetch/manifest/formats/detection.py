@@ -170,10 +170,6 @@ def _kind_by_signs(formats: Mapping[str, Format], first: str, head: str, content
     return ""
 
 
-def _are_annex_lines(lines: Sequence[str]) -> bool:
-    return all(ask_sign(_ANNEX, line) for line in lines)
-
-
 def _is_prose(lines: Sequence[str]) -> bool:
     """Whether no line is an absolute link, and one line has a space or none has a dot or a slash."""
     if not lines or any("://" in line for line in lines):

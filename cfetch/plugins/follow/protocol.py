@@ -17,7 +17,6 @@ from cfetch.plugins.follow.ranges import KEY_BITS, KeyRange, key_of
 from cfetch.plugins.follow.source import Change
 
 SCHEMA = "cfetch.feed/1"
-SERIAL_SCHEMA = "cfetch.serial/1"
 KEY_DIGITS = KEY_BITS // 4
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")  # ids appear in URLs, in file names and on screens

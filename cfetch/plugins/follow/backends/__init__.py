@@ -8,11 +8,10 @@ is the lineage's work. All data from a server or a file is treated as hostile.
     opening.py           finds the kind of a feed by the name that a person gives, and opens it
     feed_kind.py         what a kind of feed states about itself
     http.py              the protocol of docs/feed-protocol.md
-    serial.py            a list under one growing serial: a feed of one range
     observed.py          a source without a log, which cfetch keeps: change_log.py (docs/observed-sources.md)
     package_index.py  couchdb.py  osm.py  delta.py  iceberg.py  cosmos.py  dynamodb.py
     bucket_events.py     such sources, each by its own protocol
-    one_range.py         the answers of a feed of one range: serial.py and observed.py (pure)
+    one_range.py         the answers of a feed of one range, for observed.py (pure)
     web.py               asks the server of a feed over HTTP
     segments.py          files on static storage (docs/feed-segments.md)
     segment_index.py     the index of these files: ranges, and which file has which LSNs (pure)

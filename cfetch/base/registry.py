@@ -56,7 +56,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
     "feeds": {
         HTTP: f"{_PLUGINS}follow.backends.http:FEED",
         HTTPS: f"{_PLUGINS}follow.backends.http:FEED",
-        "segments": f"{_PLUGINS}follow.backends.segments:FEED",
+        "segments": f"{_PLUGINS}follow.server.segments.source:FEED",
         "pypi": f"{_PLUGINS}follow.backends.package_index:FEED",
         "couchdb": f"{_PLUGINS}follow.backends.couchdb:FEED",
         "osm": f"{_PLUGINS}follow.backends.osm:FEED",

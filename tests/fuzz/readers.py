@@ -40,14 +40,14 @@ from cfetch.manifest.repository_urls import split_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
 from cfetch.plugins.follow.backends import http
-from cfetch.plugins.follow.backends.segment_index import INDEX_NAME, parse_index
-from cfetch.plugins.follow.backends.segments import SegmentSource
 from cfetch.plugins.follow.checkpoint import Checkpoint, encode_checkpoint, make_row, read_checkpoint
 from cfetch.plugins.follow.journal import NEXT, STEP, Journal, _Next, _Round
 from cfetch.plugins.follow.lineage import Closed, Lineage
 from cfetch.plugins.follow.protocol import format_keys, parse_keys
 from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Position, Range
 from cfetch.plugins.follow.route import Token
+from cfetch.plugins.follow.server.segments.index import INDEX_NAME, parse_index
+from cfetch.plugins.follow.server.segments.source import SegmentSource
 from cfetch.plugins.follow.source import Change, FeedId
 from cfetch.plugins.spark.tables.chunks import cut_chunks, read_lines
 from cfetch.run.catalogue import Catalogue, Own

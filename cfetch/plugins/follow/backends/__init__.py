@@ -1,6 +1,7 @@
 """Sources of feeds: each keeps the port of ``plugins/follow/source.py``, and passes one suite of tests.
 
-The suite is ``testing/feed.py``.
+The suite is ``testing/feed.py``. Files on static storage are read where they are written, in
+``plugins/follow/server/segments/``.
 
 A backend asks, checks the form of the answers and translates them. It decides nothing about ranges, which
 is the lineage's work. All data from a server or a file is treated as hostile.
@@ -13,9 +14,6 @@ is the lineage's work. All data from a server or a file is treated as hostile.
     bucket_events.py     such sources, each by its own protocol
     one_range.py         the answers of a feed of one range, for observed.py (pure)
     web.py               asks the server of a feed over HTTP
-    segments.py          files on static storage (docs/feed-segments.md)
-    segment_index.py     the index of these files: ranges, and which file has which LSNs (pure)
-    segment_files.py     the place of these files: a directory, or a prefix of URLs
     kinesis.py           a Kinesis stream; its shards are the ranges (docs/feed-kinesis.md)
     kinesis_shards.py    shards as ranges, sequence numbers as LSNs (pure)
     kinesis_api.py       its calls

@@ -10,9 +10,9 @@ from cfetch.base.registry import SHIPPED, find, list_names, load, make_plugin_er
 from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, show_name
-from cfetch.plugins.follow.backends.segment_files import DirectoryFiles
-from cfetch.plugins.follow.backends.segment_index import INDEX_NAME
-from cfetch.plugins.follow.backends.segments import SegmentSource
+from cfetch.plugins.follow.server.segments.files import DirectoryFiles
+from cfetch.plugins.follow.server.segments.index import INDEX_NAME
+from cfetch.plugins.follow.server.segments.source import SegmentSource
 from cfetch.plugins.follow.source import FeedSource
 from cfetch.wire.network import Network
 

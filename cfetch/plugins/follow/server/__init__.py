@@ -12,8 +12,7 @@ It exists so that the protocol can be tried and tested against a server that rea
     tree_publisher.py      a directory, compared with how it was last seen
     source_root.py         is that the directory that was published, and are its disks mounted?
     stream_publisher.py    a JSON Lines file that is appended to
-    segment_writer.py      the same feed as files for static storage (docs/feed-segments.md)
-    segment_disk.py        the writer's steps on disk, one by one, so that a test can stop it anywhere
+    segments/              the same feed as files for static storage (docs/feed-segments.md)
     conformance.py         checks any feed server against the protocol
 
 ::

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from cfetch.base.records import FileRecord
 from cfetch.manifest.entry import Entry
-from cfetch.plugins.follow.backends.segment_index import INDEX_NAME
+from cfetch.plugins.follow.server.segments.index import INDEX_NAME
 from cfetch.plugins.spark.frames.frame import make_frame_directory, make_run_spec, name_frame_directory
 from cfetch.plugins.spark.frames.manifest_directory import ManifestLine, Position, read_lines
 from cfetch.plugins.spark.frames.once import bring_share_once

@@ -9,11 +9,11 @@ from cfetch.base.errors import UsageError
 from cfetch.plugins.follow.backends.http import HttpSource
 from cfetch.plugins.follow.backends.kinesis import KinesisSource
 from cfetch.plugins.follow.backends.opening import open_feed
-from cfetch.plugins.follow.backends.segments import SegmentSource
-from cfetch.plugins.follow.server.segment_writer import SegmentWriter
+from cfetch.plugins.follow.server.segments.source import SegmentSource
+from cfetch.plugins.follow.server.segments.writer import SegmentWriter
 from cfetch.testing.feed import listed
 from cfetch.wire.network import DIRECT
-from tests.plugins.follow.backends.test_segments import served
+from tests.plugins.follow.server.segments.test_source import served
 
 
 def open_(name):

@@ -14,12 +14,12 @@ from aiohttp import web
 from cfetch.base.clock import SystemClock
 from cfetch.base.errors import CheckpointExpired, FeedReplaced, HostileFeed, LocalFault, Refused, SourceError
 from cfetch.base.secret import SecretUrl
-from cfetch.plugins.follow.backends.segment_files import DirectoryFiles, UrlFiles
-from cfetch.plugins.follow.backends.segment_index import parse_index
-from cfetch.plugins.follow.backends.segments import SegmentSource
 from cfetch.plugins.follow.backends.web import Web
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position, Span
-from cfetch.plugins.follow.server.segment_writer import SegmentWriter
+from cfetch.plugins.follow.server.segments.files import DirectoryFiles, UrlFiles
+from cfetch.plugins.follow.server.segments.index import parse_index
+from cfetch.plugins.follow.server.segments.source import SegmentSource
+from cfetch.plugins.follow.server.segments.writer import SegmentWriter
 from cfetch.plugins.follow.source import Gone, NotModified, Page
 from cfetch.testing.feed import (
     MergeContract,
@@ -232,7 +232,7 @@ async def test_a_segment_that_is_dropped_under_a_readers_hands(tmp_path):
 
 WRITER = """
 import sys, pathlib
-from cfetch.plugins.follow.server.segment_writer import SegmentWriter
+from cfetch.plugins.follow.server.segments.writer import SegmentWriter
 writer = SegmentWriter(pathlib.Path(sys.argv[1]), base_url="https://x.example/", roll_bytes=700)
 for number in range(400):
     writer.append([{"path": f"{number:03}", "url": "x"}])

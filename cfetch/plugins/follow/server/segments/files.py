@@ -11,8 +11,8 @@ from cfetch.base.errors import Refused
 from cfetch.base.schemes import FILE
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.urls import make_relative_url
-from cfetch.plugins.follow.backends.segment_index import MAX_SEGMENT_BYTES
 from cfetch.plugins.follow.backends.web import Web
+from cfetch.plugins.follow.server.segments.index import MAX_SEGMENT_BYTES
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import Answer
 from cfetch.wire.judge import Action, Asked, Verdict, judge

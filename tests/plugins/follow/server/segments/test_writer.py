@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from cfetch.base.errors import Held, LocalFault, UsageError
-from cfetch.plugins.follow.backends.segment_files import DirectoryFiles
-from cfetch.plugins.follow.backends.segments import SegmentSource
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
-from cfetch.plugins.follow.server.segment_disk import SegmentDisk
-from cfetch.plugins.follow.server.segment_writer import SKIPPED_LSNS, SegmentWriter
+from cfetch.plugins.follow.server.segments.disk import SegmentDisk
+from cfetch.plugins.follow.server.segments.files import DirectoryFiles
+from cfetch.plugins.follow.server.segments.source import SegmentSource
+from cfetch.plugins.follow.server.segments.writer import SKIPPED_LSNS, SegmentWriter
 from cfetch.plugins.follow.source import NotModified, Page
 from cfetch.testing.feed import cover, listed, span
 
@@ -274,7 +274,7 @@ def test_a_directory_of_segments_without_an_index_is_left_alone(tmp_path):
 
 KILLED = """
 import sys, pathlib
-from cfetch.plugins.follow.server.segment_writer import SegmentWriter
+from cfetch.plugins.follow.server.segments.writer import SegmentWriter
 root, first = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 writer = SegmentWriter(root, base_url="https://x.example/", roll_bytes=500)
 for number in range(first, 10**6):
@@ -314,7 +314,7 @@ async def test_a_writer_that_is_killed_again_and_again(tmp_path):
 
 
 def test_the_example_of_the_documentation(tmp_path):
-    text = (Path(__file__).parents[4] / "docs/feed-segments.md").read_text()
+    text = (Path(__file__).parents[5] / "docs/feed-segments.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
     exec(compile(code, "docs", "exec"), {"ROOT": tmp_path})
     assert (tmp_path / "index.json").exists()

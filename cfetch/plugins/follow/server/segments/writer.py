@@ -22,7 +22,10 @@ from cfetch.base.errors import HostileFeed, LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import safe_path
 from cfetch.manifest.rows import Document
-from cfetch.plugins.follow.backends.segment_index import (
+from cfetch.plugins.follow.protocol import ANY_BASE_URL, parse_change
+from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Range
+from cfetch.plugins.follow.server.segments.disk import SegmentDisk
+from cfetch.plugins.follow.server.segments.index import (
     INDEX_NAME,
     SEGMENTS,
     IndexedRange,
@@ -31,9 +34,6 @@ from cfetch.plugins.follow.backends.segment_index import (
     parse_index,
     read_lsn,
 )
-from cfetch.plugins.follow.protocol import ANY_BASE_URL, parse_change
-from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Range
-from cfetch.plugins.follow.server.segment_disk import SegmentDisk
 
 ROLL_BYTES = 4 << 20  # a reader fetches a segment at once, and again if it reads it at two places
 MAX_LINE_BYTES = 1 << 20  # as in manifests

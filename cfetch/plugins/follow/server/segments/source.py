@@ -16,8 +16,11 @@ from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.rows import Document
 from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_url
-from cfetch.plugins.follow.backends.segment_files import SegmentFiles, UrlFiles
-from cfetch.plugins.follow.backends.segment_index import (
+from cfetch.plugins.follow.backends.web import open_web
+from cfetch.plugins.follow.protocol import decode_document, parse_change
+from cfetch.plugins.follow.ranges import KeyRange, Position, Range, Span
+from cfetch.plugins.follow.server.segments.files import SegmentFiles, UrlFiles
+from cfetch.plugins.follow.server.segments.index import (
     INDEX_NAME,
     MAX_SEGMENT_BYTES,
     IndexedRange,
@@ -26,9 +29,6 @@ from cfetch.plugins.follow.backends.segment_index import (
     parse_index,
     read_lsn,
 )
-from cfetch.plugins.follow.backends.web import open_web
-from cfetch.plugins.follow.protocol import decode_document, parse_change
-from cfetch.plugins.follow.ranges import KeyRange, Position, Range, Span
 from cfetch.plugins.follow.source import Change, FeedId, Gone, NotModified, Page, Ranges, Why
 
 MAX_INDEX_BYTES = 256 << 20  # a million segments

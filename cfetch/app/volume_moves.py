@@ -219,6 +219,9 @@ def prepare_drain(
     for root in leaving:
         if not is_object_store(root) and not Path(root).is_dir():
             raise UsageError(f"from is {printable(root)}, and there is no such directory; is it mounted?")
+    # The leaving volumes are opened behind those of --to, so that batches of both are known; the placer then
+    # gets them as ``away``: it takes from them and gives them nothing. What moves are groups: records that
+    # share files move as one batch, as a file that two records name can stand on one volume only.
     everything = replace(settings, to=(*settings.to, *leaving))
     away = frozenset(range(len(settings.to), len(everything.to)))
     with _open_volumes(everything, pause, note) as volumes:

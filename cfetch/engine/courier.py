@@ -45,7 +45,7 @@ class Courier:
                 if transfer.is_new:
                     transfer.adopted_bytes = 0
                     is_there = not self._commitment.has_nothing_of(transfer)
-                    if is_there and await self._is_in_place(transfer):
+                    if is_there and await self._take_over(transfer):
                         self._commitment.skip(transfer)
                         return
                 is_whole = transfer.verified != "none"
@@ -84,8 +84,8 @@ class Courier:
         transfer.tries.progress_s += self._clock.now() - began_s
         return self._one_at_a_time
 
-    async def _is_in_place(self, transfer: Transfer) -> bool:
-        """Whether the file stands at its place already; if not, take over what a dead run has left of it.
+    async def _take_over(self, transfer: Transfer) -> bool:
+        """Take over what there is of the entry: a file in place (returns True), or what a dead run has left.
 
         ``transfer.verified`` then says how the file was verified, or a part that is whole. If the server has
         to be asked whether the file has changed, this returns False and the fetch asks.

@@ -222,19 +222,27 @@ def _keep_to_origin(
     if not asked.joins:
         if not attempt.is_helper:
             sources.place = response.source
-    elif not sources.has_same_origin(response.source):
+    elif not sources.note_origin(response.source):
         response.close()
         part.restart()
         raise RangeRefused("the rest would come from another host to which the URL redirects")
 
 
 def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Standing | None) -> Asked:
-    """Choose the next request's range: the whole rest, or as much of it as suits the host."""
+    """Choose the next request's range: the whole rest, or as much of it as suits the host.
+
+    A host that sends only the beginning of a reply fast is asked for chunks, one after the other. An attempt
+    whose whole rest fits into a chunk asks for it plainly, without a stated end, as any host understands
+    that. One that has received a chunk already goes on in chunks to the end.
+    """
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
     known = attempt.size_bytes if end is None else end
     if chunk_bytes and (attempt.received or known is None or known - start > chunk_bytes):
         end = start + chunk_bytes if known is None else min(start + chunk_bytes, known)
+    # The judge compares the reply with all of this: where it begins and ends; whether the object is still the
+    # one whose bytes the part has (``validator``); whether the file that stands in place is still current
+    # (``unless``, ``standing_bytes``); and where in the object the entry begins (``base``).
     return Asked(
         from_byte=start,
         end_byte=end,

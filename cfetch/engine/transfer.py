@@ -119,8 +119,8 @@ class Sources:
         self.number, self.host, self.corrupt = number, self.host_of(number), 0
         self.place = None
 
-    def has_same_origin(self, place: SecretUrl) -> bool:
-        """Whether bytes from ``place`` may follow the present ones: an ETag is valid for one origin only."""
+    def note_origin(self, place: SecretUrl) -> bool:
+        """Note where bytes come from; whether they may follow the present ones: an ETag is one origin's."""
         if self.place is None:  # the present bytes are from an earlier run
             self.place = place
         return self.place is place or self.place.origin() == place.origin()

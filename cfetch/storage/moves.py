@@ -281,6 +281,9 @@ def _empty_source(source: Directory, target: Directory, record: BatchRecord) -> 
     source.flush()
     if not is_complete:
         return
+    # Records that share files moved as one batch. An earlier record whose files all belong to it names
+    # nothing that the source still has; left there, it would vouch for files that have gone. A record that
+    # names other files too stays, for those.
     covered = set(record.paths or ())
     for earlier in tuple(read_records(source.root)):
         if isinstance(earlier, BatchRecord) and earlier.paths is not None and earlier.id != record.id:

@@ -299,23 +299,30 @@ class Part:
 
         If the part is whole, but the server has to confirm it, its last byte is fetched again: by the ETag of
         that reply, the other bytes are still the same or not.
+
+        There are two kinds. A part in segments has gaps: only its note says which bytes it holds, and
+        ``position`` counts them. Any other part has no gap: the length of its file says how far it is, and
+        ``position`` is its end.
         """
         if not await self.disk.call(lambda: self.file.take_over(leftover)):
             return
         self._notes.is_noted = bool(leftover.note)
         if note is not None and note.identity == self.file.identity:
             self.validator = note.validator
+        # None: the hash in the manifest proves the bytes, so that the server need not confirm them
         last_byte = (self.entry.size_bytes or 0) - 1 if must_ask(self.entry) else None
         if note is not None and note.held and note.total_bytes:
             from cfetch.storage.held_ranges import HeldRanges  # the same
 
             self.ranges = HeldRanges(note.total_bytes, note.held)
             if self.ranges.is_whole and last_byte is not None:
+                # all but the last byte: a part with nothing left to ask for would send no request
                 self.ranges = HeldRanges(note.total_bytes, [(0, last_byte)])
             self.position, self.total_bytes = self.ranges.held_bytes, note.total_bytes
             if self.ranges.is_whole:
                 await self.hash_rest()
             return
+        # the running hash must have met the bytes that are there before the next ones are appended
         if self._hash.running is not None:
             await _read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self.disk)
         self.position = await self.disk.call(lambda: self.file.end(last_byte))

@@ -37,7 +37,14 @@ class Bursts:
         self._wait_s = FIRST_PROBE_S
 
     def look(self, paces: list[Pace], now_s: float) -> Pace | None:
-        """Look at the attempts under way. Returns the one to be asked anew as a witness, if any."""
+        """Learn the size of the host's bursts (``chunk_bytes``) from the attempts under way.
+
+        Returns an attempt to be asked anew as a witness, if only that would show the size.
+
+        The attempts that fell at the same byte name the size. Those that are still before that byte must run
+        much faster than the others; if there are none, a witness is needed. A size that is known is doubted
+        instead, as the host may have changed; once refuted, it is not looked for again in this run.
+        """
         if self._is_refuted:
             return None
         if self.chunk_bytes:

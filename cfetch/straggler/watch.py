@@ -135,7 +135,7 @@ class Watch:
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
         if self._is_young or keys != self._keys:
-            watched = self._find_slots(own_s, attempts)
+            watched = self._give_slots(own_s, attempts)
             self._keys = keys
         elif len(self._slots) < len(attempts):
             has_slot = {attempt.key for attempt in self._watched.values()}
@@ -273,8 +273,14 @@ class Watch:
             flows.setdefault(attempt.host, []).append(pace)
         return flows
 
-    def _find_slots(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
-        """Find the slots of all attempts, in their order; attempts that have become old enough get one."""
+    def _give_slots(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
+        """Give a slot to each attempt that has become old enough. Returns those that have one, in order.
+
+        The evidence keeps its numbers in arrays, and a slot is an attempt's index there. Young attempts get
+        none, because most small files end before they can be judged. ``_slots`` is made anew. ``_is_young``
+        says that this has to be done again at the next check, as one is too young or has no first byte yet.
+        ``own_s`` is the policy's own clock, which stands still while the process does.
+        """
         watched = []
         self._slots.clear()
         self._is_young = False

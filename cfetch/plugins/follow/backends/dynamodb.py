@@ -127,6 +127,8 @@ class DynamoUpstream:
         }
         waiting = [record["dynamodb"]["Keys"] for record in named.values()]
         items: dict[bytes, dict[str, Any]] = {}
+        # One request for each LOOKED_UP keys, and TRIES more: DynamoDB may leave keys of a request
+        # unanswered, which then wait at the end of the line.
         for _ in range(TRIES + len(waiting) // LOOKED_UP):
             if not waiting:
                 break

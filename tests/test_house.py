@@ -269,6 +269,37 @@ def test_the_architecture_names_files_that_exist():
     assert gone == [], "correct these paths in docs/architecture.md"
 
 
+def test_news_are_lists_of_lines():
+    """Each file of changelog/unreleased/ is a list, so that a release can put them one below the other."""
+    folder = ROOT / "changelog" / "unreleased"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+    wrong = [
+        name
+        for name, text in texts.items()
+        if not text.startswith("- ")
+        or not text.endswith("\n")
+        or any(not line.startswith(("- ", "  ")) for line in text.splitlines())
+    ]
+    assert wrong == [], "write one '- ' line for each effect that a user notices, and end with a line break"
+
+
+def test_a_release_gathers_the_news(tmp_path):
+    """They go below the heading of what is not released, in the order of their names, and their files go."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/news", tmp_path / "scripts/news")
+    (tmp_path / "changelog/unreleased").mkdir(parents=True)
+    for name in ("b", "a"):
+        (tmp_path / f"changelog/unreleased/{name}.md").write_text(f"- {name}\n")
+    log = tmp_path / "CHANGELOG.md"
+    log.write_text("# Changes\n\n## [Unreleased]\n\n- old\n")
+    done = subprocess.run(
+        ["/bin/sh", tmp_path / "scripts/news"], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert log.read_text() == "# Changes\n\n## [Unreleased]\n\n### News\n\n- a\n- b\n\n- old\n"
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["CHANGELOG.md", "news"]
+
+
 def missing(paths, *folders):
     """Those that stand in none of the folders."""
     return sorted(path for path in paths if not any((folder / path).exists() for folder in folders))

@@ -44,7 +44,7 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
 from cfetch.plugins.lab.bench.faults import Fault

@@ -20,9 +20,9 @@ from cfetch.app.engine_plan import (
     frozen_elsewhere,
     frozen_here,
 )
+from cfetch.app.free_space import fit_to_room
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import Prepared, join_roots
-from cfetch.app.room import fit_to_room
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, ManifestError, Problem
@@ -52,7 +52,7 @@ from cfetch.run.open_manifest import (
 from cfetch.run.volumes import Volumes
 from cfetch.storage.descriptors import reserve_descriptors
 from cfetch.storage.files import on_disk
-from cfetch.storage.patience import call_within
+from cfetch.storage.hanging_calls import call_within
 from cfetch.timeline.states import new_instant
 from cfetch.wire.network import make_network
 

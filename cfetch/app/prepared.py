@@ -34,9 +34,9 @@ from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
 from cfetch.show.metrics import MetricsFile
 from cfetch.storage.files import local_fault, make_private, replace_file
-from cfetch.storage.patience import call_within
+from cfetch.storage.group_rights import share_files
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.resume import useful_parts
-from cfetch.storage.sharing import share_files
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start

@@ -39,11 +39,11 @@ from cfetch.run.manifest_reader import ManifestReader
 from cfetch.run.open_manifest import refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.show.plan_view import SyncPreview
+from cfetch.storage.batch_record_edits import strike_out
 from cfetch.storage.buckets.stores import find_store
 from cfetch.storage.claims import end_claims
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
-from cfetch.storage.taken_back import strike_out
 from cfetch.wire.network import Network, make_network
 
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all

@@ -35,12 +35,12 @@ from cfetch.engine.placement.relocation import (
 from cfetch.run.directories import find_places, find_timeline
 from cfetch.run.labels import Labels
 from cfetch.show.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
+from cfetch.storage.batch_record_edits import strike_out_replaced
 from cfetch.storage.batch_records import Unread, read_record, record_path
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import on_disk
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
-from cfetch.storage.taken_back import strike_out_replaced
 from cfetch.storage.tree import ReadOnlyTree
 from cfetch.storage.volume import BatchRecord
 from cfetch.timeline.states import State

@@ -197,7 +197,7 @@ def _run_one(
 ) -> "tuple[Summary | None, int]":
     """Run a plan; return summary and exit code. Unless ``alone``, skip a plan that cannot be run."""
     from cfetch.app.planned import prepare_planned
-    from cfetch.app.together import run_together
+    from cfetch.app.several_machines import run_together
 
     settings = resolved.settings
     try:

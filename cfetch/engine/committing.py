@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from cfetch.base.config.engine import PlacementOptions
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.commitment import Commitment
-from cfetch.engine.flights import Flights
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.schedule import MOST_PUT_BACK, Schedule
 from cfetch.engine.single import Single
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume

@@ -14,17 +14,17 @@ from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, S
 from cfetch.base.events import RetryScheduled, StragglerCancelled
 from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.fetching import Fetching
-from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.segments import Helper, Segments
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import Sink
-from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.straggler.policy import Policy
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 from cfetch.wire.judge import is_page_name
 from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport

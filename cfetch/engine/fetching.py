@@ -11,7 +11,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.manifest.digests import Bytes
 from cfetch.storage.volume import Sink, Standing
-from cfetch.straggler.cures import NO_CURE, Cure
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.retry import make_throttled
 from cfetch.wire.stated_hash import find_stated_hash

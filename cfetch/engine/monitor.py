@@ -19,10 +19,10 @@ from cfetch.base.events import (
     StragglerCheck,
 )
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.commitment import Commitment
-from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import FAIR_BYTES
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.straggler.policy import Check, Policy
 from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
+from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.bring_entry import Courier
 from cfetch.engine.commitment import Commitment
 from cfetch.engine.committing import make_commitment
-from cfetch.engine.courier import Courier
 from cfetch.engine.dispatch import Dispatch
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.fetcher import Fetcher
-from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.ledger import Ledger
 from cfetch.engine.links import Links
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.policies import guard_policy, make_policy
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.widths import look_at_widths, make_hosts
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume

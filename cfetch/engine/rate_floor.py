@@ -4,7 +4,7 @@ from math import inf
 
 from cfetch.base.events import Listener, MinRateWaived
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
-from cfetch.engine.flights import Flight, Flights
+from cfetch.engine.attempts_under_way import Flight, Flights
 from cfetch.straggler.min_rate import LOOK_S, Measured, MinRate
 
 

@@ -13,8 +13,8 @@ from cfetch.base.backoff import double
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, Transient
 from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.engine.attempts_under_way import Flight, Flights
 from cfetch.engine.entry_helpers import NOT_NEEDED
-from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes

@@ -6,10 +6,10 @@ from typing import NoReturn
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import CfetchError, LocalFault, Unstorable
 from cfetch.base.events import VolumeView
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.entry_records import Ledger
+from cfetch.engine.files_in_place import end_standing
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.search import end_standing
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer

@@ -3,7 +3,7 @@
 from cfetch.base.clock import RunClock
 from cfetch.base.config.engine import Widths
 from cfetch.base.events import BreakerClosed, Listener, WidthChanged
-from cfetch.engine.flights import Flights
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.width import Width

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import UsageError
 from cfetch.manifest.digests import HEX_DIGITS
-from cfetch.manifest.kept import KEPT, MOST_COLUMNS
+from cfetch.manifest.kept_columns import KEPT, MOST_COLUMNS
 from cfetch.manifest.strict_json import quoted_key
 
 NO_COLUMN = "none"

@@ -129,7 +129,7 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
         return None
     values: dict[str, Any] = {}
     if document.options is not None and document.options.keep_columns:
-        from cfetch.manifest.kept import take_kept  # only --keep-columns keeps some
+        from cfetch.manifest.kept_columns import take_kept  # only --keep-columns keeps some
 
         values["kept"] = take_kept(fields)
     for key, value in fields.items():

@@ -6,7 +6,7 @@
     open_manifest.py  fetched_manifest.py    opens a manifest by its name; fetches it from a server or a store
     manifest_reader.py  reads manifests for verbs that download nothing by them
     server_names.py  known_names.py    asks servers for the files' names; those of earlier runs
-    listings.py  asking.py    what a prefix or a pattern means; connections for such questions
+    listings.py  request_connections.py    what a prefix or a pattern means; connections for such questions
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
     result_files.py  metrics_rotation.py    where metrics and failures are written; which metrics are kept
     failed_manifest.py  the failed entries, as a manifest

@@ -19,8 +19,8 @@ from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import is_url
-from cfetch.run.asking import open_transport
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files
+from cfetch.run.request_connections import open_transport
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
 from cfetch.wire.network import Network
 

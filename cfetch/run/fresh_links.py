@@ -50,7 +50,7 @@ class StatementApi:
         """The same function for the time before there is an event loop, while the manifest is read."""
         if not self._host or not self._token:
             return None
-        from cfetch.run.asking import open_transport  # the same
+        from cfetch.run.request_connections import open_transport  # the same
 
         async def ask(index: int) -> bytes:
             async with open_transport(self._network) as transport:

@@ -24,7 +24,7 @@ from cfetch.manifest.repository_urls import (
     make_tree_address,
     split_repository_url,
 )
-from cfetch.run.asking import open_loop
+from cfetch.run.request_connections import open_loop
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
 from cfetch.wire.judge import Headers
 from cfetch.wire.link_header import find_next_link

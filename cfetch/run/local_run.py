@@ -10,7 +10,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import VolumePaused
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Guard, Run
 from cfetch.run.signals import listen_in_loop

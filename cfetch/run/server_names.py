@@ -24,8 +24,8 @@ from cfetch.manifest.freezing import freeze_again
 from cfetch.manifest.names import name_range
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, last_segment
-from cfetch.run.asking import open_transport
 from cfetch.run.known_names import KnownNames
+from cfetch.run.request_connections import open_transport
 from cfetch.storage.resume import identity_of
 from cfetch.wire.network import Network
 from cfetch.wire.stated_name import ask_name

@@ -18,10 +18,10 @@ from cfetch.manifest.folding import Folding
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import MOVES, STATE_NAME, on_disk, replace_file
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.name_folding import probe_folding
 from cfetch.storage.occupancy import leave, occupy, share
-from cfetch.storage.patience import call_within
-from cfetch.storage.standing import StandingFiles
+from cfetch.storage.standing_files import StandingFiles
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.files import place_of

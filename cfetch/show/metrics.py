@@ -22,9 +22,9 @@ from cfetch.base.records import Count
 from cfetch.base.secret import printable
 from cfetch.manifest.compressed import import_zstd
 from cfetch.show.event_records import make_event_record
+from cfetch.storage.group_rights import is_for_group
+from cfetch.storage.hanging_calls import Call, call_within
 from cfetch.storage.lacking import set_mode
-from cfetch.storage.patience import Call, call_within
-from cfetch.storage.sharing import is_for_group
 
 FLUSH_EVERY_S = 1.0  # a kill -9 may lose the records of this time
 GROUP_RECORDS = 64  # encoded at once, which takes half the time

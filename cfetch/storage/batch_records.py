@@ -16,7 +16,7 @@ from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
-from cfetch.storage.sharing import create_file
+from cfetch.storage.group_rights import create_file
 from cfetch.storage.staging import Staging
 from cfetch.storage.volume import BATCHES, BatchRecord
 

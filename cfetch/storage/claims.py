@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from cfetch.storage.files import STATE_NAME, make_private, volume_fault
+from cfetch.storage.group_rights import create_file
 from cfetch.storage.locks import take_lock
 from cfetch.storage.occupancy import WAIT
-from cfetch.storage.sharing import create_file
 
 GUARDS = "guards"  # below a directory's state: an empty file for each source, which is locked
 

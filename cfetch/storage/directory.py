@@ -19,10 +19,10 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
+from cfetch.storage.group_rights import is_for_group, refuse_foreign_state
 from cfetch.storage.lacking import find_free_bytes, flush_file_system
 from cfetch.storage.refusals import Refusals, means_no_file
-from cfetch.storage.sharing import is_for_group, refuse_foreign_state
-from cfetch.storage.sources import SUPERSEDED, Sources
+from cfetch.storage.source_records import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.state_format import refuse_newer_state
 

@@ -12,13 +12,13 @@ from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.resume import BATCH
-from cfetch.storage.standing import StandingFiles, vouch
+from cfetch.storage.standing_files import StandingFiles, vouch
 from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_changed
 
 if TYPE_CHECKING:
     from cfetch.storage.guarded_disk import GuardedDisk
     from cfetch.storage.joining import Publishable
-    from cfetch.storage.loans import PartLoans
+    from cfetch.storage.lent_parts import PartLoans
     from cfetch.storage.salvage import Salvage
 
 
@@ -59,7 +59,7 @@ class DirectoryVolume:
 
         self._salvage = Salvage(self._volume, self._disk, leftovers)
         if not self._disk.is_prompt:
-            from cfetch.storage.loans import PartLoans  # one of several volumes: batches may leave it
+            from cfetch.storage.lent_parts import PartLoans  # one of several volumes: batches may leave it
 
             self.loans = PartLoans(self._volume, self._disk, self._salvage)
 

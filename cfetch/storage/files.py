@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 from cfetch.base.errors import LocalFault, UsageError, VolumeFault
 from cfetch.base.secret import printable
+from cfetch.storage.group_rights import create_file, is_for_group, make_directory, may_share
 from cfetch.storage.lacking import LINKS, flush_directory, flush_file, note_lack
-from cfetch.storage.sharing import create_file, is_for_group, make_directory, may_share
 
 STATE_NAME = ".cfetch"
 MOVES = "moves"  # below the state directory: one directory for each batch that is being moved here

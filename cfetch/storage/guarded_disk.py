@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from cfetch.base.errors import VolumeFault
 from cfetch.base.threads import start_thread
 from cfetch.storage.disk import Line
-from cfetch.storage.patience import begin_beside
+from cfetch.storage.hanging_calls import begin_beside
 
 T = TypeVar("T")
 LONGEST_END_S = 30.0  # everything is committed by then, and only cleaning up is left

@@ -24,7 +24,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name
-from cfetch.storage.sources import Source
+from cfetch.storage.source_records import Source
 from cfetch.storage.staging import Leftover, boot_id
 
 _DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT\Z", re.ASCII)

@@ -1,7 +1,7 @@
 """The parts that dead runs of this plan have left on a volume, and those whose batch has left it.
 
 Each is found by its entry, and continued at most once: by a part of the same volume, or copied to another
-volume (``loans.py``).
+volume (``lent_parts.py``).
 """
 
 from collections import defaultdict

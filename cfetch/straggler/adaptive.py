@@ -13,21 +13,21 @@ import math
 from collections.abc import Collection, Iterable
 
 from cfetch.base.config.straggler import StragglerConfig
+from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.baseline import RunningQuantile
-from cfetch.straggler.court import Court
-from cfetch.straggler.cures import Cure
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
-from cfetch.straggler.fresh import LEAST, Fresh, Sample
+from cfetch.straggler.fresh_attempt import LEAST, Fresh, Sample
 from cfetch.straggler.handshake import next_syn_s
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
-from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.regime import Regimes
 from cfetch.straggler.rescues import Rescues
-from cfetch.straggler.seconds import Seconds
+from cfetch.straggler.second_requests import Seconds
 from cfetch.straggler.stall import gap_s
-from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
+from cfetch.straggler.suspects import Court
+from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, Watch
+from cfetch.straggler.ways_to_ask import Cure
 
 LATE_TICKS = 3  # if a check is later, our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt

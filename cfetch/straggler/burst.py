@@ -9,8 +9,8 @@ import math
 from collections import deque
 
 from cfetch.base.backoff import double
-from cfetch.straggler.cures import LEAST_FALLEN, MUCH, Pace, Reply
-from cfetch.straggler.fresh import middle
+from cfetch.straggler.fresh_attempt import middle
+from cfetch.straggler.ways_to_ask import LEAST_FALLEN, MUCH, Pace, Reply
 
 ALIKE = 0.2  # share of bytes beyond the burst after which an attempt shows as slow, in windows of 0.3 s
 NEAR = 0.06  # of the middle byte: falls so near to it are alike; lost packets cause falls anywhere

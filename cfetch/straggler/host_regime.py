@@ -5,10 +5,10 @@ import math
 import msgspec
 
 from cfetch.straggler.burst import Bursts
-from cfetch.straggler.cold import Cold
-from cfetch.straggler.cures import MUCH, Anew, Cure, Pace, Reply, cure_of
+from cfetch.straggler.cold_cache import Cold
+from cfetch.straggler.connection_wear import Wear
 from cfetch.straggler.knowledge import HostKnowledge
-from cfetch.straggler.wear import Wear
+from cfetch.straggler.ways_to_ask import MUCH, Anew, Cure, Pace, Reply, cure_of
 
 LEAST_GAIN_S = 0.2  # by which an attempt that is asked anew must end sooner
 

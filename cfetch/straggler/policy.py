@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from cfetch.straggler.cures import Cure
 from cfetch.straggler.knowledge import Knowledge
+from cfetch.straggler.ways_to_ask import Cure
 
 
 class Live(Protocol):

@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.cures import NO_CURE, Anew, Cure, Pace, Reply, cure_of
-from cfetch.straggler.fresh import MOST_HOSTS, Fresh
+from cfetch.straggler.fresh_attempt import MOST_HOSTS, Fresh
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.policy import Live
-from cfetch.straggler.watch import JudgedAttempt, Watch
+from cfetch.straggler.watched_attempts import JudgedAttempt, Watch
+from cfetch.straggler.ways_to_ask import NO_CURE, Anew, Cure, Pace, Reply, cure_of
 
 if TYPE_CHECKING:
     from cfetch.straggler.host_regime import Regime

@@ -35,7 +35,9 @@ from cfetch.timeline.table import POLL_S, Table, on_this_machine
 
 ORPHAN_AGE_S = 86400.0  # no process takes a day from one file operation to the next, or from plan to timeline
 LOST_AGE_S = 30 * 86400.0  # no run takes a month: the state directory that had marked the attempts is lost
-_TAKEN_LOCK = re.compile(r"lock\.[^.]+(\.broken|\.room)?")  # as ``lock.py`` and ``ballast.py`` name them
+_TAKEN_LOCK = re.compile(
+    r"lock\.[^.]+(\.broken|\.room)?"
+)  # as ``lock.py`` and ``full_disk_reserve.py`` name them
 _EVERY_EPOCH = 10**18
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
+from cfetch.storage.group_rights import create_file, make_directory
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.lacking import flush_directory, flush_file, set_mode
-from cfetch.storage.patience import call_within
-from cfetch.storage.sharing import create_file, make_directory
 from cfetch.storage.state_format import refuse_newer_state
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.threads import start_thread
-from cfetch.storage.patience import call_within
+from cfetch.storage.hanging_calls import call_within
 
 
 def refuse(self):
@@ -16,7 +16,7 @@ def refuse(self):
 def test_a_limit_of_threads_is_no_bug(monkeypatch):
     """The error names the limits that can be raised; also where a call on a disk would need a thread."""
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr("cfetch.storage.patience._idle", [])
+    monkeypatch.setattr("cfetch.storage.hanging_calls._idle", [])
     told = r"no more threads; raise the limit of the user \(ulimit -u\)"
     with pytest.raises(LocalFault, match=told):
         start_thread(print, "x")

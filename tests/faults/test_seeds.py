@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from cfetch.engine import segment_split as helping
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.pool import Pool
 from cfetch.engine.transfer import Access
 from cfetch.show.summary import exit_code

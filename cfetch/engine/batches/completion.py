@@ -15,8 +15,8 @@ from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_batch_committed
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.placement.placer import Placer
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.storage.volume import Part, Volume
 

@@ -3,7 +3,7 @@
 A staging begins when its batch gets a volume, and ends when the batch is committed or goes to another volume.
 In the second case the entries begin anew: the transfers are dropped, and their attempts are kept for the
 entries' records, with the outcome ``moved``. The old volume keeps the parts, unless it cannot be read or the
-batch needs their room, and the new volume begins with copies of them (``storage/loans.py``).
+batch needs their room, and the new volume begins with copies of them (``storage/lent_parts.py``).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from cfetch.base.errors import CfetchError
 from cfetch.base.records import AttemptRecord, Status
 from cfetch.engine.batches.arrivals import BatchQueues
 from cfetch.engine.batches.staging import Batch, Staging
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries

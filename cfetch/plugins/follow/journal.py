@@ -31,9 +31,9 @@ from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.source import Change
 from cfetch.plugins.follow.steps import Round
 from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file
+from cfetch.storage.group_rights import create_file, make_file
 from cfetch.storage.lacking import flush_file
 from cfetch.storage.locks import need_lock
-from cfetch.storage.sharing import create_file, make_file
 from cfetch.timeline.owner import this_owner
 
 LOCK = "lock"

@@ -22,8 +22,8 @@ from cfetch.storage.buckets.object_part import Bucket, ObjectPart
 from cfetch.storage.buckets.object_store import MAX_KEY_BYTES, ObjectStore
 from cfetch.storage.directory import foreign_file
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.sources import Source
-from cfetch.storage.standing import vouch
+from cfetch.storage.source_records import Source
+from cfetch.storage.standing_files import vouch
 from cfetch.storage.volume import BATCHES, BatchRecord, Ended, Standing, unless_changed
 
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged

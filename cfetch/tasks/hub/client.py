@@ -22,8 +22,8 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
 from cfetch.show.counts import Counts
 from cfetch.show.live.view import by_risk
+from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.merged import Sample
-from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import (

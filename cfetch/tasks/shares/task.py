@@ -25,7 +25,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled, fan_out, tell_each
 from cfetch.base.records import FileRecord
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.urls import host_of
@@ -45,7 +45,7 @@ from cfetch.tasks.hub.receipts import (
     leave_receipt,
     share_receipt_name,
 )
-from cfetch.tasks.shares.place import open_place
+from cfetch.tasks.shares.task_destination import open_place
 from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network

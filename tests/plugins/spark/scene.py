@@ -16,7 +16,7 @@ from cfetch.plugins.lab.bench.content import Synthetic, pieces
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.tasks.hub.receipts import ReceiptReader, Report, ReportedEvent
-from cfetch.tasks.shares.place import place_at
+from cfetch.tasks.shares.task_destination import place_at
 from cfetch.tasks.shares.work import RunSpec, Share
 from tests.manifest.frozen import freeze
 

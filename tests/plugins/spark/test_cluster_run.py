@@ -25,7 +25,7 @@ from cfetch.plugins.spark.work import find_task_fault
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.tasks.hub.server import HubPlace
 from cfetch.tasks.shares import cut, driver
-from cfetch.tasks.shares.place import place_at
+from cfetch.tasks.shares.task_destination import place_at
 from cfetch.tasks.shares.work import RunSpec
 from tests.engine.drive import tree
 from tests.plugins.spark.counting import counting

@@ -30,7 +30,7 @@ from cfetch.base.events import (
 from cfetch.base.records import RecordBlock
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.tasks.processes import crew, worker
+from cfetch.tasks.processes import child_processes, worker
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
@@ -59,7 +59,7 @@ def workers(monkeypatch):
             self.known_to_all = arguments + (proc / "environ").read_bytes()
             started_workers.append(self)
 
-    monkeypatch.setattr(crew, "Worker", Noted)
+    monkeypatch.setattr(child_processes, "Worker", Noted)
     return started_workers
 
 

@@ -3,7 +3,7 @@
 It exists so that the protocol can be tried and tested against a server that really splits and merges ranges.
 
     process.py             the process: listens, looks for changes again and again, ends in good order
-    doorbell.py            when to look again: after some time, or when the system tells of a change
+    scan_timer.py            when to look again: after some time, or when the system tells of a change
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
                            (how it is served: cfetch/wire/serving.py)
     store.py               ranges, changes, files as last seen: one transaction a call; drops old changes

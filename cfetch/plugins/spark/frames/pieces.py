@@ -35,8 +35,8 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
-from cfetch.tasks.shares.place import Place, place_at, place_in_store
 from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 
 RESULTS = {

@@ -52,7 +52,7 @@ from cfetch.plugins.spark.table_writer import TABLES
 from cfetch.plugins.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
 from cfetch.run.open_manifest import expand_manifests
 from cfetch.storage.files import input_fault, make_private, on_disk
-from cfetch.storage.sharing import is_for_group, make_directory
+from cfetch.storage.group_rights import is_for_group, make_directory
 from cfetch.tasks.shares.cut import Pace
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from cfetch.base.events import EntryFinished, Event, Listener
 from cfetch.base.registry import find, list_names
 from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.plugins.lab.bench.network import Network
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.simulation.alarms import PolicyWatch

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cfetch.straggler.cures import LEAST_FALLEN, Pace
+from cfetch.straggler.attempt_figures import patience as patience_with
+from cfetch.straggler.attempt_limits import GUARD_S, Terms, terms_of
 from cfetch.straggler.feedback import Feedback
-from cfetch.straggler.fresh import Fit, Fresh, fit_of_running
-from cfetch.straggler.metrics import patience as patience_with
+from cfetch.straggler.fresh_attempt import Fit, Fresh, fit_of_running
 from cfetch.straggler.policy import Live
-from cfetch.straggler.terms import GUARD_S, Terms, terms_of
+from cfetch.straggler.ways_to_ask import LEAST_FALLEN, Pace
 
 if TYPE_CHECKING:
     from cfetch.straggler.evidence import Evidence

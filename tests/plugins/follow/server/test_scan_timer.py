@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from cfetch.base.errors import UsageError
-from cfetch.plugins.follow.server import doorbell
-from cfetch.plugins.follow.server.doorbell import Doorbell, _is_of_source
+from cfetch.plugins.follow.server import scan_timer
+from cfetch.plugins.follow.server.scan_timer import Doorbell, _is_of_source
 from tests.plugins.follow.server.test_process import Server, write
 
 
@@ -27,7 +27,7 @@ def time():
 
 @pytest.fixture
 async def new_bell(time, monkeypatch):
-    monkeypatch.setattr(doorbell, "SAFETY_S", 3600.0)
+    monkeypatch.setattr(scan_timer, "SAFETY_S", 3600.0)
     return Doorbell(0.001, asyncio.Event(), time)
 
 
@@ -58,7 +58,7 @@ async def test_after_a_change_scans_go_on_until_files_have_rested(bell, time, tm
     async with bell.watch(tmp_path, print):
         await asyncio.sleep(0)  # it watches from here on
         bell.ring()
-        time.now_s += doorbell.RESTING_S
+        time.now_s += scan_timer.RESTING_S
         await begin(bell)
         time.now_s += 0.1
         waiting = begin(bell)

@@ -14,8 +14,8 @@ from cfetch.base.records import AttemptRecord, Outcome
 from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
-from cfetch.straggler.cures import Cure
 from cfetch.straggler.policy import Policy
+from cfetch.straggler.ways_to_ask import Cure
 
 if TYPE_CHECKING:
     from cfetch.storage.held_ranges import HeldRanges

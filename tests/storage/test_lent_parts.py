@@ -13,7 +13,7 @@ from cfetch.base.errors import VolumeFault
 from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
 from cfetch.storage.guarded_disk import GuardedDisk
-from cfetch.storage.loans import PartLoans
+from cfetch.storage.lent_parts import PartLoans
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import encode_note, in_ranges, note_for, part_name

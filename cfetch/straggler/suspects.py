@@ -1,21 +1,22 @@
 """Decides which attempts that look too slow are stragglers, and which are slow because the network is.
 
 The evidence names suspects. Each must still be too slow if the bytes that its cancellation loses are counted.
-Then ``blame.rule`` compares the suspects of a host with the other attempts of that host. Attempts that are to
-blame are named at once; in doubt one at a time is tried; if all are slow together only a probe is cancelled.
+Then ``common_cause.rule`` compares the suspects of a host with the other attempts of that host. Attempts
+that are to blame are named at once; in doubt one at a time is tried; if all are slow together only a probe
+is cancelled.
 """
 
 import math
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from cfetch.straggler.blame import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
+from cfetch.straggler.attempt_limits import PADDING_S
+from cfetch.straggler.common_cause import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
 from cfetch.straggler.entries import Entries
-from cfetch.straggler.fresh import MOST_HOSTS
+from cfetch.straggler.fresh_attempt import MOST_HOSTS
 from cfetch.straggler.handshake import find_syns
 from cfetch.straggler.policy import Live
-from cfetch.straggler.terms import PADDING_S
-from cfetch.straggler.watch import REFIT_S, TICK_S, JudgedAttempt, Watch
+from cfetch.straggler.watched_attempts import REFIT_S, TICK_S, JudgedAttempt, Watch
 
 MANY = 64  # excused attempts; while there are more, they are not judged at every check
 CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed

@@ -1,7 +1,7 @@
 """What stands in place is found before anything is begun."""
 
 from cfetch.base.events import EntriesFinished, EntryFinished, Event
-from cfetch.engine.ledger import Ledger, make_skipped_record
+from cfetch.engine.entry_records import Ledger, make_skipped_record
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 

@@ -6,8 +6,8 @@ compared with first requests over new connections at the same time, as a connect
 
 from collections import deque
 
-from cfetch.straggler.cures import MUCH, Pace, Reply, quantile
-from cfetch.straggler.fresh import middle
+from cfetch.straggler.fresh_attempt import middle
+from cfetch.straggler.ways_to_ask import MUCH, Pace, Reply, quantile
 
 LEAST_FIRST = 4  # first requests that are slow at once
 HIGH = 0.9  # quantile: one first request of ten may be fast for another reason

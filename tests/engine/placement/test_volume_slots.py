@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.engine.placement.places import Load, Shares, share_places
+from cfetch.engine.placement.volume_slots import Load, Shares, share_places
 
 IDLE, QUICK = Load(False, 0, 0.0), Load(True, 8, 0.0)
 

@@ -6,7 +6,7 @@ import random
 import msgspec
 import pytest
 
-from cfetch.straggler.fresh import (
+from cfetch.straggler.fresh_attempt import (
     LEAST,
     MOST_HOSTS,
     MOST_SAMPLES,

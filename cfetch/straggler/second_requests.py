@@ -6,10 +6,10 @@ connection may be slow. Then the second request is a *trial*: one at a time at a
 as it has shown that it would not end clearly sooner.
 """
 
-from cfetch.straggler.court import LATELY_S, Court
+from cfetch.straggler.attempt_limits import PADDING_S
 from cfetch.straggler.feedback import Budget
-from cfetch.straggler.terms import PADDING_S
-from cfetch.straggler.watch import JudgedAttempt, Watch
+from cfetch.straggler.suspects import LATELY_S, Court
+from cfetch.straggler.watched_attempts import JudgedAttempt, Watch
 
 TRIED_S = 10.0  # the least rest that is worth a trial: on a full link a trial costs the first some 0.3 s
 TRIED_UNSIZED_S = 3.0  # the least age for a trial if the size is unknown: the rest may be as long again

@@ -18,7 +18,7 @@ from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.resume import identity_of
-from cfetch.storage.sources import Source
+from cfetch.storage.source_records import Source
 
 MOST_HASHED_BYTES = 256 << 10  # a larger file is read by a worker, in a thread if need be
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -29,8 +29,8 @@ from cfetch.manifest.entry import SafePath
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.etags import is_hash, keep_etag
 from cfetch.storage.files import STATE_NAME
+from cfetch.storage.group_rights import create_file
 from cfetch.storage.lacking import ATTRIBUTES
-from cfetch.storage.sharing import create_file
 
 ATTRIBUTE = "user.cfetch.source"
 SOURCES = "sources"  # below the volume's state directory

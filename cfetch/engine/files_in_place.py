@@ -5,7 +5,7 @@ But then each of these entries would cost as much as an entry that is downloaded
 """
 
 from cfetch.base.clock import RunClock
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from cfetch.straggler.fresh import Fit
-from cfetch.straggler.terms import terms_of
+from cfetch.straggler.attempt_limits import terms_of
+from cfetch.straggler.fresh_attempt import Fit
 
 FIT = Fit(latency_s=0.1, s_per_byte=0.01, spread=0.25, first_byte_s=0.2, late_s=0.4, reach_bytes=math.inf)
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from cfetch.straggler.blame import HOLD_S, MOST_TRY_S, TRY_S, Crowd, Ruling, Suspect, Trials, rule
+from cfetch.straggler.common_cause import HOLD_S, MOST_TRY_S, TRY_S, Crowd, Ruling, Suspect, Trials, rule
 
 NOW = 100.0
 

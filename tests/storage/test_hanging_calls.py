@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from cfetch.storage.patience import call_within
+from cfetch.storage.hanging_calls import call_within
 
 
 @pytest.fixture

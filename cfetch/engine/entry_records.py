@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import EntriesFinished, EntryFinished
 from cfetch.base.records import FileRecord, RecordList, Status
-from cfetch.engine.flights import Flights
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.show.digest import make_skipped_digest

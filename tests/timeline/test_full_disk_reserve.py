@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.timeline.ballast import BALLAST, BALLAST_BYTES, leave_ballast, use_ballast
 from cfetch.timeline.files import LocalFiles
+from cfetch.timeline.full_disk_reserve import BALLAST, BALLAST_BYTES, leave_ballast, use_ballast
 from tests.crash.test_real_faults import has_namespaces
 
 PROJECT = Path(__file__).parents[2]

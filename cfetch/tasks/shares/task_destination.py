@@ -20,7 +20,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import STATE_NAME, local_fault
-from cfetch.storage.sharing import make_directory
+from cfetch.storage.group_rights import make_directory
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS
 

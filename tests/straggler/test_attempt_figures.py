@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.straggler.metrics import AttemptMetrics
+from cfetch.straggler.attempt_figures import AttemptMetrics
 
 MIB = 1 << 20
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.straggler.cures import quantile
+from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.knowledge import MAX_SPREAD, HostKnowledge, Knowledge
-from cfetch.straggler.metrics import MIN_ELAPSED_S
+from cfetch.straggler.ways_to_ask import quantile
 
 LEAST = 5  # samples before a host is judged by its own: the median of five bears two extreme ones
 LEAST_OF_FEW = 2  # samples if there is nothing better; the spread is then assumed to be wide

@@ -4,7 +4,7 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from cfetch.straggler.fresh import Fit
+from cfetch.straggler.fresh_attempt import Fit
 
 GUARD_S = 0.5  # no attempt is judged earlier: TCP repeats a lost segment after 0.2 s, and again after 0.4 s
 GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 200 KiB in the fourth

@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.app.download import prepare
-from cfetch.app.room import DISK_RESERVE_BYTES
+from cfetch.app.free_space import DISK_RESERVE_BYTES
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
 from cfetch.storage.directory import Directory

@@ -11,8 +11,8 @@ import math
 from collections import deque
 
 from cfetch.base.backoff import double
-from cfetch.straggler.cures import Pace, Reply, quantile
-from cfetch.straggler.fresh import middle
+from cfetch.straggler.fresh_attempt import middle
+from cfetch.straggler.ways_to_ask import Pace, Reply, quantile
 
 RECENT = 64  # replies: four rounds of 16 connections
 LEAST_REPLIES = 8  # replies that show a rate

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MOST_MODULES, MOST_LINES, MOST_ROOMS = 200, 32_000, 18
+MOST_MODULES, MOST_LINES, MOST_ROOMS = 200, 32_000, 20
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted((ROOT / "cfetch").rglob("*.py"))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cfetch.storage.joining import Publishable
     from cfetch.storage.lent_parts import PartLoans
     from cfetch.storage.salvage import Salvage
+    from cfetch.storage.staging import Leftover
 
 
 class DirectoryVolume:
@@ -41,7 +42,8 @@ class DirectoryVolume:
         self.name = str(volume.root)
         trusts = disk.is_prompt and existing == "trust"
         self.search: Search | None = StandingFiles(volume) if trusts else None
-        self.loans: PartLoans | None = None  # from ``open`` on
+        self._loans: PartLoans | None = None
+        self._is_open = False
         self._existing = existing
         self._keeps_time = keeps_time
         self._volume = volume
@@ -53,15 +55,25 @@ class DirectoryVolume:
     async def open(self) -> None:
         """Read the directories of dead runs. Raises VolumeFault."""
         leftovers = await self._disk.call(lambda: [*self._volume.leftovers()])
-        if not leftovers and self._disk.is_prompt:
-            return
+        self._is_open = True
+        if leftovers or not self._disk.is_prompt:
+            self._make_salvage(leftovers)
+
+    def _make_salvage(self, leftovers: "list[Leftover]") -> "Salvage":
         from cfetch.storage.salvage import Salvage  # no dead run has left anything to most runs
 
         self._salvage = Salvage(self._volume, self._disk, leftovers)
-        if not self._disk.is_prompt:
-            from cfetch.storage.lent_parts import PartLoans  # one of several volumes: batches may leave it
+        return self._salvage
 
-            self.loans = PartLoans(self._volume, self._disk, self._salvage)
+    @property
+    def loans(self) -> "PartLoans | None":
+        """What it lends to others, made when it is asked for first; None before ``open``."""
+        if self._loans is None and self._is_open:
+            from cfetch.storage.lent_parts import PartLoans  # only batches ask: they may leave a volume
+
+            salvage = self._salvage or self._make_salvage([])
+            self._loans = PartLoans(self._volume, self._disk, salvage)
+        return self._loans
 
     def new_part(self, entry: Entry) -> Part:
         """Make a part. It has no file before the first byte."""
@@ -88,8 +100,8 @@ class DirectoryVolume:
     async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
         """Let the part continue the part of the entry that dead runs of this plan have left."""
         if self._salvage is not None:
-            if self.loans is not None:
-                await self.loans.wait_for(entry)
+            if self._loans is not None:
+                await self._loans.wait_for(entry)
             await self._salvage.adopt_leftover(entry, cast("Part", part))
 
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:

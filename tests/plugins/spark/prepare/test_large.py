@@ -168,7 +168,7 @@ def test_faults_are_told_and_kept_in_a_table(tmp_path):
     """
     with served(FILES) as origin:
         folder = directory_of(tmp_path / "manifests", origin)
-        bad = [{"url": "ftp://h/x"}, {"url": origin.url + "up", "path": "../up"}]
+        bad = [{"url": "sftp://h/x"}, {"url": origin.url + "up", "path": "../up"}]
         (folder / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bad))
         with pytest.raises(ManifestError) as caught:
             download(folder, tmp_path / "to", engine="spark", group=True, state=str(tmp_path / "state"))

@@ -23,7 +23,7 @@ from cfetch.plugins.spark.prepare.rows import cut_units, drop_rows, read_unit
 from cfetch.tasks.shares.cut import MICRO, count_shares
 from tests.manifest.frozen import freeze
 
-REMEDY = "rename one, or leave it out by --bad-rows skip"
+RENAME = "rename one, or leave it out by --bad-rows skip"
 REMEDY = "give one of them another path, or name files by --name-by url-path, row or hash"
 SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 
@@ -251,7 +251,7 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
     shown = "'n0/clash' is stated twice with another url, size or hash"
     expected.append((str(y), 1, f"{shown}: {x} line 1 and {y} line 1; {REMEDY}"))
     shown = "'N1/Clash' and 'n1/clash' differ only in case or Unicode form"
-    expected.append((str(z), 0, f"{shown}: {x} line 2 and {z} entry 0 (counted from 0); {REMEDY}"))
+    expected.append((str(z), 0, f"{shown}: {x} line 2 and {z} entry 0 (counted from 0); {RENAME}"))
     sources = find_manifests([folder])
     plan = prepare(spark, sources, tmp_path / "plan", slots=2, unit_bytes=SMALL_UNIT)
     assert rejected_of(plan) == sorted(expected)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.base.schemes import is_repository_url
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.urls import is_url
 from cfetch.wire.credentials import ALL_HOSTS
 from cfetch.wire.network import Network, make_network

@@ -11,7 +11,6 @@ and this module flags as many of those as the budget allows.
 
 import math
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
@@ -24,13 +23,11 @@ from cfetch.straggler.knowledge import Knowledge, age_knowledge
 from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.regime import Regimes
 from cfetch.straggler.rescues import Rescues
+from cfetch.straggler.second_requests import Seconds
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.suspects import Court
 from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, Watch
 from cfetch.straggler.ways_to_ask import Cure
-
-if TYPE_CHECKING:
-    from cfetch.straggler.second_requests import Seconds
 
 LATE_TICKS = 3  # if a check is later, our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
@@ -59,19 +56,10 @@ class Adaptive:
         self._watch = Watch(Bars(config.multiplier, self._fresh, self._feedback))
         self._live = self._watch.live
         self._court = Court(self._watch, self._entries)
-        self._seconds: Seconds | None = None
+        self.seconds = Seconds(self._watch, self._court, self._budget)
         self._regimes = Regimes(self._watch, self._fresh, known)
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
-
-    @property
-    def seconds(self) -> "Seconds":
-        """Judges second requests."""
-        if self._seconds is None:
-            from cfetch.straggler.second_requests import Seconds  # most runs have no file that gets one
-
-            self._seconds = Seconds(self._watch, self._court, self._budget)
-        return self._seconds
 
     @property
     def known(self) -> int:

@@ -12,17 +12,17 @@ from cfetch.engine.schedule import MOST_PUT_BACK, Schedule
 from cfetch.engine.single import Single
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.volume import Volume
 
 if TYPE_CHECKING:
     from cfetch.engine.commitment import Commitment
     from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
 
 
 def make_commitment(
     entries: "Entries",
     placing: PlacementOptions,
-    volumes: Sequence[Volume],
+    volumes: "Sequence[Volume]",
     ledger: Ledger,
     switch: StopSwitch,
     idle: IdleWorkers,

@@ -1,6 +1,7 @@
 """Makes and emits the record of each entry that has ended."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -13,7 +14,9 @@ from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.show.digest import make_skipped_digest
-from cfetch.straggler.policy import Policy
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Policy
 
 
 def make_skipped_record(
@@ -63,7 +66,7 @@ def _fill(blank: FileRecord, entry: Entry, host: str, verified: str) -> FileReco
 class Ledger:
     """Records the end of each entry, once; the listeners count the records."""
 
-    def __init__(self, policy: Policy, flights: Flights, outside: Surroundings) -> None:
+    def __init__(self, policy: "Policy", flights: Flights, outside: Surroundings) -> None:
         self._policy = policy
         self._flights = flights
         self._clock = outside.clock

@@ -11,10 +11,10 @@ from cfetch.engine.entry_records import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.volume import Volume
 
 if TYPE_CHECKING:
     from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
 
 BLOCK = 512  # entries; they take some milliseconds, in which the event loop does nothing else
 HASHED_BLOCK = 64  # entries that may have to be read: as long at ten times the cost of each
@@ -22,7 +22,7 @@ HASHED_BLOCK = 64  # entries that may have to be read: as long at ten times the 
 
 async def end_standing(
     entries: "Entries",
-    volume: Volume,
+    volume: "Volume",
     schedule: Schedule[Transfer],
     ledger: Ledger,
     switch: StopSwitch,

@@ -29,9 +29,7 @@ from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.widths import look_at_widths, make_hosts
-from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
-from cfetch.straggler.policy import Policy
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Transport
@@ -39,6 +37,8 @@ from cfetch.wire.transport import Transport
 if TYPE_CHECKING:
     from cfetch.engine.commitment import Commitment
     from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
+    from cfetch.straggler.policy import Policy
     from cfetch.wire.rate import Use
 
 PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so that pools do not ask all at once
@@ -67,13 +67,13 @@ class Pool:
         self,
         entries: "Entries",
         settings: Settings,
-        volumes: Sequence[Volume],
+        volumes: "Sequence[Volume]",
         transport: Transport,
         outside: Surroundings,
         *,
         refresher: UrlRefresher | None = None,
         knowledge: Knowledge = NOTHING,
-        policy: Policy | None = None,
+        policy: "Policy | None" = None,
         backwards: bool = False,
     ) -> None:
         self._hosts_named = entries.hosts
@@ -94,7 +94,7 @@ class Pool:
         self,
         entries: "Entries",
         settings: Settings,
-        volumes: Sequence[Volume],
+        volumes: "Sequence[Volume]",
         links: Links,
         *,
         backwards: bool,

@@ -18,13 +18,13 @@ from cfetch.engine.entry_helpers import NOT_NEEDED
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.volume import Part, Sink
 from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
-from cfetch.straggler.policy import Policy
 
 if TYPE_CHECKING:
     from cfetch.engine.segment_split import Candidate, Split
     from cfetch.storage.held_ranges import HeldRanges, Segment
+    from cfetch.storage.volume import Part, Sink
+    from cfetch.straggler.policy import Policy
     from cfetch.wire.rate import Limiter
 
 MOST_FAILURES = 3  # helpers of one entry that failed; then no more are sent
@@ -48,7 +48,7 @@ class Helper(NamedTuple):
     segment: "Segment | None"
     host: str
     place_bytes: int
-    second: Part | None = None
+    second: "Part | None" = None
     is_trial: bool = False
     is_probe: bool = False
 
@@ -70,7 +70,7 @@ class Helper(NamedTuple):
             return self.transfer.helpers.second == self.key
         return self.segment.left_bytes > 0 and self.host == self.transfer.host
 
-    def open_sink(self) -> Sink:
+    def open_sink(self) -> "Sink":
         """Open the receiver of its bytes."""
         if self.second is not None:
             return self.second
@@ -83,7 +83,7 @@ class Segments:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: "Policy",
         hosts: Hosts,
         flights: Flights,
         schedule: Schedule[Transfer],
@@ -378,7 +378,7 @@ class Segments:
         self,
         transfer: Transfer,
         segment: "Segment | None",
-        second: Part | None = None,
+        second: "Part | None" = None,
         *,
         is_trial: bool = False,
     ) -> Helper:

@@ -13,10 +13,11 @@ from cfetch.engine.schedule import Schedule
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.volume import Standing, Volume
+from cfetch.storage.volume_values import Standing
 
 if TYPE_CHECKING:
     from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
 
 
 class Single:
@@ -27,7 +28,7 @@ class Single:
     def __init__(
         self,
         entries: "Entries",
-        volume: Volume,
+        volume: "Volume",
         schedule: Schedule[Transfer],
         ledger: Ledger,
         switch: StopSwitch,

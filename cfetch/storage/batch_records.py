@@ -18,7 +18,7 @@ from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
 from cfetch.storage.group_rights import create_file
 from cfetch.storage.staging import Staging
-from cfetch.storage.volume import BATCHES, BatchRecord
+from cfetch.storage.volume_values import BATCHES, BatchRecord
 
 _SCHEMA = "cfetch.batch/1"
 

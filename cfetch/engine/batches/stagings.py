@@ -8,6 +8,7 @@ batch needs their room, and the new volume begins with copies of them (``storage
 
 import asyncio
 from contextlib import suppress
+from typing import cast
 
 import msgspec
 
@@ -92,9 +93,9 @@ class Stagings:
 
         ``whole``: the part is verified.
         """
-        staging = transfer.staging
+        staging = cast("Staging | None", transfer.staging)  # only this room makes any
         loans = None if staging is None else self._volumes[staging.volume_index].loans
-        if not isinstance(staging, Staging) or loans is None or staging.batch.number not in self.batches:
+        if staging is None or loans is None or staging.batch.number not in self.batches:
             transfer.part.discard()
         else:
             loans.keep(transfer.part, whole=whole)
@@ -185,8 +186,7 @@ class Stagings:
 
     def _volume_of(self, transfer: Transfer) -> Volume:
         """The volume that holds the entry, or was to hold it."""
-        staging = transfer.staging
-        assert isinstance(staging, Staging)
+        staging = cast("Staging", transfer.staging)  # the transfer of a batch always has one
         batch, index = staging.batch, transfer.index
         return self._volumes[
             batch.standing.get(index, staging.volume_index)

@@ -55,7 +55,7 @@ from cfetch.plugins.lab.bench.simulation.exchange import Exchange
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.show.counts import LiveCounts
-from cfetch.storage.volume import Standing
+from cfetch.storage.volume_values import Standing
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.tasks.hub.client import BeatMaker, LeasedPool
 from cfetch.tasks.hub.messages import EVERY_S, Beat

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MOST_MODULES, MOST_LINES, MOST_ROOMS = 200, 32_000, 20
+# The latest of 19 rooms is the plug-in ``sources``: the schemes beyond http and object stores have a place of
+# their own, so that a further scheme is one file there and none in the core.
+MOST_MODULES, MOST_LINES, MOST_ROOMS = 200, 32_000, 19
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted((ROOT / "cfetch").rglob("*.py"))
@@ -145,7 +147,9 @@ def test_a_room_grows_only_with_a_reason():
     for name, path in FILES.items():
         sizes[room_of(name)] += count_lines(path)
     del sizes[None]
-    assert len(sizes) <= MOST_ROOMS
+    assert (
+        len(sizes.keys() - {"testing"}) <= MOST_ROOMS
+    )  # suites for authors of plug-ins: no run imports them
     assert table.keys() == sizes.keys()
     assert [room for room, row in table.items() if len(row["reason"].split()) < 4] == []
     assert {room: row for room, row in table.items() if sizes[room] > row["most_lines"]} == {}

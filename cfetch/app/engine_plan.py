@@ -7,17 +7,19 @@ Only Spark prepares manifests itself; an engine of another distribution gets pla
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.registry import load
-from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import ManifestRef, Renewal
 from cfetch.run.volumes import Volumes
 from cfetch.wire.network import Network
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 LOCAL = "local"  # the core's own engines, in this process and in others
 
@@ -37,15 +39,15 @@ class EnginePlugin(Protocol):
         directory: Path,
         rejected: Path,
         progress: Callable[[int], None] | None,
-    ) -> Frozen:
+    ) -> "Frozen":
         """Check and freeze a manifest into ``directory``, wrong rows into ``rejected``."""
 
-    def load_prepared(self, directory: Path) -> Frozen:
+    def load_prepared(self, directory: Path) -> "Frozen":
         """Read what ``prepare`` has left in ``directory``."""
 
     def make_engine(
         self,
-        plan: Frozen,
+        plan: "Frozen",
         root: Path | str,
         state: Path,
         settings: Settings,
@@ -68,7 +70,7 @@ class EnginePlan(NamedTuple):
     A file called ``file_name`` marks a directory in which a plan of this kind was saved.
     """
 
-    frozen: Frozen
+    frozen: "Frozen"
     file_name: str
     here: Plan | None
 
@@ -83,7 +85,7 @@ def frozen_here(plan: Plan) -> EnginePlan:
     return EnginePlan(plan, FILE_NAME, plan)
 
 
-def frozen_elsewhere(plan: Frozen) -> EnginePlan:
+def frozen_elsewhere(plan: "Frozen") -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
     return EnginePlan(plan, PREPARED_NAME, None)
 

@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 from math import inf
+from typing import TYPE_CHECKING
 
 from cfetch.app.prepared import join_roots
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
-from cfetch.manifest.entries import Frozen
 from cfetch.run.volumes import Volumes
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 DISK_RESERVE_BYTES = 16 << 20  # metrics, plan and directories need room too
 
 
-def fit_to_room(plan: Frozen, volumes: Volumes, settings: Settings) -> Settings:
+def fit_to_room(plan: "Frozen", volumes: Volumes, settings: Settings) -> Settings:
     """Return the settings, with smaller batches if the volumes will be nearly full.
 
     The files in place are looked up only if the space is scarce. Parts of dead runs count as space, since the

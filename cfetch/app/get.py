@@ -23,13 +23,13 @@ from cfetch.base.config.kinds import is_object_store
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ManifestError, SourceError, UsageError
+from cfetch.base.schemes import is_object_url
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_hash, check_path
 from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.names import choose_path
-from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row

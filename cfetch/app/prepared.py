@@ -38,7 +38,6 @@ from cfetch.storage.group_rights import share_files
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.files import place_of
 from cfetch.timeline.frozen_plans import forget_frozen
@@ -46,6 +45,7 @@ from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, ignore_note, open_table, when_free
+from cfetch.timeline.tidying import tidy_up
 
 if TYPE_CHECKING:
     from cfetch.show.plan_view import Preview, Scheduled

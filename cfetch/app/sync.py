@@ -25,11 +25,11 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
 from cfetch.base.records import FileRecord, Summary
+from cfetch.base.schemes import is_repository_url
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
-from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places

@@ -42,7 +42,7 @@ from cfetch.storage.files import on_disk
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
 from cfetch.storage.tree import ReadOnlyTree
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 from cfetch.timeline.states import State
 from cfetch.timeline.table import on_this_machine, open_existing
 

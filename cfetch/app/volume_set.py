@@ -22,7 +22,7 @@ from cfetch.storage.batch_records import Unread, read_records
 from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.tree import ReadOnlyTree
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 Advance = Callable[[int, int], None]
 

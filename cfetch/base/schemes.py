@@ -75,6 +75,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _WEB_STARTS = tuple(f"{name}://" for name in WEB)
 OBJECT_STARTS = tuple(f"{name}://" for name in OBJECT_STORES)
 HF_START = f"{HF}://"
+HUGGING_FACE = "https://huggingface.co"
 FILES_PATTERN = f"(?:{'|'.join(row.name for row in SCHEMES.values() if not row.refusal)})"
 WEB_PATTERN = "[Hh][Tt][Tt][Pp][Ss]?"  # in any case, without a flag for the pattern around it
 
@@ -83,6 +84,16 @@ def scheme_of(text: str) -> str:
     """The scheme of a text that begins as a URL with a host does, in lower case; else empty."""
     match = _SCHEME.match(text)
     return match[1].lower() if match else ""
+
+
+def is_object_url(text: str) -> bool:
+    """Whether the text has the scheme of an object store; nothing else is checked."""
+    return text.startswith(OBJECT_STARTS)
+
+
+def is_repository_url(text: str) -> bool:
+    """Whether the text has the scheme of repositories of files; nothing else is checked."""
+    return text.startswith(HF_START)
 
 
 def is_web(text: str) -> bool:

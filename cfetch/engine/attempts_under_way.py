@@ -14,11 +14,11 @@ from cfetch.base.records import AttemptRecord, Outcome
 from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
-from cfetch.straggler.policy import Policy
 from cfetch.straggler.ways_to_ask import Cure
 
 if TYPE_CHECKING:
     from cfetch.storage.held_ranges import HeldRanges
+    from cfetch.straggler.policy import Policy
 
 
 class Flight(NamedTuple):
@@ -34,7 +34,9 @@ class Flights:
     ``jitter`` returns uniform numbers in [0, 1).
     """
 
-    def __init__(self, policy: Policy, hosts: Hosts, emit: Listener, *, jitter: Callable[[], float]) -> None:
+    def __init__(
+        self, policy: "Policy", hosts: Hosts, emit: Listener, *, jitter: Callable[[], float]
+    ) -> None:
         self._policy = policy
         self._hosts = hosts
         self._emit = emit

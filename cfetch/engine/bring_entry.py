@@ -10,22 +10,30 @@ the worker is cancelled     -> interrupt
 
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import Blocked, Corrupt, LocalFault, SourceError, Unstorable
 from cfetch.engine.attempt import Unchanged
-from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.transfer import Transfer
 from cfetch.show.counts import LiveCounts
-from cfetch.straggler.policy import Policy
+
+if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
+    from cfetch.straggler.policy import Policy
 
 
 class Courier:
     """Brings entries to their end, or lets them wait in the schedule or in their batch."""
 
     def __init__(
-        self, commitment: Commitment, fetcher: Fetcher, policy: Policy, counts: LiveCounts, clock: RunClock
+        self,
+        commitment: "Commitment",
+        fetcher: Fetcher,
+        policy: "Policy",
+        counts: LiveCounts,
+        clock: RunClock,
     ) -> None:
         self._commitment = commitment
         self._fetcher = fetcher

@@ -1,20 +1,22 @@
 """Makes and emits the record of each entry that has ended."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import EntriesFinished, EntryFinished
-from cfetch.base.records import FileRecord, RecordList, Status
+from cfetch.base.records import CANCELLED, FileRecord, RecordList, Status
 from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.show.digest import make_skipped_digest
-from cfetch.show.saved_time import add_verdicts
-from cfetch.straggler.policy import Policy
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Policy
 
 
 def make_skipped_record(
@@ -64,7 +66,7 @@ def _fill(blank: FileRecord, entry: Entry, host: str, verified: str) -> FileReco
 class Ledger:
     """Records the end of each entry, once; the listeners count the records."""
 
-    def __init__(self, policy: Policy, flights: Flights, outside: Surroundings) -> None:
+    def __init__(self, policy: "Policy", flights: Flights, outside: Surroundings) -> None:
         self._policy = policy
         self._flights = flights
         self._clock = outside.clock
@@ -97,7 +99,10 @@ class Ledger:
             kept_bytes=kept_bytes,
             error=error,
         )
-        record = add_verdicts(record)
+        if not CANCELLED.isdisjoint([attempt.outcome for attempt in record.attempts]):
+            from cfetch.show.saved_time import add_verdicts  # most runs cancel no attempt
+
+            record = add_verdicts(record)
         if status in ("failed", "cancelled"):
             self._policy.note_failure(transfer.entry.id)
         self._flights.settle(transfer.entry.id)

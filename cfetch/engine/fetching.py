@@ -10,7 +10,7 @@ from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError, Tran
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.manifest.digests import Bytes
-from cfetch.storage.volume import Sink, Standing
+from cfetch.storage.volume_values import Standing
 from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.retry import make_throttled
@@ -19,6 +19,7 @@ from cfetch.wire.transport import Connecting, Response, Transport
 
 if TYPE_CHECKING:
     from cfetch.engine.transfer import Sources
+    from cfetch.storage.volume import Sink
     from cfetch.wire.rate import Limiter
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
@@ -40,7 +41,7 @@ class Fetching:
     async def fetch(
         self,
         attempt: Attempt,
-        part: Sink,
+        part: "Sink",
         *,
         url: SecretUrl,
         secrets: Mapping[str, str],
@@ -131,7 +132,7 @@ class Fetching:
     async def _take_reply(
         self,
         attempt: Attempt,
-        part: Sink,
+        part: "Sink",
         response: Response,
         asked: Asked,
         read: Callable[[], Awaitable[Bytes]],
@@ -170,7 +171,7 @@ class Fetching:
         return _check_end(attempt, part, asked, position, limit)
 
     def _accept(
-        self, attempt: Attempt, response: Response, part: Sink, asked: Asked
+        self, attempt: Attempt, response: Response, part: "Sink", asked: Asked
     ) -> tuple[int, int | None]:
         """Judge the reply and make ``part`` ready for it.
 
@@ -206,7 +207,7 @@ class Fetching:
             return verdict.from_byte, attempt.size_bytes
         return verdict.from_byte, verdict.from_byte + verdict.body_bytes
 
-    async def _wait_for_volume(self, attempt: Attempt, part: Sink) -> None:
+    async def _wait_for_volume(self, attempt: Attempt, part: "Sink") -> None:
         """Wait for the volume, and do not count the time as the server's."""
         attempt.hold(self._clock.now())
         try:
@@ -216,7 +217,7 @@ class Fetching:
 
 
 def _keep_to_origin(
-    attempt: Attempt, part: Sink, response: Response, asked: Asked, sources: "Sources"
+    attempt: Attempt, part: "Sink", response: Response, asked: Asked, sources: "Sources"
 ) -> None:
     """Raise RangeRefused if a redirect leads to another origin than that of the bytes to be joined."""
     if not asked.joins:
@@ -228,7 +229,7 @@ def _keep_to_origin(
         raise RangeRefused("the rest would come from another host to which the URL redirects")
 
 
-def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Standing | None) -> Asked:
+def _choose_range(attempt: Attempt, part: "Sink", chunk_bytes: int, standing: Standing | None) -> Asked:
     """Choose the next request's range: the whole rest, or as much of it as suits the host.
 
     A host that sends only the beginning of a reply fast is asked for chunks, one after the other. An attempt
@@ -292,7 +293,7 @@ def _range_of(asked: Asked) -> dict[str, str]:
     return wanted
 
 
-def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> None:
+def salvage(attempt: Attempt, part: "Sink", limit: int | None, now_s: float) -> None:
     """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
     segment = part.segment
     position = part.position if segment is None else segment.position
@@ -302,7 +303,7 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
         attempt.note(now_s, len(data))
 
 
-def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int | None) -> bool:
+def _check_end(attempt: Attempt, part: "Sink", asked: Asked, end: int, limit: int | None) -> bool:
     """Raise unless the body ended where it should. Returns whether more has to be asked for.
 
     A server may send less of a segment than it was asked for, but not less than ``MIN_TAIL_BYTES``.
@@ -321,7 +322,7 @@ def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int 
     return has_more
 
 
-def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:
+def _error_of(verdict: Verdict, response: Response, part: "Sink", clock: RunClock) -> SourceError:
     status, reason = response.status, verdict.reason
     match verdict.action:
         case Action.REFRESH:

@@ -4,21 +4,25 @@ A worker could also find such an entry in place, and it does so for the entries 
 But then each of these entries would cost as much as an entry that is downloaded.
 """
 
+from typing import TYPE_CHECKING
+
 from cfetch.base.clock import RunClock
 from cfetch.engine.entry_records import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Volume
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
 
 BLOCK = 512  # entries; they take some milliseconds, in which the event loop does nothing else
 HASHED_BLOCK = 64  # entries that may have to be read: as long at ten times the cost of each
 
 
 async def end_standing(
-    entries: Entries,
-    volume: Volume,
+    entries: "Entries",
+    volume: "Volume",
     schedule: Schedule[Transfer],
     ledger: Ledger,
     switch: StopSwitch,

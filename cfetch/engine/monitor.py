@@ -20,15 +20,16 @@ from cfetch.base.events import (
 )
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
 from cfetch.engine.attempts_under_way import Flights
-from cfetch.engine.commitment import Commitment
 from cfetch.engine.hosts import FAIR_BYTES
 from cfetch.engine.pool_inputs import Surroundings
-from cfetch.straggler.policy import Check, Policy
+from cfetch.straggler.check import Check
 from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled
 
 if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
     from cfetch.engine.rate_floor import RateFloor
+    from cfetch.straggler.policy import Policy
 
 PROGRESS_S = 0.25  # four times a second reads as live
 
@@ -41,9 +42,9 @@ class Monitor:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: "Policy",
         flights: Flights,
-        commitment: Commitment,
+        commitment: "Commitment",
         settings: Settings,
         outside: Surroundings,
         *,

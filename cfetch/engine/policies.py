@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from cfetch.base.config.option_table import POLICIES
 from cfetch.base.config.settings import Settings
@@ -15,10 +15,12 @@ from cfetch.base.registry import load, name_distribution
 from cfetch.base.secret import printable
 from cfetch.straggler.guarded import GuardedPolicy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.policy import Policy
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Policy
 
 
-def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: float = 0.0) -> Policy:
+def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: float = 0.0) -> "Policy":
     """Make a policy that begins with the knowledge of earlier runs; ``wall_s`` is the time now.
 
     ``base/registry.py`` finds the policies of packages.
@@ -55,7 +57,7 @@ def policy_of(
     concurrency: int,
     knowledge: Knowledge = NOTHING,
     wall_s: float = 0.0,
-) -> Policy:
+) -> "Policy":
     """The policy of cfetch itself that is called ``name``.
 
     ``tick_s``: the formula's time between checks; ``knowledge``: of earlier runs; ``wall_s``: the time now.
@@ -69,7 +71,7 @@ def policy_of(
     return Adaptive(config, concurrency=concurrency, knowledge=knowledge, wall_s=wall_s)
 
 
-def guard_policy(policy: Policy, name: str, emit: Listener) -> Policy:
+def guard_policy(policy: "Policy", name: str, emit: Listener) -> "Policy":
     """The policy called ``name``, which after its first error cancels nothing; ``emit`` gets a note then."""
 
     def note(now_s: float, error: Exception) -> None:

@@ -15,7 +15,6 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
 from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.bring_entry import Courier
-from cfetch.engine.commitment import Commitment
 from cfetch.engine.committing import make_commitment
 from cfetch.engine.dispatch import Dispatch
 from cfetch.engine.entry_records import Ledger
@@ -30,15 +29,16 @@ from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.widths import look_at_widths, make_hosts
-from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
-from cfetch.straggler.policy import Policy
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Transport
 
 if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
+    from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
+    from cfetch.straggler.policy import Policy
     from cfetch.wire.rate import Use
 
 PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so that pools do not ask all at once
@@ -48,7 +48,7 @@ class _Parts(NamedTuple):
     hosts: Hosts
     flights: Flights
     switch: StopSwitch
-    commitment: Commitment
+    commitment: "Commitment"
     segments: Segments
     fetcher: Fetcher
     dispatch: Dispatch
@@ -65,15 +65,15 @@ class Pool:
 
     def __init__(
         self,
-        entries: Entries,
+        entries: "Entries",
         settings: Settings,
-        volumes: Sequence[Volume],
+        volumes: "Sequence[Volume]",
         transport: Transport,
         outside: Surroundings,
         *,
         refresher: UrlRefresher | None = None,
         knowledge: Knowledge = NOTHING,
-        policy: Policy | None = None,
+        policy: "Policy | None" = None,
         backwards: bool = False,
     ) -> None:
         self._hosts_named = entries.hosts
@@ -92,9 +92,9 @@ class Pool:
 
     def _make_parts(
         self,
-        entries: Entries,
+        entries: "Entries",
         settings: Settings,
-        volumes: Sequence[Volume],
+        volumes: "Sequence[Volume]",
         links: Links,
         *,
         backwards: bool,

@@ -17,13 +17,14 @@ from cfetch.engine.attempts_under_way import Flight, Flights
 from cfetch.engine.entry_helpers import NOT_NEEDED
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.volume import Part, Sink
-from cfetch.straggler.policy import Policy
+from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
 
 if TYPE_CHECKING:
+    from cfetch.engine.segment_split import Candidate, Split
     from cfetch.storage.held_ranges import HeldRanges, Segment
+    from cfetch.storage.volume import Part, Sink
+    from cfetch.straggler.policy import Policy
     from cfetch.wire.rate import Limiter
 
 MOST_FAILURES = 3  # helpers of one entry that failed; then no more are sent
@@ -47,7 +48,7 @@ class Helper(NamedTuple):
     segment: "Segment | None"
     host: str
     place_bytes: int
-    second: Part | None = None
+    second: "Part | None" = None
     is_trial: bool = False
     is_probe: bool = False
 
@@ -69,7 +70,7 @@ class Helper(NamedTuple):
             return self.transfer.helpers.second == self.key
         return self.segment.left_bytes > 0 and self.host == self.transfer.host
 
-    def open_sink(self) -> Sink:
+    def open_sink(self) -> "Sink":
         """Open the receiver of its bytes."""
         if self.second is not None:
             return self.second
@@ -82,7 +83,7 @@ class Segments:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: "Policy",
         hosts: Hosts,
         flights: Flights,
         schedule: Schedule[Transfer],
@@ -121,14 +122,13 @@ class Segments:
             for flight in self._flights
             if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
-        splits = choose(
-            candidates,
-            idle=idle,
-            fresh_s=self._policy.fresh_s,
-            most_attempts=self._most,
-        )
-        helpers += [helper for split in splits for helper in self._carry_out(split)]
-        return helpers + self._begin_seconds(idle - sum(split.fresh_attempts for split in splits), now_s)
+        if candidates:
+            from cfetch.engine.segment_split import choose  # most files are too small to be split
+
+            splits = choose(candidates, idle=idle, fresh_s=self._policy.fresh_s, most_attempts=self._most)
+            helpers += [helper for split in splits for helper in self._carry_out(split)]
+            idle -= sum(split.fresh_attempts for split in splits)
+        return helpers + self._begin_seconds(idle, now_s)
 
     def _begin_seconds(self, idle: int, now_s: float) -> list[Helper]:
         """Ask a second time for files that cannot be split: at most once for a file, trials not counted."""
@@ -283,7 +283,7 @@ class Segments:
         """Free places at ``host``, without those for entries that wait after a failed try."""
         return max(0, self._hosts.free(host) - self._schedule.put_back)
 
-    def _candidate_of(self, flight: Flight, now_s: float) -> Candidate | None:
+    def _candidate_of(self, flight: Flight, now_s: float) -> "Candidate | None":
         """The attempt as a candidate for help; None if it cannot be helped just now."""
         attempt, transfer = flight
         part, size_bytes = transfer.part, attempt.size_bytes
@@ -317,6 +317,8 @@ class Segments:
             planned_bytes = end - start
         if planned_bytes <= 0:
             return None
+        from cfetch.engine.segment_split import Candidate, estimate_sure_bytes  # as in assign
+
         return Candidate(
             key=attempt.key,
             host=transfer.host,
@@ -330,7 +332,7 @@ class Segments:
         helper = self._helpers.get(flight.attempt.key)
         return flight.transfer.part.segment if helper is None else helper.segment
 
-    def _carry_out(self, split: Split) -> Iterator[Helper]:
+    def _carry_out(self, split: "Split") -> Iterator[Helper]:
         flight = self._flights.get(split.key)
         assert flight is not None  # no entry has begun to wait since it was chosen
         attempt, transfer = flight
@@ -376,7 +378,7 @@ class Segments:
         self,
         transfer: Transfer,
         segment: "Segment | None",
-        second: Part | None = None,
+        second: "Part | None" = None,
         *,
         is_trial: bool = False,
     ) -> Helper:

@@ -1,7 +1,7 @@
 """Implements the commitment to one volume: each verified part is published by itself."""
 
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import CfetchError, LocalFault, Unstorable
@@ -13,8 +13,11 @@ from cfetch.engine.schedule import Schedule
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Standing, Volume
+from cfetch.storage.volume_values import Standing
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
 
 
 class Single:
@@ -24,8 +27,8 @@ class Single:
 
     def __init__(
         self,
-        entries: Entries,
-        volume: Volume,
+        entries: "Entries",
+        volume: "Volume",
         schedule: Schedule[Transfer],
         ledger: Ledger,
         switch: StopSwitch,

@@ -7,7 +7,7 @@ file, divided by the measured speed); then the manifest's order counts.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -18,8 +18,11 @@ from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.engine.entry_helpers import Helpers
 from cfetch.engine.hosts import Hosts
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import Part, Standing
+from cfetch.storage.volume_values import Standing
 from cfetch.wire.fresh_link import Link
+
+if TYPE_CHECKING:
+    from cfetch.storage.volume import Part
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 LEFT = 1 << 30  # failures of a source that is never asked again
@@ -288,7 +291,7 @@ class Transfer:
     def __init__(
         self,
         entry: Entry,
-        part: Part,
+        part: "Part",
         *,
         index: int = 0,
         queue: int,

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 
 from cfetch.base.errors import LocalFault, ManifestError, Problem, UsageError
 from cfetch.manifest.digests import missing_library
-from cfetch.manifest.spool import open_spool
 
 ENDINGS = (".gz", ".zst", ".zstd")
 
@@ -52,6 +51,8 @@ def open_decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
     if not is_compressed(start):
         yield source
         return
+    from cfetch.manifest.spool import open_spool  # most lists are read where they are
+
     with open_spool() as plain:
         _copy(source, plain, name, as_zstd=is_zstd(start))
         yield plain

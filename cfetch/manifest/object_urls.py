@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from cfetch.base.schemes import OBJECT_STARTS, OBJECT_STORES
+from cfetch.base.schemes import OBJECT_STORES
 
 _OBJECT = re.compile(
     rf"(?P<store>(?:{'|'.join(OBJECT_STORES)})://[A-Za-z0-9][A-Za-z0-9._-]*)(?:/(?P<key>[^\x00-\x1f\x7f\ud800-\udfff]*))?\Z"
@@ -21,11 +21,6 @@ class ObjectUrl(NamedTuple):
 
     store: str
     key: str
-
-
-def is_object_url(text: str) -> bool:
-    """Whether the text has the scheme of an object store; nothing else is checked."""
-    return text.startswith(OBJECT_STARTS)
 
 
 def split_object_url(text: str) -> ObjectUrl | None:

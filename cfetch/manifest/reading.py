@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import is_object_url
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.detection import reader_for
-from cfetch.manifest.object_urls import split_object_url
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
@@ -150,8 +150,12 @@ def check_base_url(text: str) -> str:
     Raises:
         UsageError: the URL is not absolute, or ends without a slash.
     """
-    if (parts := split_object_url(text)) is not None and (not parts.key or text.endswith("/")):
-        return text if text.endswith("/") else f"{text}/"
+    if is_object_url(text):
+        from cfetch.manifest.object_urls import split_object_url  # most base URLs are of http
+
+        parts = split_object_url(text)
+        if parts is not None and (not parts.key or text.endswith("/")):
+            return text if text.endswith("/") else f"{text}/"
     try:
         url = resolve_url(text, lambda: None)
     except UrlError as error:

@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 from cfetch.base.schemes import HF_START
 from cfetch.manifest.object_urls import Listing, ObjectUrl
 
-HUGGING_FACE = "https://huggingface.co"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _OID = re.compile("[0-9a-f]{40}")
 _FILE = re.compile(
@@ -36,11 +35,6 @@ def find_repository(page: str) -> str | None:
     revision = f"@{unquote(match['revision'])}" if match["revision"] else ""
     store = f"{HF_START}{match['place']}{revision}"
     return f"{store}/" if _FILE.match(store) else None
-
-
-def is_repository_url(text: str) -> bool:
-    """Whether the text has the scheme; nothing else is checked."""
-    return text.startswith(HF_START)
 
 
 def split_repository_url(text: str) -> ObjectUrl | None:

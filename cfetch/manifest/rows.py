@@ -9,14 +9,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
-from cfetch.base.schemes import is_web
+from cfetch.base.schemes import HUGGING_FACE, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import choose_stronger, needs_library
 from cfetch.manifest.entry import Digest, Entry, Piece
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, kind_of, quoted_key
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
-from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
-from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from cfetch.base.errors import UsageError
 from cfetch.base.registry import find_file_source
-from cfetch.base.schemes import HTTP, KNOWN, SCHEMES, WEB_PATTERN, is_web
-from cfetch.manifest.object_urls import find_key_fault, is_object_url, split_object_url
-from cfetch.manifest.repository_urls import make_link, split_repository_url
+from cfetch.base.schemes import HTTP, KNOWN, SCHEMES, WEB_PATTERN, is_object_url, is_web
 
 _REST = (
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\.?)(?::(?P<port>[0-9]{1,5}))?"
@@ -154,6 +152,8 @@ def _match_other(text: str) -> "re.Match[str] | None":
 
 
 def _check_object(text: str) -> str:
+    from cfetch.manifest.object_urls import split_object_url  # most lists name no objects
+
     parts = split_object_url(text)
     if parts is None:
         raise UrlError("its bucket has no valid name, or its key holds control characters")
@@ -163,6 +163,8 @@ def _check_object(text: str) -> str:
 
 def find_repository_link(text: str, endpoint: str) -> str:
     """The address of a file in a repository. Raises UrlError: ``text`` names none."""
+    from cfetch.manifest.repository_urls import make_link, split_repository_url  # most lists name none
+
     parts = split_repository_url(text)
     if parts is None:
         raise UrlError("it names no repository, like hf://datasets/owner/name@revision/path")
@@ -171,6 +173,8 @@ def find_repository_link(text: str, endpoint: str) -> str:
 
 
 def _check_key(key: str) -> None:
+    from cfetch.manifest.object_urls import find_key_fault  # its caller has loaded it
+
     if key.endswith("/") or not key:
         raise UrlError("it is a prefix and names no object; give a prefix to cfetch download, not in a list")
     if (fault := find_key_fault(key)) is not None:

@@ -9,14 +9,15 @@ import msgspec
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import is_object_url, is_repository_url
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.formats.table import INDEX, Continued, find_more
 from cfetch.manifest.freezing import Opened
-from cfetch.manifest.object_urls import Listing, is_object_url, split_object_url
+from cfetch.manifest.object_urls import Listing, split_object_url
 from cfetch.manifest.repository_hub import find_endpoint
-from cfetch.manifest.repository_urls import is_repository_url, make_link, split_repository_url
+from cfetch.manifest.repository_urls import make_link, split_repository_url
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import is_url
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files

@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cfetch.base.clock import Clock, RunClock
 from cfetch.base.config.settings import Settings
@@ -43,7 +43,6 @@ from cfetch.base.events import (
 from cfetch.base.records import Summary
 from cfetch.base.registry import load_shipped
 from cfetch.base.version import __version__
-from cfetch.manifest.entries import Frozen
 from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import listen
 from cfetch.show.counts import LiveCounts
@@ -51,6 +50,9 @@ from cfetch.show.metrics import MetricsFile
 from cfetch.show.summary import Tally
 from cfetch.storage.lacking import take_losses
 from cfetch.straggler.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 ENDING_S = 15.0  # after a signal, beside what disks take: supervisors kill a process after 90 s
 
@@ -125,7 +127,7 @@ class Frame:
     def __init__(
         self,
         engine: Engine,
-        plan: Frozen,
+        plan: "Frozen",
         roots: Sequence[str | Path],
         settings: Settings,
         clock: Clock,

@@ -14,7 +14,6 @@ from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.spool import open_spool
 from cfetch.manifest.urls import is_url
 from cfetch.storage.files import local_fault
 from cfetch.wire.fresh_link import UrlRefresher
@@ -105,6 +104,7 @@ class Renewal:
         async def reread() -> Plan:
             # all readers of manifests; most runs renew no link
             from cfetch.manifest.freezing import Opened, Part, freeze
+            from cfetch.manifest.spool import open_spool
 
             try:
                 with tempfile.TemporaryDirectory(prefix="cfetch-") as name, open_spool() as spool:

@@ -5,15 +5,18 @@ The list of a Hugging Face repository may need the token itself, so its hub is n
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.base.schemes import is_repository_url
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.entries import Frozen
-from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.urls import is_url
 from cfetch.wire.credentials import ALL_HOSTS
 from cfetch.wire.network import Network, make_network
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 _NAMED = 3  # hosts that an error quotes
 
@@ -83,6 +86,6 @@ def make_list_network(settings: Settings, lists: Collection[str], env: Mapping[s
     return make_network(aim_headers(settings, hosts).network, env)
 
 
-def make_file_network(settings: Settings, plan: Frozen, env: Mapping[str, str]) -> Network:
+def make_file_network(settings: Settings, plan: "Frozen", env: Mapping[str, str]) -> Network:
     """The network for the files of ``plan``: their only host gets the login. Raises ConfigError."""
     return make_network(aim_headers(settings, plan.host_files, more=plan.more_hosts).network, env)

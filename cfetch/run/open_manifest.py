@@ -15,7 +15,6 @@ from cfetch.base.registry import find_source
 from cfetch.base.schemes import KNOWN, scheme_of
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.freezing import Opened, Part
-from cfetch.manifest.spool import open_spool
 from cfetch.storage.files import input_fault
 from cfetch.wire.network import DIRECT, Network
 
@@ -47,6 +46,8 @@ def open_manifest(
         with _open_file(manifest) as file:
             yield Opened(file)
         return
+    from cfetch.manifest.spool import open_spool  # most lists are read where they are
+
     with open_spool() as spool:
         try:
             if manifest == "-":

@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -9,10 +10,12 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.compressed import import_zstd
-from cfetch.manifest.entries import Frozen
 from cfetch.run.volumes import Volumes
 from cfetch.show.metrics import PACKED
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
 
@@ -88,7 +91,7 @@ def _is_row(line: bytes) -> bool:
     return isinstance(row, dict) and not {"url", "version"}.isdisjoint(row)
 
 
-def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: Frozen) -> None:
+def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: "Frozen") -> None:
     """Raise ConfigError if the manifest wants a file where ``option`` would write one."""
     target = volumes.place_of(path)
     if target is None or target.partition("/")[0] == STATE_NAME:

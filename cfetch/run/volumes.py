@@ -22,7 +22,6 @@ from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.name_folding import probe_folding
 from cfetch.storage.occupancy import leave, occupy, share
 from cfetch.storage.standing_files import StandingFiles
-from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.files import place_of
 from cfetch.timeline.heartbeat import Heartbeats
@@ -31,6 +30,7 @@ from cfetch.timeline.owner import Owner, is_alive, make_same_plan_error, this_ow
 if TYPE_CHECKING:
     from cfetch.run.store_marks import StoreMarks
     from cfetch.storage.buckets.object_store import ObjectStore
+    from cfetch.storage.volume import Volume
 
 
 T = TypeVar("T")
@@ -300,7 +300,7 @@ class Volumes:
         clock: RunClock,
         run_id: str,
         confirm: Callable[[], None],
-    ) -> list[Volume]:
+    ) -> "list[Volume]":
         """Make the volumes, in the event loop. The loop writes a single directory, threads write several."""
         volumes: list[Volume] = []
         make = partial(DirectoryVolume, durable=durable, existing=existing, keeps_time=keeps_time)

@@ -6,7 +6,7 @@ gets a final name.
 
 Read in this order::
 
-    volume.py             the ports: ``Volume``, ``Part``, ``Sink``
+    volume.py  volume_values.py    the ports ``Volume``, ``Part``, ``Sink``; what a volume says
     part.py  running_hash.py  spare_memory.py   one entry's bytes, verified; hash and memory beside the loop
     part_file.py  joining.py    the file of a part, step by step; one file joined from several parts
     held_ranges.py        which bytes are held while several segments are brought (pure)

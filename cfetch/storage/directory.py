@@ -11,12 +11,11 @@ import stat
 from collections.abc import Collection
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
 from cfetch.storage.group_rights import is_for_group, refuse_foreign_state
@@ -25,6 +24,9 @@ from cfetch.storage.refusals import Refusals, means_no_file
 from cfetch.storage.source_records import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.state_format import refuse_newer_state
+
+if TYPE_CHECKING:
+    from cfetch.storage.batch_records import BatchRecords
 
 _LARGEST = (1 << 63) - 1
 
@@ -106,12 +108,12 @@ class Directory:
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
         self.refusals = Refusals(spares_entries=share == 1)
+        self._batches: set[str] = set()
         try:
             self._made_root = not root.exists()  # if a mount is dead, even this fails
             _make(root)
             self._held = HeldDirectories(root, share=share)
             self.sources = Sources(root, self._held)
-            self.records = BatchRecords(root, self._held, self.staging)
         except OSError as error:
             if os.path.exists(root) and not os.path.isdir(root):
                 raise VolumeFault(
@@ -132,6 +134,13 @@ class Directory:
         except LocalFault:
             self.close()
             raise
+
+    @property
+    def records(self) -> "BatchRecords":
+        """The records of batches that are committed here."""
+        from cfetch.storage.batch_records import BatchRecords  # most runs commit no batches
+
+        return BatchRecords(self.root, self._held, self.staging, self._batches)
 
     def _look_whether_writable(self) -> None:
         """Raise OSError unless files can be written: the file system may have become read-only."""
@@ -166,7 +175,8 @@ class Directory:
         """
         if self.holds_files:
             self._held.confirm_root()
-        self.records.confirm()
+        if self._batches:
+            self.records.confirm()
 
     def free_bytes(self) -> int | None:
         """Bytes that an unprivileged user may still write; None: nobody knows. Raises VolumeFault."""

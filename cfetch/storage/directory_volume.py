@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, cast
 
 from cfetch.base.errors import Blocked, Unstorable
 from cfetch.manifest.entry import Entry
-from cfetch.storage import volume
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.resume import BATCH
 from cfetch.storage.standing_files import StandingFiles, vouch
-from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_changed
+from cfetch.storage.volume_values import BatchRecord, Ended, Holding, Standing, unless_changed
 
 if TYPE_CHECKING:
+    from cfetch.storage import volume
     from cfetch.storage.guarded_disk import GuardedDisk
     from cfetch.storage.joining import Publishable
     from cfetch.storage.lent_parts import PartLoans
     from cfetch.storage.salvage import Salvage
     from cfetch.storage.staging import Leftover
+    from cfetch.storage.volume import Search
 
 
 class DirectoryVolume:
@@ -97,7 +98,7 @@ class DirectoryVolume:
         self._volume.holds_files |= standing is not None
         return standing
 
-    async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: "volume.Part") -> None:
         """Let the part continue the part of the entry that dead runs of this plan have left."""
         if self._salvage is not None:
             if self._loans is not None:
@@ -110,7 +111,7 @@ class DirectoryVolume:
             for entry in entries:
                 self._salvage.remove_leftovers(entry)
 
-    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[Holding]:
         """Look up the batches' marks, their records, and the sizes of the files under their names."""
         begun = frozenset[str]() if self._salvage is None else self._salvage.begun_batches
         return await self._disk.look(
@@ -134,7 +135,9 @@ class DirectoryVolume:
         if self._salvage is not None:
             self._salvage.unmark_batch(batch)
 
-    def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def publish(
+        self, parts: "Sequence[volume.Part]", ended: Ended, record: BatchRecord | None = None
+    ) -> None:
         """Publish in a group with others, if the files are to be durable."""
         self._publisher.add(_join_pieces(self._volume, parts), ended, record)
 
@@ -147,7 +150,7 @@ class DirectoryVolume:
         """Passes on ``Publisher.left_behind``."""
         return self._publisher.left_behind
 
-    def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
+    def withdraw_batch(self, batch: str, parts: "Sequence[volume.Part]") -> None:
         """Remove record and files soon. A file that cannot be removed stays, without a record."""
         self._disk.tidy(lambda: self._volume.records.remove(batch))
         self._publisher.withdraw(_join_pieces(self._volume, parts))
@@ -238,9 +241,7 @@ async def _verify_file(directory: Directory, disk: Disk, existing: str, entry: E
     return Standing(algorithm) if hex_digest == entry.digest.hex else None
 
 
-def _look_for_batch(
-    directory: Directory, batch: str, entries: Sequence[Entry], *, begun: bool
-) -> volume.Holding:
+def _look_for_batch(directory: Directory, batch: str, entries: Sequence[Entry], *, begun: bool) -> Holding:
     standing: list[int] = []
     other: list[int] = []
     blocked: dict[int, Blocked | Unstorable] = {}
@@ -252,7 +253,7 @@ def _look_for_batch(
             continue
         if size_bytes is not None:
             (standing if entry.file_bytes in (size_bytes, None) else other).append(position)
-    return volume.Holding(directory.records.has(batch), begun, standing, blocked, other)
+    return Holding(directory.records.has(batch), begun, standing, blocked, other)
 
 
 def _close(late: int | None) -> None:
@@ -261,7 +262,7 @@ def _close(late: int | None) -> None:
         os.close(late)
 
 
-def _join_pieces(directory: Directory, parts: Sequence[volume.Part]) -> "Sequence[Publishable]":
+def _join_pieces(directory: Directory, parts: "Sequence[volume.Part]") -> "Sequence[Publishable]":
     own = cast("Sequence[Part]", parts)
     if all(part.entry.piece is None for part in own):
         return own

@@ -30,7 +30,7 @@ from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import MOVES, STATE_NAME, on_disk, volume_fault
 from cfetch.storage.lacking import set_mode
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 _READ_BYTES = 1 << 20
 _SAME_S = 2.0  # FAT keeps times in steps of two seconds

@@ -25,7 +25,7 @@ from cfetch.base.errors import Blocked, CfetchError, LocalFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
 from cfetch.storage.part import INLINE
-from cfetch.storage.volume import BatchRecord, Ended
+from cfetch.storage.volume_values import BatchRecord, Ended
 
 if TYPE_CHECKING:
     from cfetch.storage.joining import Publishable

@@ -9,7 +9,7 @@ The engine tells a ``Policy`` which attempts start, grow and end, and asks it se
 
 Read in this order::
 
-    policy.py      the port; engine/policies.py chooses which policy a run has
+    policy.py      the port; engine/policies.py chooses which policy a run has; check.py: what it says
     base_policy.py a policy that judges nobody; guarded.py: it takes over from a policy that fails
     attempt_figures.py     one attempt: its size, its own clock
     entries.py     which entries have finished

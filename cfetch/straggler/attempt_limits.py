@@ -11,6 +11,7 @@ GUARD_LATENCIES = 4  # TCP begins with ten segments a round trip and doubles: 20
 PADDING_S = 0.5  # a smaller gain is not worth a request; it covers two checks and a delay of the scheduler
 PADDING_SIGMAS = 2.0  # times the spread, of the normal duration: at a sigma of 0.3, 1.5 becomes 2.1
 MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 medians; 1.5 means are 2.5
+MIN_SEGMENT_BYTES = 64 << 10  # the least that shows a rate; the gain in seconds decides about the request
 
 
 class Terms(NamedTuple):

@@ -12,10 +12,11 @@ import msgspec
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.attempt_figures import AttemptMetrics, patience
 from cfetch.straggler.baseline import RunningQuantile, count_required
+from cfetch.straggler.check import Check, Flagged
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fallback import Fallback
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.policy import Check, Flagged, Live
+from cfetch.straggler.policy import Live
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 

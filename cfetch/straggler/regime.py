@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from cfetch.straggler.fresh_attempt import MOST_HOSTS, Fresh
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
-from cfetch.straggler.policy import Live
 from cfetch.straggler.watched_attempts import JudgedAttempt, Watch
 from cfetch.straggler.ways_to_ask import NO_CURE, Anew, Cure, Pace, Reply, cure_of
 
 if TYPE_CHECKING:
     from cfetch.straggler.host_regime import Regime
+    from cfetch.straggler.policy import Live
 
 READ_S = 0.05  # the first bytes that are read may have been arriving for so long
 SUPPOSED_LATENCY_S = 0.2  # of a request over a new connection, before any is measured
@@ -28,7 +28,7 @@ class Regimes:
         }
         self._paces: dict[str, list[Pace]] = {}  # by host, at the last look
 
-    def look(self, attempts: Collection[Live], own_s: float) -> Anew:
+    def look(self, attempts: "Collection[Live]", own_s: float) -> Anew:
         """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
         anew = Anew([], [])
         self._paces = self._watch.paces_of_flows(attempts)

@@ -9,14 +9,17 @@ is cancelled.
 import math
 from collections import Counter, deque
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cfetch.straggler.attempt_limits import PADDING_S
 from cfetch.straggler.common_cause import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fresh_attempt import MOST_HOSTS
 from cfetch.straggler.handshake import find_syns
-from cfetch.straggler.policy import Live
 from cfetch.straggler.watched_attempts import REFIT_S, TICK_S, JudgedAttempt, Watch
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Live
 
 MANY = 64  # excused attempts; while there are more, they are not judged at every check
 CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
@@ -57,7 +60,7 @@ class Court:
             normal = self._normal[host] = deque(maxlen=RECENT_NORMAL)
         normal.append(start_s + (1.0 - MOST_OF_IT) * duration_s)
 
-    def rule(self, own_s: float, attempts: Iterable[Live]) -> tuple[list[int], str | None]:
+    def rule(self, own_s: float, attempts: "Iterable[Live]") -> tuple[list[int], str | None]:
         """Keys of the attempts to break off, and the reason, in words, why other slow ones are spared."""
         self.tried = []
         if own_s < self._next_s:
@@ -87,7 +90,7 @@ class Court:
         self._held_back = self._explain(excused)
         return guilty + self.tried, self._held_back
 
-    def _suspect(self, attempt: JudgedAttempt, seen: Live | None, own_s: float) -> Suspect | None:
+    def _suspect(self, attempt: JudgedAttempt, seen: "Live | None", own_s: float) -> Suspect | None:
         """The attempt as a suspect; None if it is not too slow when the bytes that would be lost count."""
         if seen is None or seen.is_held or attempt.size_bytes is None:
             return None

@@ -17,11 +17,11 @@ from cfetch.straggler.attempt_figures import patience as patience_with
 from cfetch.straggler.attempt_limits import GUARD_S, Terms, terms_of
 from cfetch.straggler.feedback import Feedback
 from cfetch.straggler.fresh_attempt import Fit, Fresh, fit_of_running
-from cfetch.straggler.policy import Live
 from cfetch.straggler.ways_to_ask import LEAST_FALLEN, Pace
 
 if TYPE_CHECKING:
     from cfetch.straggler.evidence import Evidence
+    from cfetch.straggler.policy import Live
 
 
 TICK_S = 0.1  # as long as a small file takes; a thousand attempts cost 1 % of a core at this pace
@@ -130,7 +130,7 @@ class Watch:
         """Make the bars anew at the next look, as the normal speed of a host is known now."""
         self._refit_s = -math.inf
 
-    def look(self, now_s: float, own_s: float, attempts: Collection[Live]) -> bool:
+    def look(self, now_s: float, own_s: float, attempts: "Collection[Live]") -> bool:
         """Write down the progress of all attempts that are old enough. Returns whether there are any."""
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
@@ -180,7 +180,7 @@ class Watch:
         if attempt.size_bytes is not None:
             attempt.is_size_supposed = self._supposes_sizes = True
 
-    def _correct_supposed_sizes(self, watched: Iterable[Live]) -> None:
+    def _correct_supposed_sizes(self, watched: "Iterable[Live]") -> None:
         """Suppose twice the bytes that have come, if they have reached the supposed size."""
         for seen in watched:
             attempt = self.live[seen.key]
@@ -236,7 +236,7 @@ class Watch:
                 paces[attempt.host].append(pace)
         return paces
 
-    def paces_of_flows(self, attempts: Iterable[Live]) -> dict[str, list[Pace]]:
+    def paces_of_flows(self, attempts: "Iterable[Live]") -> dict[str, list[Pace]]:
         """The attempts whose bytes have flowed for long enough to show a rate, by host.
 
         Empty while there is nothing to learn: no later request for an object, and too few that became slow.
@@ -273,7 +273,7 @@ class Watch:
             flows.setdefault(attempt.host, []).append(pace)
         return flows
 
-    def _give_slots(self, own_s: float, attempts: Iterable[Live]) -> list[Live]:
+    def _give_slots(self, own_s: float, attempts: "Iterable[Live]") -> "list[Live]":
         """Give a slot to each attempt that has become old enough. Returns those that have one, in order.
 
         The evidence keeps its numbers in arrays, and a slot is an attempt's index there. Young attempts get
@@ -309,7 +309,7 @@ class Watch:
         self._watched[attempt.slot] = attempt
         self.judge(attempt)
 
-    def _note_first_byte(self, attempt: JudgedAttempt, seen: Live, own_s: float) -> None:
+    def _note_first_byte(self, attempt: JudgedAttempt, seen: "Live", own_s: float) -> None:
         if seen.first_byte_s is None:
             if seen.connecting_since_s is None:  # else nobody has heard the request yet
                 self.bars.feedback.note_silence(attempt.key, own_s - attempt.start_s)
@@ -319,7 +319,7 @@ class Watch:
         evidence, slot = self.place(attempt)
         evidence.flows(slot, attempt.start_s + attempt.first_s)
 
-    def _learn_from_running(self, own_s: float, watched: Iterable[Live]) -> None:
+    def _learn_from_running(self, own_s: float, watched: "Iterable[Live]") -> None:
         """Learn the normal speed from the attempts under way, and make their bars anew."""
         rates: dict[str, list[float]] = {}
         firsts: dict[str, list[float]] = {}

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from cfetch.base.config.straggler import StragglerConfig
+from cfetch.straggler.check import Check, Flagged
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.policy import Check, Flagged, Policy
+from cfetch.straggler.policy import Policy
 from cfetch.straggler.ways_to_ask import Cure
 
 HOST = "h.test"

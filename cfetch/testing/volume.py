@@ -21,7 +21,8 @@ from typing import Any, Protocol
 from cfetch.base.errors import CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import Digest
 from cfetch.storage.disk import Disk
-from cfetch.storage.volume import BatchRecord, Holding, Part, Standing, Volume
+from cfetch.storage.volume import Part, Volume
+from cfetch.storage.volume_values import BatchRecord, Holding, Standing
 from cfetch.testing.checks import expect_error, make_entry
 
 BODY = bytes(range(256)) * 1000

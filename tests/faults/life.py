@@ -247,7 +247,7 @@ class _Life:
             yield volumes
 
     def _tidy_up(self, run, files):
-        """What ``timeline.clean.tidy_up`` does once the plan is completed."""
+        """What ``timeline.tidying.tidy_up`` does once the plan is completed."""
         for directory in files.names(f"{ATTEMPTS}/{INSTANT}"):
             run.unused += files.names(f"{ATTEMPTS}/{INSTANT}/{directory}")
         if self.disk.boots:  # parts of an earlier boot that nobody can name any more

@@ -15,7 +15,7 @@ from cfetch.storage import publisher as module
 from cfetch.storage.disk import InlineDisk
 from cfetch.storage.part import INLINE
 from cfetch.storage.publisher import Publisher
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 
 class Volume:

@@ -10,7 +10,7 @@ from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import identity
 from cfetch.storage.source_records import Source, set_source
 from cfetch.storage.standing_files import StandingFiles
-from cfetch.storage.volume import Standing
+from cfetch.storage.volume_values import Standing
 from tests.engine.drive import entry_of
 
 DATA = b"0123456789"

@@ -7,7 +7,7 @@ import pytest
 
 from cfetch.engine.policies import policy_of
 from cfetch.straggler.base_policy import BasePolicy
-from cfetch.straggler.policy import Flagged
+from cfetch.straggler.check import Flagged
 from cfetch.testing.policy import PolicyContract
 
 

@@ -12,7 +12,7 @@ from cfetch.storage.buckets.object_versions import VersionedObjects, _Objects
 from cfetch.timeline import bucket_index as index_room
 from cfetch.timeline.bucket_files import DATA, BucketFiles
 from cfetch.timeline.bucket_index import INDEX
-from cfetch.timeline.clean import clean, tidy_up
+from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Execution, schedule, start
 from cfetch.timeline.frozen_plans import remove_frozen
 from cfetch.timeline.heartbeat import Heartbeats
@@ -20,6 +20,7 @@ from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
 from cfetch.timeline.states import Action, Entry, Kind, State
 from cfetch.timeline.table import open_table, this_node
+from cfetch.timeline.tidying import tidy_up
 
 
 @pytest.fixture

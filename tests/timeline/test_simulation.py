@@ -15,9 +15,9 @@ import pytest
 from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.archive import read_archive
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.clean import ORPHAN_AGE_S
 from cfetch.timeline.states import Event, Kind, State
 from cfetch.timeline.table import Table, find
+from cfetch.timeline.tidying import ORPHAN_AGE_S
 from tests.timeline.world import DELAY_S, FILES, Violation, World, clean_up, execute, whole
 
 LOCK_OPERATIONS = 40  # K8: under the lock, with few instants on the timeline, whatever their plans hold

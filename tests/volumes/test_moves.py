@@ -23,7 +23,7 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 from tests.app.command import cfetch
 from tests.volumes.scene import KIB, MIB, Scene, named, under
 

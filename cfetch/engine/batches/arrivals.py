@@ -11,7 +11,8 @@ from cfetch.engine.batches.staging import Batch, BatchSize
 from cfetch.engine.placement.batches import cut
 from cfetch.manifest.entries import Entries
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import Holding, Volume, batch_id
+from cfetch.storage.volume import Volume
+from cfetch.storage.volume_values import Holding, batch_id
 
 LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold nothing of the batches
 MOST_AHEAD = 16  # batches that are looked for at once, once the volumes have shown that they answer soon

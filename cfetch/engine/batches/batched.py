@@ -31,7 +31,8 @@ from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Standing, Volume
+from cfetch.storage.volume import Volume
+from cfetch.storage.volume_values import Standing
 
 
 class Batched:

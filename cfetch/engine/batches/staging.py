@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cfetch.base.errors import Blocked, Unstorable
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 
 class BatchSize(NamedTuple):

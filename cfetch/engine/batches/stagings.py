@@ -93,7 +93,7 @@ class Stagings:
 
         ``whole``: the part is verified.
         """
-        staging = cast("Staging | None", transfer.staging)  # the engine knows only its port
+        staging = cast("Staging | None", transfer.staging)  # only this room makes any
         loans = None if staging is None else self._volumes[staging.volume_index].loans
         if staging is None or loans is None or staging.batch.number not in self.batches:
             transfer.part.discard()
@@ -186,8 +186,7 @@ class Stagings:
 
     def _volume_of(self, transfer: Transfer) -> Volume:
         """The volume that holds the entry, or was to hold it."""
-        staging = transfer.staging
-        assert isinstance(staging, Staging)
+        staging = cast("Staging", transfer.staging)  # the transfer of a batch always has one
         batch, index = staging.batch, transfer.index
         return self._volumes[
             batch.standing.get(index, staging.volume_index)

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 
 from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, decode_text, read_digits
+from cfetch.manifest.strict_json import decode_text, read_digits
 
 _CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
 MOST_PLAIN_DIGITS = 16

@@ -10,11 +10,11 @@ from typing import Any
 
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, kind_of
 from cfetch.manifest.fields import FieldError, check_size
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import decode_text, kind_of
+from cfetch.manifest.strict_json import decode_text
 
 # Read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much.
 MAX_REPLY_BYTES = 16 << 20

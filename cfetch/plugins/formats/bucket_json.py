@@ -12,13 +12,12 @@ from typing import Any
 
 from cfetch.base.schemes import AZ, S3, scheme_of
 from cfetch.manifest.digests import needs_library
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, Misfit
 from cfetch.manifest.formats.json_document import read_array, read_elements
 from cfetch.manifest.formats.json_lines import read_plain_lines
 from cfetch.manifest.formats.whole_json import get_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit
 from cfetch.manifest.urls import make_relative_url
 
 _GENERATION = re.compile(r"#[0-9]{1,20}\Z")

@@ -17,7 +17,7 @@ from cfetch.storage.buckets.object_listing import LOOKS_A_PAGE, ListedPages, jud
 from cfetch.storage.buckets.object_records import ObjectRecords, records_name
 from cfetch.storage.buckets.object_store import About, Found, Listed, ObjectStore
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
-from cfetch.storage.volume import Standing
+from cfetch.storage.volume_values import Standing
 from cfetch.testing.volume import inspect_batch
 from tests.engine.drive import entry_of
 from tests.storage.buckets.test_object_store import ODD

@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.manifest.formats.table import FORMATS
 
-__all__ = ["case", "case_of_format", "is_of_plugins"]
+__all__ = ["case", "case_of_format", "is_plugin"]
 
 
 def case(*values: Any, needs_plugins: bool = True, name: str | None = None) -> Any:
@@ -14,11 +14,12 @@ def case(*values: Any, needs_plugins: bool = True, name: str | None = None) -> A
     return pytest.param(*values, id=name, marks=[pytest.mark.needs_plugins] if needs_plugins else [])
 
 
-def is_of_plugins(format_name: str) -> bool:
-    """Whether the reader of a format is that of a plug-in."""
-    return format_name in FORMATS and FORMATS[format_name].reader.startswith("cfetch.plugins.")
+def is_plugin(place: str) -> bool:
+    """Whether ``module:object`` is in a plug-in."""
+    return place.startswith("cfetch.plugins.")
 
 
 def case_of_format(format_name: str, *more: Any) -> Any:
     """A case whose first value is the name of a format."""
-    return case(format_name, *more, needs_plugins=is_of_plugins(format_name))
+    needs_plugins = format_name in FORMATS and is_plugin(FORMATS[format_name].reader)
+    return case(format_name, *more, needs_plugins=needs_plugins)

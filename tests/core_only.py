@@ -1,8 +1,9 @@
 """Runs the core's own tests in a copy of the project that has no plug-ins: ``scripts/test --core``.
 
 The copy has neither ``cfetch/plugins`` nor ``tests/plugins``. The origin that many tests of the core download
-from is a tool of theirs: its modules are copied beside the tests, under another name. Test modules that need
-more than this of a plug-in, by an import or by a verb, are left out, and counted.
+from, and the simulated disks and servers, are tools of theirs: these modules are copied beside the tests,
+under another name. Test modules that need more than this of a plug-in, by an import or by a verb, are left out,
+and counted.
 """
 
 import ast
@@ -18,7 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BENCH = "cfetch.plugins.lab.bench"
 TOOL = "tests.origin_tool"
-TOOLS = ("child", "content", "faults", "network", "origin", "process", "spec")
+TOOLS = (
+    *("child", "content", "faults", "network", "origin", "process", "spec"),
+    *("simulation.alarms", "simulation.transport", "simulation.volume"),
+)
 PLUGINS = ("cfetch.plugins", "tests.plugins")
 MARKS = "not needs_plugins and not slow and not cluster"
 
@@ -70,12 +74,12 @@ def copy_project(copy: Path) -> None:
             (copy / file).write_text(pattern.sub(rename, (ROOT / file).read_text("utf-8")), "utf-8")
         else:
             shutil.copy2(ROOT / file, copy / file)
-    folder = copy / Path(*TOOL.split("."))
-    folder.mkdir()
-    (folder / "__init__.py").write_text('"""The origin that tests download from."""\n')
     for module in tools:
         text = (ROOT / Path(*module.split(".")).with_suffix(".py")).read_text("utf-8")
-        (folder / f"{module.rpartition('.')[2]}.py").write_text(pattern.sub(rename, text), "utf-8")
+        place = copy / Path(*module.replace(BENCH, TOOL).split(".")).with_suffix(".py")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (place.parent / "__init__.py").write_text('"""What tests download from."""\n')
+        place.write_text(pattern.sub(rename, text), "utf-8")
 
 
 def find_left_out(copy: Path) -> list[Path]:
@@ -103,7 +107,7 @@ def main() -> int:
         print(f"{len(left_out)} test modules of the core need plug-ins and are left out", flush=True)
         for path in left_out:
             path.unlink()
-        env = os.environ | {"PYTHONPATH": str(copy), "CFETCH_CORE_ONLY": "1"}
+        env = os.environ | {"PYTHONPATH": str(copy)}
         words = sys.argv[1:]
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", MARKS, *words],

@@ -21,6 +21,7 @@ from cfetch.cli.download import download
 from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.spec import OriginSpec
+from tests.needs import case
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "cfetch").rglob("*.py"))
@@ -174,7 +175,13 @@ def test_docstrings_begin_with_a_sentence():
     assert names_of(fragment) == [], "begin each docstring with a whole sentence"
 
 
-@pytest.mark.parametrize(("path", "name"), [*zip(MODULES, NAMES, strict=True)], ids=NAMES)
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        case(path, name, needs_plugins=name == "cfetch.testing.feed", name=name)
+        for path, name in zip(MODULES, NAMES, strict=True)
+    ],
+)
 def test_module_says_what_it_is(path, name):
     """Each has a docstring. Only a door lists what it offers: names that exist, sorted."""
     module = importlib.import_module(name)
@@ -187,6 +194,7 @@ def test_module_says_what_it_is(path, name):
     assert gone == [], f"remove these from __all__ of {name}, or define them"
 
 
+@pytest.mark.needs_plugins
 def test_a_function_that_only_its_module_uses_is_private():
     """Its name begins with an underscore: whoever changes it need not look elsewhere."""
     sources = [
@@ -226,6 +234,7 @@ def paths_in(text):
     return {*files, *folders}
 
 
+@pytest.mark.needs_plugins
 def test_every_room_has_a_door():
     """Its ``__init__.py`` says what the room is for, how to read it, and what holds when it fails."""
     lines = {str(room.relative_to(ROOT / "cfetch")): len(door_of(room).splitlines()) for room in ROOMS}
@@ -256,6 +265,7 @@ def test_a_door_names_every_file_of_its_room():
     assert unnamed == [], "add a line for each of these files to its room's __init__.py"
 
 
+@pytest.mark.needs_plugins
 def test_the_architecture_names_files_that_exist():
     """It is short, and a file that moves breaks it loudly; what lies at a destination is no file of ours."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -342,8 +352,8 @@ def find_loaded_modules(arguments, cwd):
         ["--help"],
         ["--version"],
         ["download", "--help"],
-        ["feed", "serve", "--help"],
-        ["metrics", "load", "--help"],
+        case(["feed", "serve", "--help"], name="feed serve --help"),
+        case(["metrics", "load", "--help"], name="metrics load --help"),
     ],
     ids=" ".join,
 )
@@ -448,6 +458,7 @@ def test_a_small_download_imports_only_what_it_uses(tmp_path):
 @pytest.mark.parametrize(
     "word", ["report", "metrics", "downlod", "--version", "-h"], ids=lambda word: word.strip("-")
 )
+@pytest.mark.needs_plugins
 def test_a_verb_is_found_whichever_are_loaded(word, tmp_path):
     """Only the one that is asked for is loaded; who asks for none gets all of them."""
     done = run_cfetch("-m", "cfetch", word, cwd=tmp_path)

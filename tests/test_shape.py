@@ -116,6 +116,7 @@ def find_circles(arrows):
         left = {name: targets - ends for name, targets in left.items() if name not in ends}
 
 
+@pytest.mark.needs_plugins
 def test_no_import_goes_in_a_circle():
     """Neither eager nor lazy, nor for types: a port stands in a file of its own, below what implements it."""
     assert len(graph()) > 500
@@ -136,6 +137,7 @@ def room_of(name):
     return parts[0] if parts and FILES.get(f"cfetch.{parts[0]}", Path()).name == "__init__.py" else None
 
 
+@pytest.mark.needs_plugins
 def test_a_room_grows_only_with_a_reason():
     """The table has each room, its most lines and the reason for them.
 

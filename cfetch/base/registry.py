@@ -97,6 +97,13 @@ def list_names(kind: str) -> list[str]:
     return [*SHIPPED[kind], *list_foreign_names(kind)]
 
 
+def list_installed(kind: str) -> list[str]:
+    """The names of a kind without those that this installation has no plug-ins for."""
+    shipped = SHIPPED[kind]
+    here = [name for name in shipped if not shipped[name].startswith(_PLUGINS) or has_plugins()]
+    return [*here, *list_foreign_names(kind)]
+
+
 def list_foreign_names(kind: str) -> tuple[str, ...]:
     """The names of a kind that other distributions have, sorted; without those that are cfetch's own."""
     return tuple(sorted({point.name for point in _list_foreign(kind)} - {*SHIPPED[kind]}))
@@ -201,8 +208,18 @@ def load_shipped(kind: str) -> Iterator[Any]:
     A name for which ``NEEDED_LIBRARIES`` has a library that this process has not imported is left out.
     """
     for name in SHIPPED[kind]:
-        if NEEDED_LIBRARIES.get(name, "sys") in sys.modules and _has_plugins():
+        if NEEDED_LIBRARIES.get(name, "sys") in sys.modules and has_plugins():
             yield load(kind, name)
+
+
+@cache
+def has_plugins() -> bool:
+    """Whether this installation has the plug-ins that ship with cfetch."""
+    try:
+        import_module("cfetch.plugins")
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
 def name_distribution(kind: str, name: str) -> str:
@@ -237,11 +254,3 @@ def _list_foreign(kind: str) -> "tuple[EntryPoint, ...]":
     from importlib.metadata import entry_points  # it takes 80 ms to import it and to read all distributions
 
     return tuple(entry_points(group=f"cfetch.{kind}"))
-
-
-def _has_plugins() -> bool:
-    try:
-        import_module("cfetch.plugins")
-    except ModuleNotFoundError:
-        return False
-    return True

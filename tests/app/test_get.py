@@ -44,6 +44,7 @@ def test_what_is_no_url_is_told_with_the_remedy(tmp_path, word, remedy):
         pass
 
 
+@pytest.mark.needs_plugins
 async def test_a_file_under_a_name_of_its_own(tmp_path):
     """It is verified by the hash beside it; the summary is that of a download; a wrong hash is exit 1."""
     async with Origin({"x.bin": BODY, "x.bin.sha256": f"{SHA256} *x.bin\n".encode()}) as origin:
@@ -135,6 +136,7 @@ def test_what_cannot_be_had(tmp_path, urls, how, message):
         (f"{'0' * 32}  a.zip\n", False),
     ],
 )
+@pytest.mark.needs_plugins
 async def test_the_hash_beside_a_file(tmp_path, text, found):
     """As sha256sum, BSD tools or people write it; of several lines the one with the file's name."""
     async with Origin({"a.zip.sha256": text.encode()}) as origin:

@@ -68,6 +68,7 @@ def test_check_counts(tmp_path):
     assert found.expires_at == "2026-02-01T00:00:00+00:00"
 
 
+@pytest.mark.needs_plugins
 def test_check_command(tmp_path):
     """All faults with their lines and exit code 2; --json is one document either way; a base URL is taken."""
     bad = "\n".join(
@@ -185,6 +186,7 @@ def test_output_is_whole_or_not_there(tmp_path):
         pass
 
 
+@pytest.mark.needs_plugins
 def test_convert_compressed_and_back(tmp_path):
     """A compressed foreign format becomes a native manifest that states the same."""
     text = f"http://h/a?x=1\thttp://m/a\n  out=d/a\n  checksum=sha-256={SHA}\n"

@@ -209,6 +209,7 @@ def test_every_algorithm(tree, tmp_path, algorithm):
     assert compared(manifest, tree)[0] == [("wrong hash", "d/b.bin")]
 
 
+@pytest.mark.needs_plugins
 def test_checksum_list_needs_no_base_url(tree):
     """A list without URLs is enough, and when it lies in the tree it is not in excess there."""
     lines = "".join(f"{hashlib.sha256(content).hexdigest()}  ./{path}\n" for path, content in CONTENT.items())

@@ -12,6 +12,7 @@ import cfetch
 from cfetch.base.registry import import_object
 from cfetch.base.schemes import SCHEMES, scheme_of
 from cfetch.wire.transport import RunTransport
+from tests.needs import case, is_plugin
 
 HOUSE = Path(cfetch.__file__).parent
 TABLE = HOUSE / "base" / "schemes.py"
@@ -49,7 +50,10 @@ def test_no_other_module_spells_a_scheme():
     assert found == [], "ask cfetch/base/schemes.py for it, by a constant or a question to the table"
 
 
-@pytest.mark.parametrize("name", [name for name, row in SCHEMES.items() if row.opener])
+@pytest.mark.parametrize(
+    "name",
+    [case(name, needs_plugins=is_plugin(row.opener)) for name, row in SCHEMES.items() if row.opener],
+)
 def test_each_opener_is_there(name):
     """A row of the table leads to a function."""
     assert callable(import_object(SCHEMES[name].opener))

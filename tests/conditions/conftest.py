@@ -1,14 +1,11 @@
 """What the conditions' tests share: an environment without settings, no dice, and spans that can be read."""
 
 import os
-from contextlib import suppress
 
 import pytest
 
 from tests.conditions.runner import SECRETS
-
-with suppress(ModuleNotFoundError):  # the core's tests run without plug-ins too
-    from tests.plugins.monitors.conftest import spans  # noqa: F401 - a fixture
+from tests.spans import spans  # noqa: F401 - a fixture
 
 
 @pytest.fixture

@@ -1257,6 +1257,27 @@ def read(sample: Sample) -> Outcome:
     )
 
 
+_UNLIKE_THEIR_GROUP = {
+    "LAION metadata (Parquet: URL, TEXT, WIDTH, …)",
+    "img2dataset input (Parquet: url, caption, width, height)",
+    "Parquet with url alone",
+    "Parquet with a column of nested values",
+    "URL, size, SHA-256 set apart by spaces",
+    "curl config with range",
+    "the same without --from-format",
+    "DataLad addurls table",
+    "manifest.json of an S3 inventory",
+    "Databricks SQL statement",
+    "ENA file report with several kinds",
+    "aws s3 ls --human-readable",
+}
+
+
+def needs_plugins(sample: Sample) -> bool:
+    """Whether a plug-in reads or recognises it: most lists of tools and archives, and a few others."""
+    return (sample in TOOLS or sample in ARCHIVES) is not (sample.name in _UNLIKE_THEIR_GROUP)
+
+
 def find_samples() -> dict[str, list[bytes]]:
     """The samples that are read, by the name of their format."""
     samples: dict[str, list[bytes]] = {}

@@ -10,6 +10,7 @@ from cfetch.base.errors import ManifestError
 from cfetch.manifest.faults import MAX_KEPT
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import MAX_ROW_CHARS
+from tests.needs import case
 
 CANARY = "CANARY5ecret"
 SHA = "0" * 64
@@ -259,7 +260,6 @@ def test_top_keys(error_of, top, word):
     assert word in error.problems[0].message
 
 
-@pytest.mark.needs_plugins
 def test_all_at_once(error_of):
     """Every fault is told with its line in one error, in the order of the lines."""
     rows = ["http://h/a", "nope", "http://h/a?1", "sftp://h/x", "http://h/a?2"]
@@ -275,7 +275,6 @@ def test_many_faults_of_one_row(error_of):
     assert error.total == 4
 
 
-@pytest.mark.needs_plugins
 def test_only_so_many_are_kept(error_of):
     """All faults are counted, a hundred are kept."""
     error = error_of("nope\n" * 250, "m.txt")
@@ -333,7 +332,6 @@ def test_bad_json_line_is_one_fault(error_of):
         ("m.txt", b"#" * 300_000 + b"\n\xc0\x80", 300_001, 2),
     ],
 )
-@pytest.mark.needs_plugins
 def test_bad_utf8(error_of, name, data, offset, line):
     """Bytes that are not UTF-8 are told with their offset."""
     problem = error_of(data, name).problems[0]
@@ -353,10 +351,9 @@ METALINK = (
         ("m.jsonl", '{"url":"http://h/a"}\n'),
         ("m.csv", "url,size\nhttp://h/a,1\n"),
         ("m.txt", "http://h/a\n"),
-        ("m.meta4", METALINK),
+        case("m.meta4", METALINK),
     ],
 )
-@pytest.mark.needs_plugins
 def test_byte_order_mark(name, text):
     """The mark that spreadsheets put before the text is no part of it."""
     plain, marked = (
@@ -371,7 +368,6 @@ def test_byte_order_mark(name, text):
     ("sep=;\r\nurl;size\r\nhttp://h/a;7\r\n", [7]),
     ("sep=\t\nurl\tsize\nhttp://h/a\t7\n", [7]),
 ])  # fmt: skip
-@pytest.mark.needs_plugins
 def test_tables_of_pandas_and_spreadsheets(text, sizes):
     """Whole numbers in a column with gaps, spaces around digits, and the line that names the separator."""
     entries = read_entries(io.BytesIO(text.encode()), name="m.csv")
@@ -384,7 +380,6 @@ def test_tables_of_pandas_and_spreadsheets(text, sizes):
     ("url,size\rhttp://h/a,7\r", "a line ends with a lone CR"),
     ("# of today\nurl,size\nhttp://h/a,7\n", "its columns: one of 10 characters that is no plain word"),
 ])  # fmt: skip
-@pytest.mark.needs_plugins
 def test_faults_of_tables(error_of, text, word):
     """What a person did who wrote the table, in words that lead to the remedy."""
     assert word in error_of(text, "m.csv").problems[0].message
@@ -416,7 +411,6 @@ def test_not_a_number(error_of, literal):
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.jsonl", "m.txt", "m.csv"])
-@pytest.mark.needs_plugins
 def test_huge_row(error_of, name):
     """A row over the cap is a fault; in line formats the lines after it are still read."""
     row = '{"url":"http://h/' + "a" * 2 * MAX_ROW_CHARS + '"}'
@@ -489,7 +483,6 @@ def test_endless_line_needs_little_memory():
         ("m.txt", f"http://h/a?{CANARY}1\nhttp://h/a?{CANARY}2\nhttp://h/A?{CANARY}\n"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_no_secret_in_messages(error_of, name, text):
     """No message holds a URL's query, userinfo, or a value that stands in the wrong place."""
     error = error_of(text, name)

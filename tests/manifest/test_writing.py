@@ -14,6 +14,7 @@ from cfetch.app.manifest_check import convert
 from cfetch.base.errors import UsageError
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
 from tests.manifest.frozen import freeze
+from tests.needs import case
 
 SHA = "ab" * 32
 SEGMENT = st.text(alphabet="abcXYZ019-_é名 #%?&[]{}()'\"=,:;+*", min_size=1, max_size=10).filter(
@@ -125,6 +126,7 @@ def stripped(document):
 
 @settings(max_examples=40)
 @given(document=DOCUMENTS.map(stripped))
+@pytest.mark.needs_plugins
 def test_aria2_holds_what_it_says(document):
     """URLs, names, mirrors, headers and the hashes that aria2 knows come back from its input file."""
     with frozen_text(json.dumps(document)) as plan:
@@ -135,6 +137,7 @@ def test_aria2_holds_what_it_says(document):
 
 @settings(max_examples=40)
 @given(document=DOCUMENTS)
+@pytest.mark.needs_plugins
 def test_checksum_list_holds_names_and_hashes(document):
     """Names and SHA-256 come back; files without one are left out and counted."""
     with frozen_text(json.dumps(document)) as plan:
@@ -260,7 +263,7 @@ def test_own_headers_win_over_the_documents():
 RANGES = "url,path,offset,length\nhttp://h/a.tar,b,512,9\nhttp://h/a.tar,c,0,7\n"
 
 
-@pytest.mark.parametrize("target", ["json", "jsonl", "csv", "curl"])
+@pytest.mark.parametrize("target", ["json", "jsonl", "csv", case("curl")])
 def test_byte_ranges_come_back_from_every_format_that_has_them(target, tmp_path):
     """Also by way of curl's own option."""
     (tmp_path / "m").mkdir()

@@ -53,7 +53,6 @@ _KNOWN_LINES = parse_signs("lines", FORMATS)
 _ENDINGS = parse_endings()
 _PARQUET = b"PAR1"
 _STORAGE_TRANSFER = "TsvHttpData-1.0"
-_ANNEX = "cfetch.plugins.formats.annex_batch:is_annex_line"
 _PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
 _DIRECTORY = "cfetch.plugins.formats.html_index:is_directory_index"
 
@@ -98,6 +97,8 @@ def statement_id_of(file: BinaryIO) -> str | None:
 
 
 AMBIGUOUS = "url-and-more"
+URL_AND_MORE = re.compile(r"(?P<url>[A-Za-z][A-Za-z0-9+.-]*://[^ ]+) (?P<path>[^ ].*)\Z")
+"""A line of a URL, a space and more text; it may also be a URL with a space in it."""
 
 
 def _make_refusal(name: str) -> Reader:
@@ -147,11 +148,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     return (
         _kind_by_signs(FORMATS, first, head, content)
         or _kind_of_table(first, ending, options)
-        or (
-            AMBIGUOUS
-            if content and ending != "csv" and all(ask_sign(_ANNEX, line) for line in content)
-            else ""
-        )
+        or (AMBIGUOUS if content and ending != "csv" and all(map(URL_AND_MORE.match, content)) else "")
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or _kind_by_signs(list_foreign_formats(), first, head, content)
         or ending

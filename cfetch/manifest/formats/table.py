@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import CfetchError, UsageError
-from cfetch.base.registry import import_object, import_part, list_foreign, make_plugin_error
+from cfetch.base.registry import has_plugins, import_object, import_part, list_foreign, make_plugin_error
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -193,7 +193,12 @@ def find_more(source: Source, name: str) -> Continued | None:
 
 
 def ask_sign(place: str, text: Any) -> bool:  # noqa: ANN401 - a line, lines or a text, as the sign takes it
-    """Whether the sign at ``place`` holds. Raises UsageError: the plug-in is not installed."""
+    """Whether the sign at ``place`` holds; that of a plug-in does not where there are no plug-ins.
+
+    A list in cfetch's own formats is then read without them. The reader of any other one cannot be had.
+    """
+    if place.startswith(_PLUGIN) and not has_plugins():
+        return False
     return bool(import_object(place)(text))
 
 

@@ -14,6 +14,7 @@ from cfetch.manifest.formats.table import find_reader
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
+from tests.needs import case
 
 FULL = {
     "url": "https://h.example/d/part-0.arrow?sig=1",
@@ -77,7 +78,6 @@ def test_json_lines_header_only_first(error_of):
     assert "'base_url'" in error.problems[0].message
 
 
-@pytest.mark.needs_plugins
 def test_csv_reads_every_column(frozen):
     """Columns are the native keys, in any order, cells with JSON for headers and mirrors."""
     cells = {k: json.dumps(v) if k in ("headers", "mirrors") else str(v) for k, v in FULL.items()}
@@ -87,7 +87,6 @@ def test_csv_reads_every_column(frozen):
     assert plan.entry(0).line == 2
 
 
-@pytest.mark.needs_plugins
 def test_csv_empty_cell_is_absent(frozen):
     """An empty cell is a key not given; a blank line is left out; lines count on."""
     plan = frozen("url,size,path,expires_at\nhttp://h/a,,,\n\nhttp://h/b,5,c,1767225600\n", "-")
@@ -113,7 +112,6 @@ def test_csv_empty_cell_is_absent(frozen):
         ("url,headers\nhttp://h/a,{\n", 2, "headers"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_csv_faults(error_of, text, line, word):
     """Every fault of a table names its line."""
     problem = error_of(text, "m.csv").problems[0]
@@ -121,7 +119,6 @@ def test_csv_faults(error_of, text, line, word):
     assert word in problem.message
 
 
-@pytest.mark.needs_plugins
 def test_url_list(frozen):
     """One URL a line; comments, blank lines, outer blanks and CRLF do not matter."""
     plan = frozen("# list\r\n\r\nhttp://h/a\r\n  https://h/b?x=1 \n", "-")
@@ -158,16 +155,15 @@ def test_url_list(frozen):
         ("m.txt", "http://h/a;b|c,url\n", "urls"),
         ("-", "http://h/a b\nhttp://h/c\n", "urls"),
         ("-", "http://h/a b\nhttp://h/c d\n", "url-and-more"),
-        ("-", "http://h/a\thttp://h/b\n", "aria2"),
+        case("-", "http://h/a\thttp://h/b\n", "aria2"),
         ("-", "a\thttp://h/b\n", "csv"),
-        ("-", "<!doctype HTML><title>Index of /x</title>", "html-index"),
+        case("-", "<!doctype HTML><title>Index of /x</title>", "html-index"),
         ("-", "<html><title>Sign in</title>", "html"),
         ("-", "<metalink>", "metalink"),
         ("m.json", "http://h/a\nhttp://h/b\n", "urls"),
         ("m.parquet", "# today\nHTTPS://h/a\n", "urls"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_detection(name, content, kind):
     """Content decides where it can, the ending decides the rest."""
     assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
@@ -269,7 +265,6 @@ def test_format_by_name(frozen):
     ("name", "content"),
     [("m.json", '{"files":[]}'), ("m.jsonl", ""), ("m.csv", "url\n"), ("m.csv", ""), ("m.txt", "# none\n")],
 )
-@pytest.mark.needs_plugins
 def test_no_entries(frozen, name, content):
     """A manifest without entries is a plan of length 0."""
     plan = frozen(content, name)

@@ -28,8 +28,8 @@ from cfetch.tasks.shares import cut, driver
 from cfetch.tasks.shares.task_destination import place_at
 from cfetch.tasks.shares.work import RunSpec
 from tests.engine.drive import tree
-from tests.plugins.spark.counting import counting
-from tests.plugins.spark.scene import asked, download, files_of, served, whole, write_manifest
+from tests.tasks.counting import counting
+from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
 pytestmark = pytest.mark.usefixtures("spark")
 

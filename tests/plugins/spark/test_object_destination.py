@@ -17,7 +17,7 @@ from cfetch.storage.buckets.object_store import pick_login
 from cfetch.tasks.shares.task import bring_share
 from cfetch.tasks.shares.task_destination import place_in_store
 from cfetch.tasks.shares.work import TaskCopy
-from tests.plugins.spark.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest
+from tests.tasks.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest
 
 FILES = files_of(20)
 NAMES = list(FILES)

@@ -25,7 +25,7 @@ from cfetch.tasks.shares.work import ShareOutcome, TaskCopy
 from cfetch.wire.loop import make_loop
 from tests.engine.drive import tree
 from tests.manifest.frozen import freeze
-from tests.plugins.spark.scene import (
+from tests.tasks.scene import (
     asked,
     files_of,
     read_receipts,

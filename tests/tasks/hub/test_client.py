@@ -29,8 +29,10 @@ from cfetch.tasks.hub.server import HubPlace, open_hub
 from cfetch.tasks.shares.task import bring_share
 from cfetch.tasks.shares.work import TaskCopy
 from tests.engine.drive import tree
-from tests.plugins.spark.counting import counting
-from tests.plugins.spark.scene import (
+from tests.show.records import active, attempt, finished, progress, record
+from tests.tasks.counting import counting
+from tests.tasks.hub.beats import FakeTask, beat, count_tasks
+from tests.tasks.scene import (
     files_of,
     read_receipts,
     served,
@@ -39,8 +41,6 @@ from tests.plugins.spark.scene import (
     whole,
     write_manifest,
 )
-from tests.show.records import active, attempt, finished, progress, record
-from tests.tasks.hub.beats import FakeTask, beat, count_tasks
 
 PER_HOST = 4
 # a straggler would be asked for twice, and its first request be under way at the server for a while

@@ -34,9 +34,9 @@ from cfetch.tasks.processes import child_processes, worker
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
-from tests.plugins.spark.counting import counting
-from tests.plugins.spark.scene import asked, download, files_of, served, whole, write_manifest
+from tests.tasks.counting import counting
 from tests.tasks.processes.soak import children_of, is_alive, soak
+from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
 FILES = files_of(40)
 NAMES = list(FILES)

@@ -31,7 +31,7 @@ from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares import cut
 from cfetch.tasks.shares.cut import Pace
 from tests.engine.drive import tree
-from tests.plugins.spark.scene import asked, download, files_of, served, whole, write_manifest
+from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from cfetch.base.errors import ManifestError, UsageError
+from cfetch.base.errors import ManifestError
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.formats.table import find_reader
 from cfetch.manifest.reading import read_entries
@@ -49,7 +49,6 @@ def faults(content, name="-", **options):
     return list(caught.value.problems)
 
 
-@pytest.mark.needs_plugins
 def test_aria2(frozen):
     """URLs, mirrors and the options that say what a file is; the rest of aria2's options is left out."""
     plan = frozen(ARIA2, "-")
@@ -78,7 +77,6 @@ def test_aria2(frozen):
         ("not an option " + CANARY, "not an option"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_aria2_faults(line, word):
     """An option that cannot be taken as it stands is a fault, and no secret of it is shown."""
     [problem] = faults(f"# c\nhttp://h/a\n  {line}\n", format="aria2")
@@ -87,14 +85,12 @@ def test_aria2_faults(line, word):
     assert CANARY not in problem.message
 
 
-@pytest.mark.needs_plugins
 def test_aria2_option_twice_and_first():
     """Two values for one option, and an option before any URL, are faults of their lines."""
     found = faults("  out=x\nhttp://h/a\n  out=x\n  out=y\n  header=A: 1\n  header=A: 2\n", format="aria2")
     assert [problem.line for problem in found] == [1, 4, 6]
 
 
-@pytest.mark.needs_plugins
 def test_checksum_list(frozen):
     """GNU and BSD lines; the algorithm by length or tag; names become percent-encoded URLs."""
     plan = frozen(SUMS, "SHA256SUMS", base_url=BASE)
@@ -121,7 +117,6 @@ def test_checksum_list(frozen):
         (f"MD5 (x) = {SHA}", "md5: it must be 32"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_checksum_list_faults(line, word):
     """A line that is none, or a name that leads elsewhere, is a fault of that line."""
     [problem] = faults(f"{SHA}  good\n{line}\n", format="sha256sum", base_url=BASE)
@@ -129,35 +124,12 @@ def test_checksum_list_faults(line, word):
     assert word in problem.message
 
 
-@pytest.mark.needs_plugins
 def test_checksum_list_needs_a_base():
     """Without a base URL the list says nothing of where its files are."""
     [problem] = faults(f"{SHA}  x\n")
     assert "base_url" in problem.message
 
 
-@pytest.mark.parametrize(
-    "base_url", ["h.example/d/", "sftp://h/", "https://h/d", "https://h/?a=/", "https://u@h/", ""]
-)
-def test_base_url_that_is_none(base_url):
-    """The caller's base URL is absolute and ends with a slash; without one its last word would be dropped."""
-    with pytest.raises(UsageError, match="base URL"):
-        list(read_entries(io.BytesIO(b""), name="-", base_url=base_url))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"base_url":"https://own/","files":[{"url":"a"}]}',
-        '{"files":[{"url":"a"}],"base_url":"https://own/"}',
-    ],
-)
-def test_base_url_outweighs_the_document(frozen, text):
-    """What the caller gives counts more than what the document says."""
-    assert frozen(text, base_url=BASE).entry(0).url.reveal() == BASE + "a"
-
-
-@pytest.mark.needs_plugins
 def test_bagit_fetch(frozen):
     """A length may be unknown; a path may hold spaces, and its encoded percent is decoded once."""
     plan = frozen(FETCH.replace("%0D", "%41"), "fetch.txt")
@@ -177,7 +149,6 @@ def test_bagit_fetch(frozen):
         ("file:///etc/passwd 1 data/a", "scheme"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_bagit_faults(line, word):
     """What is not URL, length and a safe path is a fault of its line."""
     [problem] = faults(f"\n{line}\n", format="bagit")
@@ -185,7 +156,6 @@ def test_bagit_faults(line, word):
     assert word in problem.message
 
 
-@pytest.mark.needs_plugins
 def test_tsv_http_data(frozen):
     """Size and MD5 are read where they are stated; a path is the URL's last segment."""
     plan = frozen(TSV, "-")
@@ -205,7 +175,6 @@ def test_tsv_http_data(frozen):
         ("\t1", "url"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_tsv_faults(line, word):
     """A cell that its column does not take is a fault of its line."""
     [problem] = faults(f"TsvHttpData-1.0\n{line}\n")
@@ -213,7 +182,6 @@ def test_tsv_faults(line, word):
     assert word in problem.message
 
 
-@pytest.mark.needs_plugins
 def test_tsv_without_its_first_line():
     """The first line is the format's name."""
     [problem] = faults("http://h/a\t1\n", format="tsv-http-data")
@@ -239,7 +207,6 @@ def test_tsv_without_its_first_line():
         ("x.jsonl.zst", "", "jsonl"),
     ],
 )
-@pytest.mark.needs_plugins
 def test_detection(name, content, kind):
     """Each format is known by its content, else by its ending, compressed or not."""
     assert detect_format(Source(io.BytesIO(content.encode()), name)) == kind
@@ -249,7 +216,6 @@ def test_detection(name, content, kind):
 @pytest.mark.parametrize(
     ("kind", "text"), [("aria2", ARIA2), ("sha256sum", SUMS), ("bagit", FETCH), ("tsv-http-data", TSV)]
 )
-@pytest.mark.needs_plugins
 def test_windows(kind, text, window_bytes):
     """Rows do not depend on where the window's edge falls."""
 

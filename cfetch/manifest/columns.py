@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import UsageError
-from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.digests import HEX_DIGITS, find_algorithm
 from cfetch.manifest.kept import KEPT, MOST_COLUMNS
 from cfetch.manifest.strict_json import quoted_key
 
@@ -26,7 +26,7 @@ _URL_NAMES = frozenset({
     "download_link", "download_path",
 })  # fmt: skip
 _PATH_NAMES = frozenset(["filename", "file_name", "filepath", "file_path"])
-_HASH_NAMES = {f"{name}sum": name for name in ("md5", "sha1", "sha256", "sha512")}
+_HASH_STEMS = ("md5", "sha", "blake")
 _WATCHED = ("path", "size", *HEX_DIGITS)
 """The keys whose loss nobody would notice: files would only be named or verified in another way."""
 
@@ -40,6 +40,10 @@ _RANGE_NAMES = (
 _ARCHIVE_NAMES = ("warc_filename", "filename")
 _INDEX_NAMES = frozenset({"urlkey", "timestamp"})
 """Columns of an index of web archives: there ``url`` names the page, and ``filename`` the archive."""
+
+
+_RECORD_KEYS = frozenset({"@context", "@type", "distribution", "resources", "hasPart", "assets", "files"})
+"""Keys of catalogues that hold the files of a record: CKAN, schema.org, Croissant, GitHub, STAC, OSF."""
 
 
 class ColumnError(ValueError):
@@ -103,6 +107,8 @@ class Columns:
         if type(fields) is not dict or len(fields) > MAX_COLUMNS:
             return {"url": fields} if type(fields) is str else fields  # ``check_row`` refuses it
         names = tuple(fields)
+        if not _RECORD_KEYS.isdisjoint(names) and self._named.get("url") is None:
+            _refuse_record(fields)
         try:
             chosen = self._remembered[names]
         except KeyError:
@@ -139,7 +145,9 @@ class Columns:
         folded = _fold(name)
         if folded in self._known:
             return folded
-        return "path" if folded in _PATH_NAMES else _HASH_NAMES.get(folded)
+        if folded in _PATH_NAMES:
+            return "path"
+        return find_algorithm(folded.removesuffix("sum")) if folded.startswith(_HASH_STEMS) else None
 
     def _choose_named(self, names: Sequence[str]) -> dict[str, str]:
         chosen = {}
@@ -192,6 +200,16 @@ class Columns:
                 )
         if len(self.left_out) < MAX_REMEMBERED:
             self.left_out[quoted_key(name)] = None
+
+
+def _refuse_record(fields: dict[str, object]) -> None:
+    """Raise ColumnError if an object lists files beside its ``url``, which then is a page about them."""
+    for key in _RECORD_KEYS & fields.keys():
+        if key[0] == "@" or (isinstance(fields[key], list | dict) and fields[key]):
+            raise ColumnError(
+                f"it is a record with {key!r}, and its url is a page about it; --query reads the files "
+                "that it lists, and --url-column url says that the pages are meant"
+            )
 
 
 def _named_columns(options: ReadingOptions) -> dict[str, str]:

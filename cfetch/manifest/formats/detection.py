@@ -14,7 +14,7 @@ from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
 from cfetch.manifest.formats.landing_pages import find_list_address
-from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
+from cfetch.manifest.formats.not_lists import MESSAGES, find_kind, find_text_kind
 from cfetch.manifest.formats.table import (
     FORMATS,
     INDEX,
@@ -53,6 +53,7 @@ _KNOWN_FILES = parse_signs("files", FORMATS)  # a native manifest has ``url`` th
 _KNOWN_LINES = parse_signs("lines", FORMATS)
 _ENDINGS = parse_endings()
 _PARQUET = b"PAR1"
+_PLAYLIST = "#EXTM3U"
 _STORAGE_TRANSFER = "TsvHttpData-1.0"
 _ANNEX = "cfetch.plugins.formats.annex_batch:is_annex_line"
 _PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
@@ -130,12 +131,13 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     if head.startswith(_STORAGE_TRANSFER):
         return "tsv-http-data"
     lines = [line.rstrip("\r") for line in head.split("\n")]
-    content = [line for line in lines if line and line[0] != "#"][:_LOOKED_AT]
-    if ending in ("", "urls") and content and all(map(_BARE_URL.match, content)):
+    content = [line for line in lines if line and line[0] != "#" and line != "@EXPLICIT"][:_LOOKED_AT]
+    if ending in ("", "urls") and content and all(map(_BARE_URL.match, content)) and head[:7] != _PLAYLIST:
         return "csv" if options is not None and options.url_column is not None else "urls"
     first = content[0] if content else ""
     return (
-        _kind_by_signs(FORMATS, first, head, content)
+        find_text_kind(content)
+        or _kind_by_signs(FORMATS, first, head, content)
         or _kind_of_table(first, ending, options)
         or (
             AMBIGUOUS
@@ -224,7 +226,7 @@ def _json_kind(data: bytes, ending: str, source: Source, options: ReadingOptions
     is_table = names_columns or ("url" in keys and "etag" not in keys)
     if (known := _find_known(keys, _KNOWN_LINES)) and not is_table:
         return known
-    if "files" in keys:
+    if "files" in keys and ("url" not in keys or is_alone):
         return ("" if names_columns else _find_known(first.listed, _KNOWN_FILES)) or "json"
     is_on_a_line = "url" in keys and b"\n" not in data[: first.end]
     is_lines = is_on_a_line or ending == "jsonl" or not is_alone

@@ -4,6 +4,7 @@ The message names the kind, so that the user learns more than the place of the f
 """
 
 import re
+from collections.abc import Sequence
 
 _TORRENT = re.compile(
     rb"d[0-9]{1,2}:(?:announce|announce-list|comment|created by|creation date|info|url-list)"
@@ -45,8 +46,21 @@ MESSAGES = {
         "it is some text and no list of links; to fetch a file by its URL, say `cfetch get URL`. If its "
         "lines are relative links, say --from-format urls"
     ),
+    "cksum": (
+        "it is a list of checksums by cksum, a CRC that cfetch cannot verify; `cut -d' ' -f3- LIST` prints "
+        "its names, which --from-format urls reads, and sha256sum writes hashes. If it is a listing of sizes "
+        "and names, say --from-format bucket-ls"
+    ),
     "binary": "it is some file and no list of files; to fetch a file by its URL, say `cfetch get URL`",
 }
+
+
+_CKSUM = re.compile(r"[0-9]{5,10} [0-9]{1,20} \S")  # a CRC, a size and a name; ``rclone ls`` pads its sizes
+
+
+def find_text_kind(lines: Sequence[str]) -> str:
+    """The kind of a text with these first lines that is no list; empty if it may be one."""
+    return "cksum" if lines and all(map(_CKSUM.match, lines)) else ""
 
 
 def find_kind(start: bytes) -> str:

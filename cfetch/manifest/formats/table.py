@@ -67,10 +67,11 @@ FORMATS: dict[str, Format] = {
     "csv": Format(f"{_HERE}csv_table:read_csv", endings=".csv .tsv"),
     "urls": Format(f"{_HERE}url_list:read_url_list", endings=".txt"),
     "databricks-sql": Format(f"{_HERE}sql_statement:read_sql_statement"),
+    "hls": Format(f"{_PLUGIN}hls_playlist:read_playlist", head=f"{_PLUGIN}hls_playlist:is_playlist"),
     "sha256sum": Format(
         f"{_PLUGIN}checksum_list:read_checksum_list",
         first_line=f"{_PLUGIN}checksum_list:is_checksum_line",
-        endings=".md5 .sha1 .sha256 .sha512",
+        endings=".md5 .sha1 .sha224 .sha256 .sha384 .sha512 .b2 .b3",
     ),
     "aria2": Format(f"{_PLUGIN}aria2_input:read_aria2_input", head=f"{_PLUGIN}aria2_input:looks_like_aria2"),
     "bagit": Format(
@@ -91,6 +92,8 @@ FORMATS: dict[str, Format] = {
     "s3-inventory": Format(
         f"{_PLUGIN}s3_listing:read_s3_inventory", content=f"{_PLUGIN}s3_listing:is_inventory"
     ),
+    "hashdeep": Format(f"{_PLUGIN}hashdeep:read_hashdeep", first_line=f"{_PLUGIN}hashdeep:is_hashdeep"),
+    "sfv": Format(f"{_PLUGIN}crc_list:read_sfv", content=f"{_PLUGIN}crc_list:is_sfv", endings=".sfv"),
     "bucket-ls": Format(
         f"{_PLUGIN}bucket_ls:read_bucket_ls", content=f"{_PLUGIN}bucket_ls:is_bucket_listing"
     ),
@@ -124,7 +127,11 @@ FORMATS: dict[str, Format] = {
         more=f"{_PLUGIN}stac_pages:find_pages",
     ),
     "ro-crate": Format(f"{_PLUGIN}ro_crate:read_ro_crate", objects="@context @graph"),
-    "croissant": Format(f"{_PLUGIN}croissant:read_croissant", objects="@context distribution"),
+    "croissant": Format(
+        f"{_PLUGIN}croissant:read_croissant",
+        objects="@context distribution, @context hasPart, @context @type",
+        arrays="@context @type",
+    ),
     "dataverse": Format(f"{_PLUGIN}dataverse:read_dataverse", objects="status data"),
     "datapackage": Format(f"{_PLUGIN}datapackage:read_datapackage", objects="resources"),
     "annex-whereis": Format(f"{_PLUGIN}annex_whereis:read_annex_whereis", lines="file key whereis"),

@@ -1,5 +1,7 @@
 """A plain list: one URL a line. Blank lines, and lines that begin with ``#``, are left out.
 
+So is the word that ``conda list --explicit`` writes above its URLs, whose hashes are in their fragments.
+
 A relative line without a query, as in the path lists of web archives, keeps its path, as in a checksum list.
 """
 
@@ -20,7 +22,7 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
     keeps_paths = document.options is not None and document.options.name_by == "last"
     for line, text in source.lines(faults):
         url = text.strip(" \t")
-        if url and url[0] != "#":
+        if url and url[0] != "#" and url != "@EXPLICIT":
             match = _RELATIVE.match(url) if keeps_paths and "://" not in url else None
             yield Row(line, {"url": url} if match is None else _relative_fields(url, match[1]))
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit, decode_text, kind_of
@@ -71,6 +71,6 @@ def hash_fields(text: object) -> dict[str, object]:
     """``sha256:…`` as a row's field; empty for an unknown algorithm, or another value."""
     if not isinstance(text, str):
         return {}
-    algorithm, _, digits = text.partition(":")
-    algorithm = algorithm.lower().replace("-", "")
-    return {algorithm: digits} if algorithm in HEX_DIGITS else {}
+    name, _, digits = text.partition(":")
+    algorithm = find_algorithm(name)
+    return {} if algorithm is None else {algorithm: digits}

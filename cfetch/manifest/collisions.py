@@ -187,7 +187,9 @@ def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[
             if _is_repeated(entry, other):
                 yield position
             elif _is_same_file(entry, other):
-                is_stronger = choose_stronger(other.digest, entry.digest) is entry.digest
+                is_stronger = (
+                    entry.digest is not None and choose_stronger(other.digest, entry.digest) is entry.digest
+                )
                 yield positions[entry.path] if is_stronger else position
                 if is_stronger:
                     by_path[entry.path], positions[entry.path] = entry, position

@@ -128,10 +128,8 @@ def missing_library(what: str, package: str, extra: str) -> str:
     return f"{what} needs the library {package}, which is not installed: pip install 'cfetch[{extra}]'"
 
 
-def choose_stronger(digest: Digest | None, other: Digest | None) -> Digest | None:
+def choose_stronger(digest: Digest | None, other: Digest) -> Digest:
     """Choose the hash to verify, if a file has several; of one sort, the ``other``."""
-    if other is None:
-        return digest
     if digest is None or _RANK[digest.algorithm] >= _RANK[other.algorithm]:
         return other
     return digest

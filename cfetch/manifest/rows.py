@@ -169,7 +169,8 @@ def _take_fragment(values: dict[str, Any]) -> None:
     text = url.rpartition("#")[2]
     stated = find_stated(text) or (("md5", text) if _MD5.match(text) else None)
     if stated is not None and not is_object_url(url):  # the key of an object may end so
-        values["digest"] = choose_stronger(Digest(stated[0], stated[1].lower()), values.get("digest"))
+        digest, other = Digest(stated[0], stated[1].lower()), values.get("digest")
+        values["digest"] = digest if other is None else choose_stronger(digest, other)
 
 
 def _complete(

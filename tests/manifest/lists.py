@@ -1242,7 +1242,8 @@ def find_samples() -> dict[str, list[bytes]]:
         if sample.refusal or not sample.paths:
             continue
         with open_decompressed(io.BytesIO(sample.content), sample.file) as plain:
-            name = "annex" if "annex" in sample.flags else detect_format(Source(plain, sample.file))
+            stated = sample.flags.partition("--from-format ")[2]
+            name = stated.partition(" ")[0] or detect_format(Source(plain, sample.file))
             plain.seek(0)
             samples.setdefault(name, []).append(plain.read())
     return samples

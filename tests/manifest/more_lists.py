@@ -18,6 +18,21 @@ TO_BASE = "--base-url https://h.example/d/"
 MORE_TABLES: list[Sample] = []
 MORE_PLAIN = [
     Sample(
+        "a script with wget and curl",
+        "download.sh",
+        _text("#!/bin/sh", "set -e", f"wget -c {H}a.bin -O data/a.bin", f'curl -O "{H}b.bin"'),
+        ("data/a.bin", "b.bin"),
+        flags="--from-format links",
+    ),
+    Sample(
+        "the same without --from-format",
+        "download.sh",
+        _text("#!/bin/sh", "set -e", f"wget -c {H}a.bin -O data/a.bin", f'curl -O "{H}b.bin"'),
+        refusal="it has 2 links within it, which --from-format links reads",
+    ),
+    Sample("quoted URLs", "urls.txt", _text(f'"{H}a.bin"', f'"{H}b.bin"'), refusal="--from-format links"),
+    Sample("YAML: - URL", "urls.yaml", _text(f"- {H}a.bin", f"- {H}b.bin"), refusal="--from-format links"),
+    Sample(
         "conda list --explicit --md5",
         "explicit.txt",
         _text("@EXPLICIT", f"{H}noarch/a-1.0-py_0.conda#{MD5}"),

@@ -52,28 +52,49 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
         faults.add(line, str(error))
         return
     document.notes.extend(columns.notes())
-    converted = _CONVERTED.intersection(keys)
-    swallowing = 0
+    table = _Table(document, keys)
     if numbered is not None:
-        yield Row(
-            line, {key: _value(key, cell) for key, cell in zip(keys, names, strict=True) if key and cell}
-        )
+        yield table.make_row(line, names)
     for line, cells in rows:
-        swallowing += "\n" in "".join(cells) and any("\n" in cell and "://" in cell for cell in cells)
-        if len(cells) != len(keys):
+        if cells == names:
+            table.repeated += 1
+        elif len(cells) != len(keys):
             faults.add(
                 line, f"cells of this row: {len(cells)}, columns that the first row names: {len(keys)}"
             )
         else:
-            given = zip(keys, cells, strict=True)
-            fields: dict[str, object] = {key: cell for key, cell in given if key and cell}
-            for key in converted & fields.keys():
-                fields[key] = _value(key, str(fields[key]))
-            yield Row(line, fields)
-    if swallowing:
-        document.notes.append(
-            f"rows with a line break and a URL in one cell: {swallowing}; is there a quote too many?"
-        )
+            yield table.make_row(line, cells)
+    table.note_oddities()
+
+
+class _Table:
+    """Makes rows of cells, and counts what is odd about them."""
+
+    def __init__(self, document: Document, keys: Sequence[str | None]) -> None:
+        self._document = document
+        self._keys = keys
+        self._converted = _CONVERTED.intersection(filter(None, keys))
+        self._swallowing = 0
+        self.repeated = 0
+
+    def make_row(self, line: int, cells: Sequence[str]) -> Row:
+        self._swallowing += "\n" in "".join(cells) and any("\n" in cell and "://" in cell for cell in cells)
+        given = zip(self._keys, cells, strict=True)
+        fields: dict[str, object] = {key: cell for key, cell in given if key and cell}
+        for key in self._converted & fields.keys():
+            fields[key] = _value(key, str(fields[key]))
+        return Row(line, fields)
+
+    def note_oddities(self) -> None:
+        if self.repeated:
+            self._document.notes.append(
+                f"rows that name the columns again, as joined tables have them: {self.repeated}"
+            )
+        if self._swallowing:
+            self._document.notes.append(
+                f"rows with a line break and a URL in one cell: {self._swallowing}; is there a quote too "
+                "many?"
+            )
 
 
 def _choose_delimiter(first_line: str, document: Document) -> str:

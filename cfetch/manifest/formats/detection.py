@@ -14,6 +14,7 @@ from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
 from cfetch.manifest.formats.landing_pages import find_list_address
+from cfetch.manifest.formats.link_text import advise_links, has_links_within
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind, find_text_kind
 from cfetch.manifest.formats.table import (
     FORMATS,
@@ -76,6 +77,18 @@ _HTML = re.compile(
 )
 _BUCKET = re.compile(r"<(?:ListBucketResult|EnumerationResults)\b")
 _SITEMAP = re.compile(r"<(?:urlset|sitemapindex)\b")
+_ROOT = re.compile(
+    r"(?:\s|<\?[^>]{0,1000}>|<!--.{0,4000}?-->|<!doctype[^>]{0,1000}>)*+<([A-Za-z][\w:.-]*)",
+    re.DOTALL | re.IGNORECASE,
+)
+_HTML_TAGS = frozenset({
+    "a", "b", "br", "center", "div", "dl", "font", "form", "h2", "h3", "header", "hr", "i", "img", "li",
+    "link", "main", "meta", "nav", "ol", "p", "script", "section", "span", "strong", "style", "table",
+    "tbody", "td", "th", "title", "tr", "tt", "ul",
+})  # fmt: skip
+_MARKUP = {"metalink": "metalink"}
+"""Formats by the name of an XML document's root."""
+
 _LOOKED_AT = 20  # lines, if one line is not enough to decide
 
 
@@ -92,6 +105,8 @@ def reader_for(source: Source, options: ReadingOptions) -> Reader:
 
 
 AMBIGUOUS = "url-and-more"
+_LINKED = frozenset({"html", "xml", "text", "within"})
+"""Kinds of texts that may hold links, of which a refusal tells the number."""
 
 
 def _make_refusal(name: str) -> Reader:
@@ -103,6 +118,7 @@ def _make_refusal(name: str) -> Reader:
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
+        way += advise_links(source) if name in _LINKED and not address else ""
         raise BrokenDocumentError(0, f"{message}{way}")
 
     return refuse
@@ -127,7 +143,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         is_table = "url" in keys or (options is not None and options.names_columns)
         return "json" if not known or (known == "bucket-json" and is_table) else known
     if head.startswith("<"):
-        return _markup_kind(head)
+        return _markup_kind(head, ending)
     if head.startswith(_STORAGE_TRANSFER):
         return "tsv-http-data"
     lines = [line.rstrip("\r") for line in head.split("\n")]
@@ -138,7 +154,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     return (
         find_text_kind(content)
         or _kind_by_signs(FORMATS, first, head, content)
-        or _kind_of_table(first, ending, options)
+        or _kind_of_table(first, content, ending, options)
         or (
             AMBIGUOUS
             if content and ending != "csv" and all(ask_sign(_ANNEX, line) for line in content)
@@ -146,6 +162,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         )
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or _kind_by_signs(list_foreign_formats(), first, head, content)
+        or ("within" if ending in ("", "urls") and has_links_within(content) else "")
         or ending
         or ("text" if _is_prose(content) else "urls")
     )
@@ -173,14 +190,20 @@ def _is_prose(lines: Sequence[str]) -> bool:
     return any(" " in line.strip() for line in lines) or not any(set(line) & set("./") for line in lines)
 
 
-def _markup_kind(head: str) -> str:
+def _markup_kind(head: str, ending: str) -> str:
     if _HTML.match(head):
         return (
             "package-index" if ask_sign(_PROJECT, head) else INDEX if ask_sign(_DIRECTORY, head) else "html"
         )
     if _BUCKET.search(head):
         return "bucket-xml"
-    return "sitemap" if _SITEMAP.search(head) else "metalink"
+    root = _ROOT.match(head)
+    if root is None or ending == "metalink":
+        return "metalink"
+    if _SITEMAP.search(head):
+        return "sitemap"
+    name = root[1].rpartition(":")[2].lower()
+    return _MARKUP.get(name) or ("html" if name in _HTML_TAGS else "xml")
 
 
 def _suffix(name: str) -> str:
@@ -189,7 +212,7 @@ def _suffix(name: str) -> str:
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> str:
+def _kind_of_table(first: str, content: Sequence[str], ending: str, options: ReadingOptions | None) -> str:
     """``csv`` if the first line names a column of URLs, or has tabs and one URL as a cell; else empty."""
     if ending == "csv" or (options is not None and options.url_column is not None):
         return "csv"
@@ -201,7 +224,18 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
             return "csv"
         if delimiter == "\t" and len(cells) > 1 and find_url_cell(cells) is not None:
             return "csv"
-    return ""
+    return "csv" if ending in ("", "urls") and _is_table(content) else ""
+
+
+def _is_table(content: Sequence[str]) -> bool:
+    """Whether lines have at least three cells each, as many as the first, which are names and no links."""
+    if len(content) < 2 or "://" in content[0]:
+        return False
+    for delimiter in "\t,;":
+        counts = {len(split_line(line, delimiter)) for line in content}
+        if len(counts) == 1 and min(counts) > 2 and (delimiter == "\t" or "://" in content[1]):
+            return True
+    return False
 
 
 def _json_kind(data: bytes, ending: str, source: Source, options: ReadingOptions | None) -> str:

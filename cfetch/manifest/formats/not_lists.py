@@ -31,8 +31,12 @@ MESSAGES = {
     "compressed": "it is compressed twice; undo one of the two yourself",
     "utf-16": "it is UTF-16; save it as UTF-8, for example by iconv -f UTF-16 -t UTF-8 FILE",
     "html": (
-        "it is an HTML page and no list: perhaps a login, an error, or the page about a file; save the links "
-        "that you want one a line"
+        "it is an HTML page and no list: perhaps a login, an error, or the page about a file; if it is a "
+        "list of a directory or of packages, say --from-format html-index or package-index"
+    ),
+    "xml": "it is XML, and no list that cfetch knows",
+    "within": (
+        "its lines hold links within other text, such as quotes, YAML, Markdown or the commands of a script"
     ),
     "bucket-xml": (
         "it is a bucket's own list in XML; give the bucket as s3://NAME/, or s3://NAME/PREFIX/ (public data: "

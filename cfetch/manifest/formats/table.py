@@ -97,6 +97,7 @@ FORMATS: dict[str, Format] = {
     "bucket-ls": Format(
         f"{_PLUGIN}bucket_ls:read_bucket_ls", content=f"{_PLUGIN}bucket_ls:is_bucket_listing"
     ),
+    "links": Format(f"{_PLUGIN}links:read_links"),
     "annex": Format(f"{_PLUGIN}annex_batch:read_annex_batch"),
     "tsv-http-data": Format(f"{_PLUGIN}tsv_http_data:read_tsv_http_data"),
     "zenodo": Format(

@@ -61,6 +61,7 @@ _PANELS = {
     ),
     "Manifest": (
         "from_format",
+        "query",
         "url_column",
         "path_column",
         "size_column",

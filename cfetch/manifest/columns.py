@@ -55,6 +55,14 @@ def is_url_name(name: str) -> bool:
     return _fold(name) in _URL_NAMES
 
 
+def find_key(name: str) -> str | None:
+    """The native key of a path or a hash that a column of this name holds; None: it holds neither."""
+    folded = _fold(name)
+    if folded in _PATH_NAMES:
+        return "path"
+    return find_algorithm(folded.removesuffix("sum")) if folded.startswith(_HASH_STEMS) else None
+
+
 class Columns:
     """The columns of one manifest; ``known`` are the native keys."""
 
@@ -143,11 +151,7 @@ class Columns:
 
     def _key_of(self, name: str) -> str | None:
         folded = _fold(name)
-        if folded in self._known:
-            return folded
-        if folded in _PATH_NAMES:
-            return "path"
-        return find_algorithm(folded.removesuffix("sum")) if folded.startswith(_HASH_STEMS) else None
+        return folded if folded in self._known else find_key(name)
 
     def _choose_named(self, names: Sequence[str]) -> dict[str, str]:
         chosen = {}

@@ -87,7 +87,20 @@ MORE_TOOLS = [
     ),
     Sample("SFV", "list.sfv", _text("; by cksfv", "a.bin E8B7BE43"), ("a.bin",), flags=TO_BASE),
 ]
+COCO = {
+    "licenses": [{"url": f"{H}licence", "id": 1}],
+    "images": [{"coco_url": f"{H}1.jpg", "bytes": 7}],
+}
+
 MORE_ARCHIVES = [
+    Sample("COCO (any JSON)", "instances.json", _json(COCO), refusal="--query 'images[].{url: coco_url"),
+    Sample(
+        "the same, by an expression",
+        "instances.json",
+        _json(COCO),
+        ("1.jpg",),
+        flags="--query images[].{url:coco_url,size:bytes}",
+    ),
     Sample(
         "Croissant in an array, as in a web page",
         "kaggle.json",

@@ -76,6 +76,12 @@ class OptionTable:
         str | None,
         text("FORMAT", "Read the manifest as this format, such as csv or urls (default: by its content)."),
     ] = None
+    query: Annotated[
+        str | None,
+        text(
+            "EXPR", "Make the rows of any JSON by this JMESPath, such as 'images[].{url: link, size: bytes}'."
+        ),
+    ] = None
     url_column: Annotated[
         str | None, text("NAME", "The column of a table that holds the URLs (default: found by its name).")
     ] = None

@@ -15,10 +15,11 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of a table, the way to name files, and whether a faulty row ends everything.
 
     A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
-    ``keep_columns`` are for the metrics.
+    ``keep_columns`` are for the metrics. ``query`` is an expression of JMESPath that makes rows of any JSON.
     """
 
     from_format: str | None = None
+    query: str | None = None
     url_column: str | None = None
     path_column: str | None = None
     size_column: str | None = None

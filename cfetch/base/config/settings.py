@@ -103,6 +103,7 @@ class Settings(OptionTable):
         """How the manifest is read."""
         return ReadingOptions(
             from_format=self.from_format,
+            query=self.query,
             url_column=self.url_column,
             path_column=self.path_column,
             size_column=self.size_column,

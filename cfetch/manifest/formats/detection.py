@@ -10,15 +10,18 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.registry import import_object
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
+from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.link_text import advise_links, has_links_within
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind, find_text_kind
 from cfetch.manifest.formats.table import (
     FORMATS,
     INDEX,
+    QUERY,
     Format,
     Reader,
     ask_sign,
@@ -67,7 +70,8 @@ _GOOGLE = re.compile(
 """What ``gcloud storage ls --json`` writes; its keys alone may be those of any table."""
 
 _KNOWN = (_KNOWN_OBJECTS, _KNOWN_ARRAYS, _KNOWN_FILES, _KNOWN_LINES)
-_WATCHED = {"files", *_TELLING_KEYS}.union(
+_NATIVE_KEYS = {"version", "base_url", "url"}
+_WATCHED = {"files", *_NATIVE_KEYS, *_TELLING_KEYS}.union(
     *(sign for known in _KNOWN for signs in known.values() for sign in signs)
 )
 
@@ -98,6 +102,9 @@ def reader_for(source: Source, options: ReadingOptions) -> Reader:
     Raises:
         UsageError: there is no format of that name.
     """
+    if options.query is not None:
+        reader: Reader = import_object(QUERY)
+        return reader
     name = options.from_format or detect_format(source, options)
     if name in MESSAGES or name == AMBIGUOUS:
         return _make_refusal(name)
@@ -118,6 +125,7 @@ def _make_refusal(name: str) -> Reader:
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
+        way += advise_queries(source) if name == "foreign-json" else ""
         way += advise_links(source) if name in _LINKED and not address else ""
         raise BrokenDocumentError(0, f"{message}{way}")
 
@@ -264,7 +272,9 @@ def _json_kind(data: bytes, ending: str, source: Source, options: ReadingOptions
         return ("" if names_columns else _find_known(first.listed, _KNOWN_FILES)) or "json"
     is_on_a_line = "url" in keys and b"\n" not in data[: first.end]
     is_lines = is_on_a_line or ending == "jsonl" or not is_alone
-    return "jsonl" if is_lines else "json"
+    if is_lines:
+        return "jsonl"
+    return "json" if keys & _NATIVE_KEYS else "foreign-json"
 
 
 def _find_known(keys: set[str], known: dict[str, list[frozenset[str]]]) -> str:

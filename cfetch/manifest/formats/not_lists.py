@@ -34,6 +34,9 @@ MESSAGES = {
         "it is an HTML page and no list: perhaps a login, an error, or the page about a file; if it is a "
         "list of a directory or of packages, say --from-format html-index or package-index"
     ),
+    "foreign-json": (
+        "it is JSON, and no list that cfetch knows: the key 'files' is missing, which holds the entries"
+    ),
     "xml": "it is XML, and no list that cfetch knows",
     "within": (
         "its lines hold links within other text, such as quotes, YAML, Markdown or the commands of a script"

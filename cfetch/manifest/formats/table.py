@@ -60,6 +60,8 @@ _HERE = "cfetch.manifest.formats."
 _PLUGIN = "cfetch.plugins.formats."
 
 INDEX = "html-index"
+QUERY = f"{_PLUGIN}json_query:read_query"
+"""The reader of any JSON, by an expression of the user."""
 
 FORMATS: dict[str, Format] = {
     "json": Format(f"{_HERE}json_document:read_json", endings=".json"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import Misfit, decode_text, kind_of
 
@@ -19,7 +20,10 @@ def load_text(source: Source, what: str) -> str:
     for piece in source.texts():
         chars += len(piece)
         if chars > MAX_DOCUMENT_BYTES:
-            raise BrokenDocumentError(0, f"{what} is longer than {MAX_DOCUMENT_BYTES} characters")
+            limit = (
+                f"{what} is longer than {MAX_DOCUMENT_BYTES} characters, which cfetch does not read at once"
+            )
+            raise BrokenDocumentError(0, f"{limit}{advise_queries(source)}")
         pieces.append(piece)
     return "".join(pieces)
 

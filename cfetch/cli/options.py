@@ -63,6 +63,7 @@ _PANELS = {
         "from_format",
         "query",
         "url_column",
+        "url_template",
         "path_column",
         "size_column",
         "hash_column",

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.manifest.sample import MD5, SHA, H, Sample
+from tests.manifest.sample import MD5, SHA, H, Sample, make_workbook
 
 
 def _text(*lines: str) -> bytes:
@@ -15,7 +15,29 @@ def _json(value: object) -> bytes:
 
 TO_BASE = "--base-url https://h.example/d/"
 
-MORE_TABLES: list[Sample] = []
+MORE_TABLES = [
+    Sample("workbook (.xlsx)", "list.xlsx", make_workbook(("url", "size"), (f"{H}a.jpg", 3)), ("a.jpg",)),
+    Sample(
+        "CSV: relative links keep their directories",
+        "oa.csv",
+        _text("File,id", "x/a.gz,1", "y/a.gz,2"),
+        ("x/a.gz", "y/a.gz"),
+        flags=f"--url-column File {TO_BASE}",
+    ),
+    Sample(
+        "GDC manifest",
+        "gdc.txt",
+        _text("id\tfilename\tmd5\tsize", f"1-2\ta.bam\t{MD5}\t100"),
+        refusal="or make URLs of others by --url-template",
+    ),
+    Sample(
+        "the same with --url-template",
+        "gdc.txt",
+        _text("id\tfilename\tmd5\tsize", f"1-2\ta.bam\t{MD5}\t100"),
+        ("a.bam",),
+        flags="--url-template https://api.example/data/{id}",
+    ),
+]
 MORE_PLAIN = [
     Sample(
         "a script with wget and curl",

@@ -10,6 +10,7 @@ from typing import Annotated
 from cfetch.base.config.kinds import (
     byte_rate,
     choice,
+    columns,
     command,
     count,
     count_or_auto,
@@ -83,7 +84,15 @@ class OptionTable:
         ),
     ] = None
     url_column: Annotated[
-        str | None, text("NAME", "The column of a table that holds the URLs (default: found by its name).")
+        str | tuple[str, ...] | None,
+        columns(
+            "The column of a table that holds the URLs (default: found by its name); repeat it if each row "
+            "has several."
+        ),
+    ] = None
+    url_template: Annotated[
+        str | None,
+        text("URL", "Make the URL of each row of a table, as 'https://h.example/{id}' of its column id."),
     ] = None
     path_column: Annotated[
         str | None, text("NAME", "The column that holds the files' paths; none if no column does.")

@@ -17,7 +17,7 @@ from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url
 from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.link_text import advise_links, has_links_within
-from cfetch.manifest.formats.not_lists import MESSAGES, find_kind, find_text_kind
+from cfetch.manifest.formats.not_lists import MESSAGES, find_kind, find_text_kind, is_workbook
 from cfetch.manifest.formats.table import (
     FORMATS,
     INDEX,
@@ -137,6 +137,8 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     start = source.read(0, HEAD_BYTES)
     if start.startswith(_PARQUET):
         return "parquet"
+    if is_workbook(start):
+        return "workbook"
     if kind := find_kind(start):
         return kind
     head = source.head()
@@ -157,7 +159,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     lines = [line.rstrip("\r") for line in head.split("\n")]
     content = [line for line in lines if line and line[0] != "#" and line != "@EXPLICIT"][:_LOOKED_AT]
     if ending in ("", "urls") and content and all(map(_BARE_URL.match, content)) and head[:7] != _PLAYLIST:
-        return "csv" if options is not None and options.url_column is not None else "urls"
+        return "csv" if _names_urls(options) else "urls"
     first = content[0] if content else ""
     return (
         find_text_kind(content)
@@ -222,7 +224,7 @@ def _suffix(name: str) -> str:
 
 def _kind_of_table(first: str, content: Sequence[str], ending: str, options: ReadingOptions | None) -> str:
     """``csv`` if the first line names a column of URLs, or has tabs and one URL as a cell; else empty."""
-    if ending == "csv" or (options is not None and options.url_column is not None):
+    if ending == "csv" or _names_urls(options):
         return "csv"
     for delimiter in DELIMITERS:
         cells = split_line(first, delimiter)
@@ -233,6 +235,11 @@ def _kind_of_table(first: str, content: Sequence[str], ending: str, options: Rea
         if delimiter == "\t" and len(cells) > 1 and find_url_cell(cells) is not None:
             return "csv"
     return "csv" if ending in ("", "urls") and _is_table(content) else ""
+
+
+def _names_urls(options: ReadingOptions | None) -> bool:
+    """Whether the user says which columns of a table have the URLs."""
+    return options is not None and (options.url_column or options.url_template) is not None
 
 
 def _is_table(content: Sequence[str]) -> bool:

@@ -124,7 +124,10 @@ def _rename_rows(rows: Iterable[Row], source: Source, document: Document, faults
     for row in rows:
         try:
             renamed = columns.rename(row.fields)
-            yield row if renamed is row.fields else row._replace(fields=renamed)
+            if renamed is row.fields:
+                yield row
+            else:
+                yield from (row._replace(fields=each) for each in columns.expand(renamed))
         except ColumnError as error:
             advice = "" if faults.total or "--query" in str(error) else advise_queries(source)
             faults.add(row.line, f"{error}{advice}")

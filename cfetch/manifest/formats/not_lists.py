@@ -62,6 +62,14 @@ MESSAGES = {
 }
 
 
+def is_workbook(start: bytes) -> bool:
+    """Whether a file with these first bytes is a spreadsheet's workbook."""
+    if start.startswith(b"\xd0\xcf\x11\xe0"):  # the container of Excel before 2007, and of Word
+        return b"W\0o\0r\0k\0b\0o\0o\0k" in start or b"B\0o\0o\0k" in start
+    is_archive = start.startswith(b"PK\x03\x04")
+    return is_archive and (b"xl/" in start or b"opendocument.spreadsheet" in start[:200])
+
+
 _CKSUM = re.compile(r"[0-9]{5,10} [0-9]{1,20} \S")  # a CRC, a size and a name; ``rclone ls`` pads its sizes
 
 

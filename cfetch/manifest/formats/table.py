@@ -152,6 +152,7 @@ FORMATS: dict[str, Format] = {
     INDEX: Format(f"{_PLUGIN}html_index:read_html_index", more=f"{_PLUGIN}index_tree:find_tree"),
     "metalink": Format(f"{_PLUGIN}metalink:read_metalink", endings=".meta4 .metalink"),
     "parquet": Format(f"{_PLUGIN}parquet_table:read_parquet", endings=".parquet"),
+    "workbook": Format(f"{_PLUGIN}workbook:read_workbook", endings=".xlsx .xlsm .xlsb .xls .ods"),
     "sitemap": Format(f"{_PLUGIN}sitemap:read_sitemap"),
 }
 """Name -> format. Where the signs of several hold, the first one counts."""

@@ -57,7 +57,7 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
             for fields in _list_rows(query.search(value)):
                 rows += 1
                 try:
-                    yield Row(0, columns.rename(fields), "rows")
+                    yield from (Row(0, each, "rows") for each in columns.expand(columns.rename(fields)))
                 except ColumnError as error:
                     faults.add(0, f"rows[{rows - 1}]: {error}")
     except JMESPathError as error:

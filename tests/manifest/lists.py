@@ -1139,8 +1139,8 @@ NO_LISTS = [
     Sample(
         "another program's JSON with URLs in it",
         "reply.json",
-        _json({"success": True, "result": {"resources": [{"url": URLS[0]}]}}),
-        refusal="--query 'result.resources[].{url: url}' reads them, as does jq -r",
+        _json({"ok": True, "answer": {"resources": [{"url": URLS[0]}]}}),
+        refusal="--query 'answer.resources[].{url: url}' reads them, as does jq -r",
     ),
     Sample(
         "JSON objects over several lines each",

@@ -1,5 +1,6 @@
 """Further lists as people have them: see ``lists``."""
 
+import base64
 import json
 
 from tests.manifest.sample import MD5, SHA, H, Sample, make_workbook
@@ -107,6 +108,24 @@ MORE_TOOLS = [
         ("x/a.bin",),
         flags=TO_BASE,
     ),
+    Sample(
+        "apt-get --print-uris",
+        "uris.txt",
+        _text(f"'{H}pool/a_1%2b1_all.deb' a_1+1_all.deb 100 SHA256:{SHA}"),
+        ("a_1+1_all.deb",),
+    ),
+    Sample(
+        "reply to PROPFIND (WebDAV)",
+        "propfind.xml",
+        _text(
+            '<d:multistatus xmlns:d="DAV:"><d:response><d:href>/dav/x/</d:href><d:propstat><d:prop>'
+            "<d:resourcetype><d:collection/></d:resourcetype></d:prop></d:propstat></d:response>"
+            "<d:response><d:href>/dav/x/y/a%20b.bin</d:href><d:propstat><d:prop>"
+            "<d:getcontentlength>7</d:getcontentlength></d:prop></d:propstat></d:response></d:multistatus>"
+        ),
+        ("y/a b.bin",),
+        flags=TO_BASE,
+    ),
     Sample("SFV", "list.sfv", _text("; by cksfv", "a.bin E8B7BE43"), ("a.bin",), flags=TO_BASE),
 ]
 COCO = {
@@ -122,6 +141,196 @@ MORE_ARCHIVES = [
         _json(COCO),
         ("1.jpg",),
         flags="--query images[].{url:coco_url,size:bytes}",
+    ),
+    Sample(
+        "feed with enclosures (RSS, a podcast)",
+        "podcast.rss",
+        _text(
+            f'<rss><channel><item><enclosure url="{H}1.mp3" length="9"/></item>',
+            f"<item><link>{H}page</link></item></channel></rss>",
+        ),
+        ("1.mp3",),
+    ),
+    Sample(
+        "files of an item of the Internet Archive (XML)",
+        "x_files.xml",
+        _text(
+            f'<files><file name="y/a.mp3"><size>10</size><md5>{MD5}</md5></file>',
+            '<file name="x_files.xml"><md5>00</md5></file></files>',
+        ),
+        ("y/a.mp3",),
+    ),
+    Sample(
+        "metadata of an item of the Internet Archive",
+        "item.json",
+        _json(
+            {
+                "files": [{"name": "a.mp3", "size": "10", "md5": MD5}, {"name": "b", "private": "true"}],
+                "files_count": 2,
+                "item_size": 10,
+                "metadata": {"identifier": "x"},
+            }
+        ),
+        ("a.mp3",),
+    ),
+    Sample(
+        "repomd.xml",
+        "repomd.xml",
+        _text(
+            '<repomd xmlns="http://linux.duke.edu/metadata/repo"><data type="primary">'
+            f'<checksum type="sha256">{SHA}</checksum><location href="repodata/p.xml.gz"/><size>4</size>'
+            "</data></repomd>"
+        ),
+        ("repodata/p.xml.gz",),
+        own_url="https://h.example/os/repodata/repomd.xml",
+    ),
+    Sample(
+        "index of NLTK's data",
+        "index.xml",
+        _text(
+            f'<nltk_data><packages><package id="a" subdir="corpora" url="{H}a.zip" size="4" '
+            f'checksum="{MD5}"/></packages></nltk_data>'
+        ),
+        ("corpora/a.zip",),
+    ),
+    Sample(
+        "Packages of Debian",
+        "Packages",
+        _text("Package: a", "Filename: pool/a_1.deb", "Size: 4", f"SHA256: {SHA}", "Tag: x::y"),
+        ("pool/a_1.deb",),
+        flags=TO_BASE,
+    ),
+    Sample(
+        "Release of Debian",
+        "Release",
+        _text("Origin: Debian", "Suite: stable", "SHA256:", f" {SHA} 4 main/binary-all/Packages.xz"),
+        ("main/binary-all/Packages.xz",),
+        flags=TO_BASE,
+    ),
+    Sample(
+        "pylock.toml, uv.lock",
+        "pylock.toml",
+        _text(
+            'lock-version = "1.0"',
+            "[[packages]]",
+            'name = "a"',
+            f'wheels = [{{ url = "{H}a-1.whl", size = 4, hashes = {{ sha256 = "{SHA}" }} }}]',
+        ),
+        ("a-1.whl",),
+    ),
+    Sample(
+        "Cargo.lock",
+        "Cargo.lock",
+        _text(
+            "[[package]]",
+            'name = "a"',
+            'version = "1.0.0"',
+            'source = "registry+https://github.com/rust-lang/crates.io-index"',
+            f'checksum = "{SHA}"',
+        ),
+        ("a-1.0.0.crate",),
+    ),
+    Sample(
+        "poetry.lock",
+        "poetry.lock",
+        _text("[[package]]", 'name = "a"', f'files = [{{file = "a-1.whl", hash = "sha256:{SHA}"}}]'),
+        refusal="states no URLs of its packages",
+    ),
+    Sample(
+        "package-lock.json",
+        "package-lock.json",
+        _json(
+            {
+                "name": "n",
+                "lockfileVersion": 3,
+                "packages": {
+                    "": {"name": "n"},
+                    "node_modules/@s/a": {
+                        "resolved": f"{H}@s/a/-/a-1.tgz",
+                        "integrity": f"sha256-{base64.b64encode(bytes.fromhex(SHA)).decode()}",
+                    },
+                },
+            }
+        ),
+        ("@s/a-1.tgz",),
+    ),
+    Sample(
+        "granules that NASA's CMR has found",
+        "granules.json",
+        _json(
+            {
+                "feed": {
+                    "entry": [
+                        {
+                            "links": [
+                                {"rel": "http://esipfed.org/ns/fedsearch/1.1/data#", "href": f"{H}a.h5"},
+                                {"rel": "http://esipfed.org/ns/fedsearch/1.1/s3#", "href": "s3://b/a.h5"},
+                            ]
+                        }
+                    ]
+                }
+            }
+        ),
+        ("a.h5",),
+    ),
+    Sample(
+        "Modrinth's pack index",
+        "modrinth.index.json",
+        _json(
+            {
+                "formatVersion": 1,
+                "game": "minecraft",
+                "files": [{"path": "mods/a.jar", "downloads": [f"{H}x"], "fileSize": 4, "hashes": {}}],
+            }
+        ),
+        ("mods/a.jar",),
+    ),
+    Sample(
+        "package of CKAN",
+        "package_show.json",
+        _json(
+            {
+                "success": True,
+                "result": {"url": f"{H}page", "resources": [{"url": f"{H}a.csv", "hash": MD5, "size": 1}]},
+            }
+        ),
+        ("a.csv",),
+    ),
+    Sample(
+        "files of a project of the OSF",
+        "files.json",
+        _json(
+            {
+                "data": [
+                    {
+                        "attributes": {
+                            "kind": "file",
+                            "name": "a.csv",
+                            "materialized_path": "/x/a.csv",
+                            "size": 4,
+                            "extra": {"hashes": {"sha256": SHA, "md5": MD5}},
+                        },
+                        "links": {"download": f"{H}download/1"},
+                    }
+                ],
+                "links": {"next": None},
+                "meta": {},
+            }
+        ),
+        ("x/a.csv",),
+    ),
+    Sample(
+        "GeoJSON of a search (Alaska Satellite Facility)",
+        "asf.geojson",
+        _json(
+            {
+                "type": "FeatureCollection",
+                "features": [
+                    {"properties": {"fileName": "a.zip", "url": f"{H}a", "bytes": 4, "md5sum": MD5}}
+                ],
+            }
+        ),
+        ("a.zip",),
     ),
     Sample(
         "Croissant in an array, as in a web page",
@@ -165,6 +374,18 @@ MORE_NO_LISTS = [
         _text("#EXTM3U", "#EXT-X-STREAM-INF:BANDWIDTH=1280000", "low/index.m3u8"),
         refusal="playlist of playlists",
         flags=TO_BASE,
+    ),
+    Sample(
+        "GeoJSON without files",
+        "map.geojson",
+        _json({"type": "FeatureCollection", "features": [{"properties": {"download": f"{H}a.zip"}}]}),
+        refusal="--query 'features[].properties.{url: download}'",
+    ),
+    Sample(
+        "saved index of a directory whose links are absolute paths (IIS)",
+        "index.html",
+        _text("<html><title>h.example - /d/</title><a href='/'>up</a><a href='/d/a.bin'>a.bin</a></html>"),
+        refusal="say it by --base-url https://HOST/",
     ),
     Sample("cksum", "cksum.txt", _text("3807263823 1 a.bin"), refusal="cannot verify", flags=TO_BASE),
 ]

@@ -35,6 +35,7 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
+_TOML = re.compile(r"\[\[?(?!true|false|null)[A-Za-z][\w.-]*\]\]?[ \t]*\r?\n")  # a table and no array
 _BARE_URL = re.compile(r"https?://[^\s,;|\"']+\Z", re.IGNORECASE)
 _LINK = re.compile(r"https?://", re.IGNORECASE)
 
@@ -90,7 +91,7 @@ _HTML_TAGS = frozenset({
     "link", "main", "meta", "nav", "ol", "p", "script", "section", "span", "strong", "style", "table",
     "tbody", "td", "th", "title", "tr", "tt", "ul",
 })  # fmt: skip
-_MARKUP = {"metalink": "metalink"}
+_MARKUP = {root: name for name, format_ in FORMATS.items() for root in format_.roots.split()}
 """Formats by the name of an XML document's root."""
 
 _LOOKED_AT = 20  # lines, if one line is not enough to decide
@@ -145,7 +146,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     ending = _ENDINGS.get(_suffix(source.name), "")
     if head.startswith("{"):
         return _json_kind(start, ending, source, options)
-    if head.startswith("["):
+    if head.startswith("[") and not _TOML.match(head):
         if _GOOGLE.search(start):
             return "bucket-json"
         keys = _first_object(start.partition(b"[")[2]).keys

@@ -25,7 +25,8 @@ class Format(NamedTuple):
 
     Signs in JSON are sets of keys: a comma separates the sets, a blank the keys of a set. ``objects``: the
     document is an object with all keys of one set; ``arrays``: so is its first element; ``files``: so is the
-    first object in its ``files``; ``lines``: so is the object on its first line. Signs in text are functions:
+    first object in its ``files``; ``lines``: so is the object on its first line. ``roots`` are names
+    of the root of an XML document, in lower case. Signs in text are functions:
     ``first_line`` takes the first line that is no comment, ``head`` the beginning of the text, ``content``
     the first lines. ``endings`` decide where no sign does. ``more`` finds what a document had from a server
     leaves to others, such as further pages: it takes the source and gives a ``Continued``, or None.
@@ -36,6 +37,7 @@ class Format(NamedTuple):
     arrays: str = ""
     files: str = ""
     lines: str = ""
+    roots: str = ""
     first_line: str = ""
     head: str = ""
     content: str = ""
@@ -129,12 +131,15 @@ FORMATS: dict[str, Format] = {
         objects="stac_version, type features",
         more=f"{_PLUGIN}stac_pages:find_pages",
     ),
+    "internet-archive": Format(f"{_PLUGIN}internet_archive:read_item", objects="files files_count item_size"),
     "ro-crate": Format(f"{_PLUGIN}ro_crate:read_ro_crate", objects="@context @graph"),
     "croissant": Format(
         f"{_PLUGIN}croissant:read_croissant",
         objects="@context distribution, @context hasPart, @context @type",
         arrays="@context @type",
     ),
+    "ckan": Format(f"{_PLUGIN}catalogue_json:read_ckan", objects="success result"),
+    "osf": Format(f"{_PLUGIN}catalogue_json:read_osf", objects="data links meta"),
     "dataverse": Format(f"{_PLUGIN}dataverse:read_dataverse", objects="status data"),
     "datapackage": Format(f"{_PLUGIN}datapackage:read_datapackage", objects="resources"),
     "annex-whereis": Format(f"{_PLUGIN}annex_whereis:read_annex_whereis", lines="file key whereis"),
@@ -150,8 +155,22 @@ FORMATS: dict[str, Format] = {
     "rclone-lsjson": Format(f"{_PLUGIN}rclone_lsjson:read_rclone_lsjson", arrays="Path Name IsDir"),
     "lfs": Format(f"{_PLUGIN}lfs_files:read_lfs_files", files="name oid oid_type"),
     INDEX: Format(f"{_PLUGIN}html_index:read_html_index", more=f"{_PLUGIN}index_tree:find_tree"),
-    "metalink": Format(f"{_PLUGIN}metalink:read_metalink", endings=".meta4 .metalink"),
+    "metalink": Format(f"{_PLUGIN}metalink:read_metalink", roots="metalink", endings=".meta4 .metalink"),
     "parquet": Format(f"{_PLUGIN}parquet_table:read_parquet", endings=".parquet"),
+    "feed": Format(f"{_PLUGIN}feed:read_feed", roots="rss feed rdf"),
+    "internet-archive-files": Format(f"{_PLUGIN}internet_archive:read_files", roots="files"),
+    "repomd": Format(f"{_PLUGIN}repository_xml:read_repomd", roots="repomd"),
+    "nltk": Format(f"{_PLUGIN}repository_xml:read_nltk", roots="nltk_data"),
+    "webdav": Format(f"{_PLUGIN}repository_xml:read_webdav", roots="multistatus"),
+    "debian": Format(f"{_PLUGIN}debian_index:read_index", head=f"{_PLUGIN}debian_index:is_index"),
+    "apt-uris": Format(f"{_PLUGIN}debian_index:read_uris", first_line=f"{_PLUGIN}debian_index:is_uri_line"),
+    "toml-lock": Format(f"{_PLUGIN}package_lock:read_toml_lock", head=f"{_PLUGIN}package_lock:is_lock"),
+    "npm-lock": Format(
+        f"{_PLUGIN}package_lock:read_npm_lock",
+        objects="lockfileVersion packages, lockfileVersion dependencies",
+    ),
+    "cmr": Format(f"{_PLUGIN}catalogue_json:read_cmr", objects="feed"),
+    "modrinth": Format(f"{_PLUGIN}catalogue_json:read_modrinth", objects="formatVersion game files"),
     "workbook": Format(f"{_PLUGIN}workbook:read_workbook", endings=".xlsx .xlsm .xlsb .xls .ods"),
     "sitemap": Format(f"{_PLUGIN}sitemap:read_sitemap"),
 }

@@ -1,11 +1,15 @@
 """Lists of real shape: each entry has the URL, path, size and hash that its list states."""
 
+import io
 import json
 
 import pytest
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import ManifestError
+from cfetch.manifest.reading import Reading
+from cfetch.manifest.source import Source
+from tests.manifest.lists import SAMPLES, read
 from tests.manifest.sample import MD5, SHA, H
 
 BASE = "https://h.example/d/"
@@ -139,3 +143,84 @@ def test_only_the_signed_lines_of_a_signed_list_are_read(frozen):
     plan = frozen(text.replace("- -----x  y\n", ""), "x", base_url=BASE)
     assert entries_of(plan) == [(BASE + "a", "a", None, f"sha256:{SHA}")]
     assert "does not verify" in plan.notes[0]
+
+
+def sample(name):
+    return next(each for each in SAMPLES if each.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "size", "stated"),
+    [
+        ("apt-get --print-uris", f"{H}pool/a_1%2b1_all.deb", 100, f"sha256:{SHA}"),
+        ("reply to PROPFIND (WebDAV)", f"{H}dav/x/y/a%20b.bin", 7, None),
+        ("feed with enclosures (RSS, a podcast)", f"{H}1.mp3", None, None),
+        (
+            "files of an item of the Internet Archive (XML)",
+            "https://archive.org/download/x/y/a.mp3",
+            10,
+            f"md5:{MD5}",
+        ),
+        (
+            "metadata of an item of the Internet Archive",
+            "https://archive.org/download/x/a.mp3",
+            10,
+            f"md5:{MD5}",
+        ),
+        ("repomd.xml", f"{H}os/repodata/p.xml.gz", 4, f"sha256:{SHA}"),
+        ("index of NLTK's data", f"{H}a.zip", 4, f"md5:{MD5}"),
+        ("Packages of Debian", f"{BASE}pool/a_1.deb", 4, f"sha256:{SHA}"),
+        ("Release of Debian", f"{BASE}main/binary-all/Packages.xz", 4, f"sha256:{SHA}"),
+        ("pylock.toml, uv.lock", f"{H}a-1.whl", 4, f"sha256:{SHA}"),
+        ("Cargo.lock", "https://static.crates.io/crates/a/a-1.0.0.crate", None, f"sha256:{SHA}"),
+        ("package-lock.json", f"{H}@s/a/-/a-1.tgz", None, f"sha256:{SHA}"),
+        ("granules that NASA's CMR has found", f"{H}a.h5", None, None),
+        ("Modrinth's pack index", f"{H}x", 4, None),
+        ("package of CKAN", f"{H}a.csv", None, f"md5:{MD5}"),
+        ("files of a project of the OSF", f"{H}download/1", 4, f"sha256:{SHA}"),
+        ("GeoJSON of a search (Alaska Satellite Facility)", f"{H}a", 4, f"md5:{MD5}"),
+        ("hashdeep", f"{BASE}x/a.bin", 4, f"sha256:{SHA}"),
+    ],
+)
+def test_each_list_gives_what_it_states(tmp_path, name, url, size, stated):
+    """Address, size and the strongest hash; the paths are those of the table of samples."""
+    each = sample(name)
+    source = Source(io.BytesIO(each.content), each.file, own_url=each.own_url)
+    reading = Reading(source, BASE if "--base-url" in each.flags else None)
+    (entry,) = list(reading)
+    digest = None if entry.digest is None else f"{entry.digest.algorithm}:{entry.digest.hex}"
+    assert (entry.url.reveal(), entry.size_bytes, digest) == (url, size, stated)
+
+
+def test_what_a_list_says_beside_its_files_is_told():
+    """What is private, what is no file, and what a feed states and is not believed."""
+    wanted = {
+        "metadata of an item of the Internet Archive": "files that are private, and that are left out: 1",
+        "feed with enclosures (RSS, a podcast)": "lengths that the feed states",
+        "package-lock.json": "packages without a file of a server, which are left out: 1",
+        "files of an item of the Internet Archive (XML)": "lists of the item's files, which are left out: 1",
+    }
+    for name, words in wanted.items():
+        assert any(words in note for note in read(sample(name)).notes), name
+
+
+def test_an_answer_of_any_length_is_read_item_by_item(frozen, monkeypatch):
+    """A search for satellite images has hundreds of megabytes."""
+    monkeypatch.setattr("cfetch.manifest.formats.whole_json.MAX_DOCUMENT_BYTES", 10_000)
+    items = [{"id": str(n), "type": "Feature", "assets": {"a": {"href": f"{H}{n}"}}} for n in range(1000)]
+    plan = frozen(json.dumps({"type": "FeatureCollection", "features": items}), "items.json")
+    assert len(plan) == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<!DOCTYPE x [<!ENTITY a "b">]><rss>&a;</rss>',
+        "<rss>" + "<a>" * 100,
+        "<rss><item></rss>",
+        "<rss>\x00</rss>",
+    ],
+)
+def test_a_hostile_document_ends_the_reading_of_xml(error_of, text):
+    """No entities, no depth without end, no half documents."""
+    assert error_of(text, "x.rss").total >= 1

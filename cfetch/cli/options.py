@@ -34,7 +34,9 @@ PANELS = {
     ),
     "Manifest": (
         "from_format",
+        "query",
         "url_column",
+        "url_template",
         "path_column",
         "size_column",
         "hash_column",

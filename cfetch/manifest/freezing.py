@@ -111,7 +111,7 @@ class _Walk:
         self._base_url = base_url
         self._options = options
         self._begins: list[int] = []  # of each manifest, the number of its first row
-        self.faults = Faults(report if options.bad_rows == "skip" else None)
+        self.faults = Faults(report) if options.bad_rows == "skip" else Faults(gives_up=True)
         self.document = Document()
 
     def read(self) -> Iterator[Entry]:

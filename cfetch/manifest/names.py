@@ -63,6 +63,20 @@ def decode_path(path: str) -> str:
     return "/".join(segments)
 
 
+_RELATIVE = re.compile(r"(?![A-Za-z][A-Za-z0-9+.-]*:)(?:\./)?([^/?#.][^?#]*[^/?#]|[^/?#.])\Z")
+
+
+def find_relative_path(url: str) -> str | None:
+    """The path that a relative URL without a query means; None: it is another URL, or means none."""
+    match = _RELATIVE.match(url) if "://" not in url else None
+    if match is None:
+        return None
+    try:
+        return decode_path(match[1])
+    except UrlError:
+        return None
+
+
 def refuse_server_names(name_by: str) -> None:
     """Raise UsageError for ``header``, for a command that asks no server for files."""
     if name_by == "header":

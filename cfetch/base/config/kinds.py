@@ -37,6 +37,7 @@ class Kind:
     find_more: Callable[[], tuple[str, ...]] | None = None  # words beside ``choices`` that are allowed too
     is_flag: bool = False
     item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
+    takes_text: bool = False  # a list of one value may be the value itself
     secret: bool = False
 
     @property
@@ -67,7 +68,7 @@ class Kind:
         for words in value if isinstance(value, tuple) else (value,):
             if isinstance(words, str) and not words.isascii():
                 _refuse_broken_text(words)
-        if self.item is not None and value is not None:
+        if self.item is not None and value is not None and not (self.takes_text and isinstance(value, str)):
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
             for item in value:
@@ -253,6 +254,16 @@ def _refuse_broken_text(words: str) -> None:
 def text(metavar: str, help_: str, why: str = "") -> Kind:
     """Any text, such as a path."""
     return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
+
+
+def columns(help_: str, why: str = "") -> Kind:
+    """A column's name, or several; in one text, such as an environment variable, it is one name."""
+    return Kind(metavar="NAME", read=str, show=str, item=_check_column, takes_text=True, help=help_, why=why)
+
+
+def _check_column(name: str) -> None:
+    if not name:
+        raise ValueError("must be the name of a column")
 
 
 def destinations(help_: str, why: str = "") -> Kind:

@@ -10,6 +10,7 @@ from typing import Annotated
 from cfetch.base.config.kinds import (
     byte_rate,
     choice,
+    columns,
     command,
     count,
     count_or_auto,
@@ -89,8 +90,22 @@ class OptionTable:
         str | None,
         text("FORMAT", "Read the manifest as this format, such as csv or urls (default: by its content)."),
     ] = None
+    query: Annotated[
+        str | None,
+        text(
+            "EXPR", "Make the rows of any JSON by this JMESPath, such as 'images[].{url: link, size: bytes}'."
+        ),
+    ] = None
     url_column: Annotated[
-        str | None, text("NAME", "The column of a table that holds the URLs (default: found by its name).")
+        str | tuple[str, ...] | None,
+        columns(
+            "The column of a table that holds the URLs (default: found by its name); repeat it if each row "
+            "has several."
+        ),
+    ] = None
+    url_template: Annotated[
+        str | None,
+        text("URL", "Make the URL of each row of a table, as 'https://h.example/{id}' of its column id."),
     ] = None
     path_column: Annotated[
         str | None, text("NAME", "The column that holds the files' paths; none if no column does.")

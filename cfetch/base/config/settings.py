@@ -23,6 +23,8 @@ class Settings(OptionTable):
     """
 
     def __post_init__(self) -> None:
+        if isinstance(self.url_column, tuple) and len(self.url_column) == 1:
+            object.__setattr__(self, "url_column", self.url_column[0])
         for name, kind in KINDS.items():
             try:
                 kind.check(getattr(self, name))
@@ -103,7 +105,10 @@ class Settings(OptionTable):
         """How the manifest is read."""
         return ReadingOptions(
             from_format=self.from_format,
-            url_column=self.url_column,
+            query=self.query,
+            url_column=self.url_column if isinstance(self.url_column, str | None) else self.url_column[0],
+            more_url_columns=self.url_column[1:] if isinstance(self.url_column, tuple) else (),
+            url_template=self.url_template,
             path_column=self.path_column,
             size_column=self.size_column,
             hash_column=self.hash_column,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from cfetch.base.schemes import DEFAULT_PORTS, FTP, FTPS, HTTP, WEB, is_web
-from cfetch.base.secret import SecretUrl
-from cfetch.manifest.faults import Faults
+from cfetch.base.secret import SecretUrl, printable
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import load_text
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -186,9 +186,26 @@ def _is_listed(rest: list[bytes], files: set[bytes], directories: set[bytes]) ->
     return bool(rest) and (rest[0] in directories or (len(rest) == 1 and rest[0] in files))
 
 
+def _refuse_absolute_paths(text: str) -> None:
+    """Raise BrokenDocumentError if a saved page names its files by paths from the root of its server."""
+    from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
+
+    links = [link for _, link in read_links(text).targets if re.match("/[^/?]", link)]
+    if links:
+        directory = min((link[: link.rfind("/", 0, -1) + 1] for link in links), key=len)
+        raise BrokenDocumentError(
+            0,
+            f"its links are absolute paths, so the page says not where it is from; say it by --base-url "
+            f"https://HOST{printable(directory, 200)}",
+        )
+
+
 def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows, each with only a ``url``, relative to the page's directory."""
-    page = read_page(load_text(source, "the page"), find_place(document.base() or ""))
+    text, base = load_text(source, "the page"), document.base()
+    page = read_page(text, find_place(base or ""))
+    if base is None and not page.files and not page.directories:
+        _refuse_absolute_paths(text)
     for doubt in page.doubts:
         document.note_partial(doubt)
     for line, name in page.files:

@@ -25,7 +25,7 @@ def find_links(text: str) -> Iterator[tuple[int, str]]:
             yield match.start(), link
 
 
-def count_links(source: Source) -> int:
+def _count_links(source: Source) -> int:
     """How many links the text has; of a long text, its first 16 MiB."""
     links = chars = 0
     try:
@@ -41,7 +41,7 @@ def count_links(source: Source) -> int:
 
 def advise_links(source: Source) -> str:
     """The words of a refusal about the links that the text has; empty if it has none."""
-    links = count_links(source)
+    links = _count_links(source)
     if not links:
         return ""
     return f"; it has {links} link{'s' if links > 1 else ''} within it, which --from-format links reads"

@@ -50,7 +50,7 @@ def is_checksum_line(line: str) -> bool:
 
 def read_checksum_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and the hash."""
-    meant = find_named_algorithm(source.name)
+    meant = _find_named_algorithm(source.name)
     for line, text in source.lines(faults):
         if not text or text.isspace():
             continue
@@ -73,7 +73,7 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
             yield Row(line, {"url": make_relative_url(name), "path": name, algorithm: match["hex"]})
 
 
-def find_named_algorithm(file_name: str) -> str | None:
+def _find_named_algorithm(file_name: str) -> str | None:
     """The only hash that the name of a list states; None: it states none, or several."""
     name = PurePosixPath(file_name.partition("?")[0].lower()).name
     stated = {find_algorithm(f"sha{word}" if word.isdigit() else word) for word in _WORD.findall(name)}

@@ -192,11 +192,11 @@ def _take_option(word: str, rest: Iterator[str], program: str) -> tuple[str, str
 def _read_markup(source: Source, faults: Faults, *, is_html: bool) -> Iterator[Row]:
     """Yield the links of attributes, and of elements whose text is a link."""
     for line, text in source.lines(faults):
-        found = [
+        links = [
             (match.start(), match[1] or match[2] or match[3] or "") for match in _ATTRIBUTE.finditer(text)
         ]
-        found += [(match.start(), match[1]) for match in _ELEMENT.finditer(text)]
-        for _, written in sorted(found):
+        links += [(match.start(), match[1]) for match in _ELEMENT.finditer(text)]
+        for _, written in sorted(links):
             link = unescape(written).strip()
             if not _NO_FILE.match(link) and (is_html or "://" in link):
                 yield Row(line, {"url": link})

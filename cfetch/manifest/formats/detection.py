@@ -126,7 +126,9 @@ def _make_refusal(name: str) -> Reader:
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
-        way += advise_queries(source) if name == "foreign-json" else ""
+        if name == "foreign-json" and not (way := advise_queries(source)):
+            yield from find_reader("json")(source, document, faults)  # it says what is wrong with its JSON
+            return
         way += advise_links(source) if name in _LINKED and not address else ""
         raise BrokenDocumentError(0, f"{message}{way}")
 
@@ -174,6 +176,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or _kind_by_signs(list_foreign_formats(), first, head, content)
         or ("within" if ending in ("", "urls") and has_links_within(content) else "")
+        or ("text" if ending == "urls" and _is_only_words(content) else "")
         or ending
         or ("text" if _is_prose(content) else "urls")
     )
@@ -192,6 +195,11 @@ def _kind_by_signs(formats: Mapping[str, Format], first: str, head: str, content
 
 def _are_annex_lines(lines: Sequence[str]) -> bool:
     return all(ask_sign(_ANNEX, line) for line in lines)
+
+
+def _is_only_words(lines: Sequence[str]) -> bool:
+    """Whether lines with spaces have no full stop and no slash in them, as a path nearly always has."""
+    return any(" " in line.strip() for line in lines) and not any(set(line) & set("./") for line in lines)
 
 
 def _is_prose(lines: Sequence[str]) -> bool:

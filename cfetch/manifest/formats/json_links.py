@@ -12,7 +12,9 @@ from cfetch.manifest.columns import find_key, is_url_name
 from cfetch.manifest.source import Source
 
 _LOOKED_AT_BYTES = 4 << 20
-_TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"(\s*+:)?|([\[{])|([\]}])', re.DOTALL)
+_TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*+:)?)?|([\[{])|([\]}])', re.DOTALL)
+"""A string without an end is one too, so that no character is looked at again and again."""
+
 _LINK = re.compile(r"(?:https?|s3|gs|hf)://[^\s]+\Z", re.IGNORECASE)
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SIZES = frozenset({"size", "bytes", "filesize", "file_size", "size_bytes"})

@@ -9,6 +9,7 @@ from cfetch.manifest.source import Source
 _LINK = re.compile(r"(?<![A-Za-z0-9+.-])(?:https?|s3|gs|az|hf)://[^\s\"'<>`|\\^]+", re.IGNORECASE)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _ENDS = ".,;:!?*_)]}"
+_MOST_MARKS = 20  # behind a link
 _MOST_COUNTED_CHARS = 16 << 20
 
 
@@ -16,7 +17,9 @@ def find_links(text: str) -> Iterator[tuple[int, str]]:
     """Yield the place and the text of each link; a mark after it, or a bracket around it, is no part."""
     for match in _LINK.finditer(text):
         link = match[0]
-        while link[-1] in _ENDS:
+        for _ in range(_MOST_MARKS):
+            if link[-1] not in _ENDS:
+                break
             opening = _CLOSING.get(link[-1])
             if opening is not None and link.count(opening) >= link.count(link[-1]):
                 break

@@ -20,7 +20,7 @@ from cfetch.manifest.source import Source
 _COMMAND = re.compile(r"(?:\A|[\s;&|(`$])(wget2?|curl|aria2c)(?:\.exe)?\s")
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?([A-Za-z_]\w*)=(.*)\Z")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
-_UNKNOWN = re.compile(r"\$[{(A-Za-z_0-9@*]|\{[^{}]*(?:,|\.\.)[^{}]*\}|`")
+_UNKNOWN = re.compile(r"\$[{(A-Za-z_0-9@*]|\{[^{}]*\}|`")
 _ATTRIBUTE = re.compile(
     r"""(?:\A|[\s"'])(?:href|src|url)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""", re.IGNORECASE
 )

@@ -39,6 +39,7 @@ def entries_of(plan):
         ("sums.txt", f"{SHA}\ta.bin", f"sha256:{SHA}"),
         ("sums.txt", f"{SHA}   a.bin", f"sha256:{SHA}"),
         ("sums.txt", f"a.bin: {SHA}", f"sha256:{SHA}"),
+        ("sums.txt", f"a.bin {MD5}", f"md5:{MD5}"),
         ("sums.txt", f"{'ab' * 64}  a.bin", f"sha512:{'ab' * 64}"),
         ("b2sums.txt", f"{'ab' * 64}  a.bin", f"blake2b:{'ab' * 64}"),
         ("a.b3", f"{SHA}  a.bin", f"blake3:{SHA}"),

@@ -255,6 +255,13 @@ MORE_ARCHIVES = [
         ("@s/a-1.tgz",),
     ),
     Sample(
+        "repodata.json of conda",
+        "repodata.json",
+        _json({"info": {}, "packages": {"a-1.tar.bz2": {"md5": MD5, "size": 4}}, "packages.conda": {}}),
+        ("a-1.tar.bz2",),
+        flags=TO_BASE,
+    ),
+    Sample(
         "granules that NASA's CMR has found",
         "granules.json",
         _json(

@@ -26,6 +26,7 @@
     feed.py  repository_xml.py          RSS and Atom; RPM, NLTK, WebDAV
     internet_archive.py                 items of the Internet Archive
     debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo and npm
+    conda_repodata.py                   the packages of a conda channel
     catalogue_json.py                   CKAN, NASA's CMR, OSF, Modrinth
 
 A reader is a function ``(source, document, faults) -> rows``, as ``manifest/formats/`` says. A sign is a

@@ -176,6 +176,7 @@ def sample(name):
         ("Cargo.lock", "https://static.crates.io/crates/a/a-1.0.0.crate", None, f"sha256:{SHA}"),
         ("package-lock.json", f"{H}@s/a/-/a-1.tgz", None, f"sha256:{SHA}"),
         ("granules that NASA's CMR has found", f"{H}a.h5", None, None),
+        ("repodata.json of conda", f"{BASE}a-1.tar.bz2", 4, f"md5:{MD5}"),
         ("Modrinth's pack index", f"{H}x", 4, None),
         ("package of CKAN", f"{H}a.csv", None, f"md5:{MD5}"),
         ("files of a project of the OSF", f"{H}download/1", 4, f"sha256:{SHA}"),

@@ -10,6 +10,7 @@ Read in this order::
     formats/                     one reader for each format: bytes to rows
     rows.py                      a row to an entry: the one place where rows become trusted
     columns.py  kept_columns.py  names.py    the meaning of columns, kept columns; paths that no row states
+    url_template.py              URLs made of a table's columns
     fields.py  strict_json.py    one check for each key; JSON without traps
     urls.py  object_urls.py      the URLs that a manifest may state; objects of a store
     repository_urls.py  repository_hub.py    hf://: files of repositories; the address of their hub

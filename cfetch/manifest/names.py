@@ -28,7 +28,7 @@ def choose_path(url: str, index: int, name_by: str) -> str:
     object_url = split_object_url(url)
     path = urlsplit(url).path if object_url is None else object_url.key
     if name_by == "url-path":
-        return decode_path(path) if object_url is None else path
+        return _decode_path(path) if object_url is None else path
     ending = _ENDING.search(path)
     suffix = ending[0].lower() if ending else ""
     if name_by == "row":
@@ -43,7 +43,7 @@ def name_range(path: str, start: int, size_bytes: int) -> str:
     return f"{directory}{slash}{start}-{size_bytes}-{name}"
 
 
-def decode_path(path: str) -> str:
+def _decode_path(path: str) -> str:
     """The path of a URL as a relative path: each segment is percent-decoded once.
 
     Raises:
@@ -72,7 +72,7 @@ def find_relative_path(url: str) -> str | None:
     if match is None:
         return None
     try:
-        return decode_path(match[1])
+        return _decode_path(match[1])
     except UrlError:
         return None
 

@@ -109,12 +109,6 @@ MORE_TOOLS = [
         flags=TO_BASE,
     ),
     Sample(
-        "apt-get --print-uris",
-        "uris.txt",
-        _text(f"'{H}pool/a_1%2b1_all.deb' a_1+1_all.deb 100 SHA256:{SHA}"),
-        ("a_1+1_all.deb",),
-    ),
-    Sample(
         "reply to PROPFIND (WebDAV)",
         "propfind.xml",
         _text(
@@ -253,6 +247,13 @@ MORE_ARCHIVES = [
             }
         ),
         ("@s/a-1.tgz",),
+    ),
+    Sample(
+        "repodata.json of conda",
+        "repodata.json",
+        _json({"info": {}, "packages": {"a-1.tar.bz2": {"md5": MD5, "size": 4}}, "packages.conda": {}}),
+        ("a-1.tar.bz2",),
+        flags=TO_BASE,
     ),
     Sample(
         "granules that NASA's CMR has found",

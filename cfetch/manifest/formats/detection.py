@@ -138,7 +138,9 @@ def _make_refusal(name: str) -> Reader:
         if name == "foreign-json":
             from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
 
-            way += advise_queries(source)
+            if not (way := advise_queries(source)):
+                yield from find_reader("json")(source, document, faults)
+                return
         if name in _LINKED and not address:
             from cfetch.manifest.formats.link_text import advise_links  # the same
 
@@ -185,6 +187,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or _kind_by_signs(list_foreign_formats(), first, head, content)
         or ("within" if ending in ("", "urls") and _has_links_within(content) else "")
+        or ("text" if ending == "urls" and _is_only_words(content) else "")
         or ending
         or ("text" if _is_prose(content) else "urls")
     )
@@ -199,6 +202,11 @@ def _kind_by_signs(formats: Mapping[str, Format], first: str, head: str, content
             if place and text and ask_sign(place, text):
                 return name
     return ""
+
+
+def _is_only_words(lines: Sequence[str]) -> bool:
+    """Whether lines with spaces have no full stop and no slash in them, as a path nearly always has."""
+    return any(" " in line.strip() for line in lines) and not any(set(line) & set("./") for line in lines)
 
 
 def _is_prose(lines: Sequence[str]) -> bool:

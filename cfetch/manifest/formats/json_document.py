@@ -8,7 +8,7 @@ as soon as the window holds it. The keys may come in any order.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from cfetch.manifest.columns import ColumnError
@@ -114,6 +114,37 @@ def read_array(source: Source, name: str, others: dict[str, Any]) -> Iterator[Ro
             break
         window.expect(",")
         window.peek()
+    window.expect("}")
+
+
+def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, str, Any]]:
+    """Yield line, key and value of each member of the objects that are called ``names`` at the top.
+
+    Raises:
+        BrokenDocumentError: the document is no object, or a value is too long.
+    """
+    window = _Window(source)
+    window.expect("{")
+    while window.peek() == '"':
+        key = window.value()
+        window.expect(":")
+        if key in names and window.peek() == "{":
+            window.expect("{")
+            while window.peek() == '"':
+                line, name = window.line(), window.value()
+                window.expect(":")
+                window.peek()
+                yield line, str(name), window.value()
+                if window.peek() != ",":
+                    break
+                window.expect(",")
+            window.expect("}")
+        else:
+            window.peek()
+            window.value()
+        if window.peek() != ",":
+            break
+        window.expect(",")
     window.expect("}")
 
 

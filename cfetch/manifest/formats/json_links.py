@@ -13,7 +13,9 @@ from cfetch.manifest.columns import find_key, is_url_name
 from cfetch.manifest.source import Source
 
 _LOOKED_AT_BYTES = 4 << 20
-_TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"(\s*+:)?|([\[{])|([\]}])', re.DOTALL)
+_TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*+:)?)?|([\[{])|([\]}])', re.DOTALL)
+"""A string without an end is one too, so that no character is looked at again and again."""
+
 _LINK = re.compile(rf"{FILES_PATTERN}://[^\s]+\Z", re.IGNORECASE)
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SIZES = frozenset({"size", "bytes", "filesize", "file_size", "size_bytes"})
@@ -40,14 +42,14 @@ class _Found:
 def advise_queries(source: Source) -> str:
     """The words of a refusal that name expressions; empty if the document has no links."""
     text = source.read(0, _LOOKED_AT_BYTES).decode("utf-8", "replace")
-    found = sorted(_find(text), key=_rate)
-    if not found:
+    places = sorted(_find(text), key=_rate)
+    if not places:
         return ""
-    useful = [place for place in found if not _ABOUT.search(f"{place.path}.{place.leaf}")] or found
+    useful = [place for place in places if not _ABOUT.search(f"{place.path}.{place.leaf}")] or places
     shown = useful[:_SHOWN]
-    places = ", ".join(f".{place.path}{f'.{place.leaf}' if place.leaf else ''}" for place in shown)
+    written = ", ".join(f".{place.path}{f'.{place.leaf}' if place.leaf else ''}" for place in shown)
     expressions = " or ".join(f"--query '{_write(place)}'" for place in shown)
-    return f"; links stand at {places}: {expressions} reads them, as does jq -r '.{_jq(shown[0])}' FILE"
+    return f"; links stand at {written}: {expressions} reads them, as does jq -r '.{_jq(shown[0])}' FILE"
 
 
 def _jq(place: _Found) -> str:
@@ -81,15 +83,15 @@ def _quote(key: str) -> str:
 
 
 def _find(text: str) -> Iterable[_Found]:
-    found: dict[tuple[str, str | None], _Found] = {}
+    places_by_path: dict[tuple[str, str | None], _Found] = {}
     for path, leaf, keys in _walk(text):
-        place = found.get((path, leaf))
+        place = places_by_path.get((path, leaf))
         if place is None:
-            if len(found) >= _MOST_PATHS:
+            if len(places_by_path) >= _MOST_PATHS:
                 continue
-            place = found[path, leaf] = _Found(path, leaf, keys)
+            place = places_by_path[path, leaf] = _Found(path, leaf, keys)
         place.links += 1
-    return found.values()
+    return places_by_path.values()
 
 
 def _walk(text: str) -> Iterator[tuple[str, str | None, dict[str, None]]]:

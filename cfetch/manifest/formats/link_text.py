@@ -10,6 +10,7 @@ from cfetch.manifest.source import Source
 _LINK = re.compile(rf"(?<![A-Za-z0-9+.-]){FILES_PATTERN}://[^\s\"'<>`|\\^]+", re.IGNORECASE)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _ENDS = ".,;:!?*_)]}"
+_MOST_MARKS = 20  # behind a link
 _MOST_COUNTED_CHARS = 16 << 20
 
 
@@ -17,7 +18,9 @@ def find_links(text: str) -> Iterator[tuple[int, str]]:
     """Yield the place and the text of each link; a mark after it, or a bracket around it, is no part."""
     for match in _LINK.finditer(text):
         link = match[0]
-        while link[-1] in _ENDS:
+        for _ in range(_MOST_MARKS):
+            if link[-1] not in _ENDS:
+                break
             opening = _CLOSING.get(link[-1])
             if opening is not None and link.count(opening) >= link.count(link[-1]):
                 break
@@ -26,7 +29,7 @@ def find_links(text: str) -> Iterator[tuple[int, str]]:
             yield match.start(), link
 
 
-def count_links(source: Source) -> int:
+def _count_links(source: Source) -> int:
     """How many links the text has; of a long text, its first 16 MiB."""
     links = chars = 0
     try:
@@ -42,7 +45,7 @@ def count_links(source: Source) -> int:
 
 def advise_links(source: Source) -> str:
     """The words of a refusal about the links that the text has; empty if it has none."""
-    links = count_links(source)
+    links = _count_links(source)
     if not links:
         return ""
     return f"; it has {links} link{'s' if links > 1 else ''} within it, which --from-format links reads"

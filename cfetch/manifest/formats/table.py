@@ -170,6 +170,9 @@ FORMATS: dict[str, Format] = {
         f"{_PLUGIN}package_lock:read_npm_lock",
         objects="lockfileVersion packages, lockfileVersion dependencies",
     ),
+    "conda-repodata": Format(
+        f"{_PLUGIN}conda_repodata:read_repodata", objects="packages packages.conda, packages repodata_version"
+    ),
     "cmr": Format(f"{_PLUGIN}catalogue_json:read_cmr", objects="feed"),
     "modrinth": Format(f"{_PLUGIN}catalogue_json:read_modrinth", objects="formatVersion game files"),
     "workbook": Format(f"{_PLUGIN}workbook:read_workbook", endings=".xlsx .xlsm .xlsb .xls .ods"),

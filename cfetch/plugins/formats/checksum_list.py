@@ -27,7 +27,13 @@ _GNU = re.compile(
 _TAGGED = re.compile(
     r"(?P<escaped>\\?)(?P<tag>[A-Z][A-Za-z0-9-]{2,11}) ?\((?P<name>.+)\) ?= (?P<hex>[0-9A-Fa-f]+)[ \t]*\Z"
 )
-_REVERSED = re.compile(r"(?P<escaped>)(?P<name>[^\s:][^:]*\.[^:]+): +(?P<hex>[0-9A-Fa-f]{32,128})[ \t]*\Z")
+_REVERSED = re.compile(r"(?P<escaped>)(?P<name>[^\s:][^:]*): +(?P<hex>[0-9A-Fa-f]{32,128})[ \t]*\Z")
+_NAME_FIRST = re.compile(
+    r"(?P<escaped>)(?P<name>[^\s:]++)[ \t]++"
+    r"(?P<hex>[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{128})[ \t]*\Z"  # with 64, it is a list of pooch
+)
+_HASH_FIRST = (_TAGGED, _GNU)
+_HASH_LAST = (_REVERSED, _NAME_FIRST)
 _BY_LENGTH = {HEX_DIGITS[name]: name for name in ("md5", "sha1", "sha256", "sha512")}
 _UNCLEAR = {96: "SHA-384 or SHA3-384", 56: "SHA-224 or SHA3-224"}
 _ESCAPE = re.compile(r"\\([\\nr])")
@@ -43,7 +49,7 @@ _URL = re.compile(rf"{FILES_PATTERN}://", re.IGNORECASE)
 
 def is_checksum_line(line: str) -> bool:
     """Whether a line is of this format; no line of another format looks so."""
-    match = _TAGGED.match(line) or _GNU.match(line) or _REVERSED.match(line)
+    match = _match(line)
     return match is not None and (
         _algorithm(match, None) is not None or ("tag" not in match.re.groupindex and _is_unclear(match))
     )
@@ -51,7 +57,7 @@ def is_checksum_line(line: str) -> bool:
 
 def read_checksum_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and the hash."""
-    meant = find_named_algorithm(source.name)
+    meant = _find_named_algorithm(source.name)
     for line, text in source.lines(faults):
         if not text or text.isspace():
             continue
@@ -59,7 +65,7 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
             heading = _HEADING.match(text)
             meant = (find_algorithm(heading[1]) or meant) if heading else meant
             continue
-        match = _TAGGED.match(text) or _GNU.match(text) or _REVERSED.match(text)
+        match = _match(text)
         algorithm = _algorithm(match, meant) if match else None
         if match is None or algorithm is None:
             faults.add(line, _describe(match))
@@ -74,12 +80,18 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
             yield Row(line, {"url": make_relative_url(name), "path": name, algorithm: match["hex"]})
 
 
-def find_named_algorithm(file_name: str) -> str | None:
+def _find_named_algorithm(file_name: str) -> str | None:
     """The only hash that the name of a list states; None: it states none, or several."""
     name = PurePosixPath(file_name.partition("?")[0].lower()).name
     stated = {find_algorithm(f"sha{word}" if word.isdigit() else word) for word in _WORD.findall(name)}
     stated |= {algorithm for ending, algorithm in _ENDINGS.items() if name.endswith(ending)}
     return stated.pop() if len(stated) == 1 else None
+
+
+def _match(line: str) -> re.Match[str] | None:
+    match = next(filter(None, (form.match(line) for form in (*_HASH_FIRST, *_HASH_LAST))), None)
+    # other texts have a word before a hash too, such as ``sha256: …``
+    return None if match is not None and match.re in _HASH_LAST and "." not in match["name"] else match
 
 
 def _algorithm(match: re.Match[str], meant: str | None) -> str | None:

@@ -8,15 +8,23 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
 
-_SFV = re.compile(r"(?P<name>\S.*?)[ \t]+(?P<crc>[0-9A-Fa-f]{8})[ \t]*\Z")
+_END = re.compile(r"[ \t]([0-9A-Fa-f]{8})\Z")
 
 
 def is_sfv(lines: Sequence[str]) -> bool:
     """Whether all lines that are no comment are of this format, and one says so or has letters in its CRC."""
     stated = [line for line in lines if line[0] != ";"]
-    matches = [_SFV.match(line) for line in stated]
-    are_hex = any(match is not None and not match["crc"].isdigit() for match in matches)
-    return bool(stated) and all(matches) and are_hex and not any("://" in line for line in stated)
+    parts = [_split(line) for line in stated]
+    are_hex = any(part is not None and not part[1].isdigit() for part in parts)
+    return bool(stated) and all(parts) and are_hex and not any("://" in line for line in stated)
+
+
+def _split(line: str) -> tuple[str, str] | None:
+    """The name and the CRC of a line; None: it has not both."""
+    text = line.rstrip(" \t")
+    match = _END.search(text, max(0, len(text) - 9))
+    name = text[:-9].strip(" \t")
+    return (name, match[1]) if match is not None and name else None
 
 
 def read_sfv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -24,9 +32,9 @@ def read_sfv(source: Source, document: Document, faults: Faults) -> Iterator[Row
     for line, text in source.lines(faults):
         if not text or text.isspace() or text[0] in ";#":
             continue
-        match = _SFV.match(text)
-        if match is None:
+        parts = _split(text)
+        if parts is None:
             faults.add(line, "it is not a line of an SFV list: a name and the eight digits of its CRC-32")
             continue
-        path = match["name"].replace("\\", "/").removeprefix("./")
-        yield Row(line, {"url": make_relative_url(path), "path": path, "crc32": match["crc"]})
+        path = parts[0].replace("\\", "/").removeprefix("./")
+        yield Row(line, {"url": make_relative_url(path), "path": path, "crc32": parts[1]})

@@ -36,16 +36,16 @@ def read_feed(source: Source, document: Document, faults: Faults) -> Iterator[Ro
 
 
 def _list_enclosures(item: Element) -> Iterator[tuple[str, str]]:
-    found: dict[str, str] = {}
+    lengths: dict[str, str] = {}
     for element in item.walk():
         about = element.attributes
         if element.name == "enclosure" and (url := about.get("url") or about.get("resource")):
-            found[url] = about.get("length", "")
+            lengths[url] = about.get("length", "")
         elif element.name == "link" and about.get("rel") == "enclosure" and "href" in about:
-            found[about["href"]] = about.get("length", "")
-    if not found:
+            lengths[about["href"]] = about.get("length", "")
+    if not lengths:
         media = [
             element for element in item.walk() if element.name == "content" and "url" in element.attributes
         ]
-        found = {element.attributes["url"]: element.attributes.get("fileSize", "") for element in media}
-    yield from found.items()
+        lengths = {element.attributes["url"]: element.attributes.get("fileSize", "") for element in media}
+    yield from lengths.items()

@@ -118,12 +118,12 @@ def _read_values(
             yield [value]
 
 
-def _list_rows(found: Any) -> Iterator[Any]:  # noqa: ANN401 - JSON is any value
-    if isinstance(found, list):
-        for value in found:
+def _list_rows(result: Any) -> Iterator[Any]:  # noqa: ANN401 - JSON is any value
+    if isinstance(result, list):
+        for value in result:
             yield from _list_rows(value) if isinstance(value, list) else [value]
-    elif found is not None:
-        yield found
+    elif result is not None:
+        yield result
 
 
 class _Bytes:

@@ -21,7 +21,7 @@ from cfetch.manifest.source import Source
 _COMMAND = re.compile(r"(?:\A|[\s;&|(`$])(wget2?|curl|aria2c)(?:\.exe)?\s")
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?([A-Za-z_]\w*)=(.*)\Z")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
-_UNKNOWN = re.compile(r"\$[{(A-Za-z_0-9@*]|\{[^{}]*(?:,|\.\.)[^{}]*\}|`")
+_UNKNOWN = re.compile(r"\$[{(A-Za-z_0-9@*]|\{[^{}]*\}|`")
 _ATTRIBUTE = re.compile(
     r"""(?:\A|[\s"'])(?:href|src|url)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""", re.IGNORECASE
 )
@@ -193,11 +193,11 @@ def _take_option(word: str, rest: Iterator[str], program: str) -> tuple[str, str
 def _read_markup(source: Source, faults: Faults, *, is_html: bool) -> Iterator[Row]:
     """Yield the links of attributes, and of elements whose text is a link."""
     for line, text in source.lines(faults):
-        found = [
+        links = [
             (match.start(), match[1] or match[2] or match[3] or "") for match in _ATTRIBUTE.finditer(text)
         ]
-        found += [(match.start(), match[1]) for match in _ELEMENT.finditer(text)]
-        for _, written in sorted(found):
+        links += [(match.start(), match[1]) for match in _ELEMENT.finditer(text)]
+        for _, written in sorted(links):
             link = unescape(written).strip()
             if not _NO_FILE.match(link) and (is_html or "://" in link):
                 yield Row(line, {"url": link})

@@ -32,7 +32,7 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
     line, rest, unread, deleted = 1, "", 0, 0
     row: Row | None = None
     about: dict[str, str] = {}
-    for text in remove_comments(source.texts()):
+    for text in _remove_comments(source.texts()):
         rest += text
         end = 0
         for match in _PART.finditer(rest):
@@ -87,7 +87,7 @@ def _refuse_other_lists(head: str) -> None:
         )
 
 
-def remove_comments(texts: Iterable[str]) -> Iterator[str]:
+def _remove_comments(texts: Iterable[str]) -> Iterator[str]:
     """Yield the pieces of an XML text without its comments, whose line ends stay."""
     rest, is_inside = "", False
     for text in texts:

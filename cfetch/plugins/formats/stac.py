@@ -31,10 +31,10 @@ def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     for item in read_array(source, "features", stac):  # an answer may be of any length
         if not isinstance(item.fields, dict):
             raise BrokenDocumentError(item.line, f"features must be objects, not {kind_of(item.fields)}")
-        found = list(list_assets(item.fields, left_out)) or _read_properties(item.fields)
-        without += not found
-        rows += len(found)
-        yield from (Row(item.line, fields, "assets") for fields in found)
+        listed = list(list_assets(item.fields, left_out)) or _read_properties(item.fields)
+        without += not listed
+        rows += len(listed)
+        yield from (Row(item.line, fields, "assets") for fields in listed)
     if stac.get("type") != "FeatureCollection" and not rows and not without:
         yield from _read_item(stac, left_out)
     elif without and not rows:

@@ -100,7 +100,7 @@ def test_an_xml_document_that_is_no_list_is_refused_as_such(error_of):
 
 def test_a_list_that_is_none_is_given_up_after_some_hundred_faults_of_one_sort(error_of):
     """A fault for each of a million lines takes half a minute, and nobody reads it."""
-    error = error_of("".join(f"a{n} b: c\n" for n in range(5000)), "x.txt")
+    error = error_of("".join(f"a{n}: b.c\n" for n in range(5000)), "x.txt")
     assert error.total == 501
     assert (
         "it may be a list of another kind"
@@ -119,3 +119,8 @@ def test_a_row_that_names_the_columns_again_is_no_entry(frozen):
     plan = frozen(f"id,url\n1,{H}a\nid,url\n2,{H}b\n", "x.csv")
     assert [entry[1] for entry in entries_of(plan)] == ["a", "b"]
     assert "name the columns again, as joined tables have them: 1" in plan.notes[-1]
+
+
+def test_words_are_no_paths(error_of):
+    """Whatever the ending of their file says, a base URL would make names of them."""
+    assert "no list of links" in error_of("some words\nand more\n", "x.txt", base_url=H).problems[0].message

@@ -8,7 +8,6 @@ A relative line without a query, as in the path lists of web archives, keeps its
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.names import find_relative_path
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
@@ -19,5 +18,11 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
     for line, text in source.lines(faults):
         url = text.strip(" \t")
         if url and url[0] != "#" and url != "@EXPLICIT":
-            path = find_relative_path(url) if keeps_paths else None
+            path = _find_path(url) if keeps_paths and "://" not in url else None
             yield Row(line, {"url": url} if path is None else {"url": url, "path": path})
+
+
+def _find_path(url: str) -> str | None:
+    from cfetch.manifest.names import find_relative_path  # most lists have absolute links
+
+    return find_relative_path(url)

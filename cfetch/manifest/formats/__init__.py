@@ -5,7 +5,7 @@ A reader is a function ``(source, document, faults) -> rows``. It yields a ``Row
 and goes on; if it cannot go on, it raises ``BrokenDocumentError``.
 
     table.py            the table of formats: for each its reader and its signs, as names
-    detection.py        recognises a format, first by content, then by ending; imports no reader
+    detection.py  json_kind.py    recognises a format, first by content, then by ending; imports no reader
     json_document.py  json_lines.py     the native format: one document, or one object a line
     csv_table.py                        tables with the native keys as columns, or with foreign ones
     url_list.py                         a URL a line

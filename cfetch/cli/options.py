@@ -98,6 +98,7 @@ _PANELS = {
         "max_attempts",
         "max_failures",
         "accept_html",
+        "encoded",
         "retry_budget",
         "deadline",
         "stall_timeout",

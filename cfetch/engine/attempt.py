@@ -120,8 +120,8 @@ class Reply(msgspec.Struct):
         """Take the bytes of an accepted body that have come and were not read; a second call gives none."""
         if self.response is None or self.verdict is None or not self.is_accepted:
             return b""
-        if self.verdict.skip_bytes is not None:  # a whole object comes: which bytes these are, is not known
-            return b""
+        if self.verdict.skip_bytes is not None or self.verdict.coding is not None:
+            return b""  # these are other bytes than the file's
         return self.response.read_buffered()
 
 

@@ -17,6 +17,7 @@ from cfetch.engine.fetching import Fetching
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
+from cfetch.engine.notes import Notes
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
@@ -59,7 +60,10 @@ class Fetcher:
         self._emit = outside.emit
         self._budget = RetryBudget()
         self.limiter = limiter
-        self._fetching = Fetching(transport, outside.clock, limiter)
+        self.notes = Notes(outside.clock, outside.emit)
+        self._fetching = Fetching(
+            transport, outside.clock, limiter, options=settings.replies, notes=self.notes
+        )
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cfetch.base.clock import RunClock
+from cfetch.base.config.wire import CAREFUL, ReplyOptions
 from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
+from cfetch.engine.notes import Notes
 from cfetch.manifest.digests import Bytes
 from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
+from cfetch.wire.codings import is_unpacked
 from cfetch.wire.judge import Action, Asked, Verdict, judge
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
+AS_STORED = {"Accept-Encoding": "gzip"}
+STORES_THAT_UNPACK = frozenset({"storage.googleapis.com"})
+MAX_HOSTS = 4096
+_STORED_ENCODING = "x-goog-stored-content-encoding"
+_NOTHING: list[str] = []
 NO_END = (
     "the server states no length and ends the body with the connection, so a cut body looks whole; "
     "state the size or a hash in the manifest, or by cfetch get --sha256"
@@ -32,10 +40,21 @@ NO_END = (
 class Fetching:
     """Makes tries over one transport; ``limiter`` None: at any rate."""
 
-    def __init__(self, transport: Transport, clock: RunClock, limiter: Limiter | None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: RunClock,
+        limiter: Limiter | None,
+        *,
+        options: ReplyOptions = CAREFUL,
+        notes: Notes | None = None,
+    ) -> None:
         self._transport = transport
         self._clock = clock
         self._limiter = limiter
+        self._options = options
+        self._notes = notes
+        self._as_stored: set[str] = set()  # hosts that unpack objects unless gzip is asked for
 
     async def fetch(
         self,
@@ -76,7 +95,8 @@ class Fetching:
             has_more, chunk_bytes = True, cure.chunk_bytes
             while has_more:
                 asked = _choose_range(attempt, part, chunk_bytes, None if attempt.received else standing)
-                response = await self._transport.open(url, _range_of(asked), secrets, fresh=fresh)
+                asked = msgspec.structs.replace(asked, options=self._options, link=url)
+                response = await self._open(url, asked, secrets, fresh=fresh)
                 if cure.retire_bytes:
                     response = await self._spare(response, url, asked, secrets, cure)
                 attempt.reply.response = response
@@ -93,6 +113,22 @@ class Fetching:
                     chunk_bytes = 0  # nothing would prove that two replies belong to one version
         finally:
             part.release_segment()
+
+    async def _open(
+        self, url: SecretUrl, asked: Asked, secrets: Mapping[str, str], *, fresh: bool
+    ) -> Response:
+        """Request the missing bytes, of an object of Google's store as they are stored there."""
+        headers, host = _range_of(asked), url.host()
+        if host in self._as_stored or host in STORES_THAT_UNPACK or url.value.startswith("gs://"):
+            return await self._transport.open(url, headers | AS_STORED, secrets, fresh=fresh)
+        response = await self._transport.open(url, headers, secrets, fresh=fresh)
+        stored = response.headers.getall(_STORED_ENCODING, _NOTHING)
+        if not stored or not is_unpacked(stored, response.headers.getall("Content-Encoding", _NOTHING)):
+            return response
+        if len(self._as_stored) < MAX_HOSTS:
+            self._as_stored.add(host)
+        response.close()
+        return await self._transport.open(url, headers | AS_STORED, secrets, fresh=fresh)
 
     async def _warm(self, url: SecretUrl, secrets: Mapping[str, str], *, fresh: bool) -> None:
         """Ask for one byte, so that the next request is not the first request for the object."""
@@ -114,7 +150,7 @@ class Fetching:
         """Ask again over a fresh connection if this one is worn out; retire it if this reply does that."""
         if response.carried_bytes >= cure.retire_bytes:
             response.close()
-            response = await self._transport.open(url, _range_of(asked), secrets, fresh=True)
+            response = await self._open(url, asked, secrets, fresh=True)
         end = asked.size_bytes if asked.end_byte is None else asked.end_byte
         if response.carried_bytes + (end or 0) - asked.from_byte >= cure.retire_bytes:
             response.retire()
@@ -139,6 +175,10 @@ class Fetching:
             verdict = attempt.reply.verdict
             if verdict is not None and verdict.skip_bytes is not None and verdict.body_bytes is not None:
                 read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+            if verdict is not None and verdict.coding is not None:
+                from cfetch.wire.decoding import Decoder  # only for --encoded decode
+
+                read = Decoder(verdict.coding, read).read
             while data := await read():
                 position += len(data)
                 if limit is not None and position > limit:
@@ -154,6 +194,8 @@ class Fetching:
                     await self._wait_for_volume(attempt, part)
         except BaseException:
             try:
+                if attempt.reply.verdict is not None and attempt.reply.verdict.coding is not None:
+                    part.restart()  # no request can ask for the rest of what was decoded
                 if attempt.reason is not None:
                     salvage(attempt, part, limit, clock.now())
             finally:
@@ -186,11 +228,14 @@ class Fetching:
         part.validator = verdict.validator
         stated_times = response.headers.getall("Last-Modified", [])
         part.last_modified = stated_times[0] if stated_times else None
-        gives_ranges = verdict.skip_bytes is None
+        if verdict.note and self._notes is not None:
+            self._notes.add(attempt.assignment.entry.path, verdict.note)
+        gives_ranges = verdict.skip_bytes is None and verdict.coding is None
         attempt.resumable = gives_ranges and (verdict.validator is not None or asked.has_hash)
         part.total_bytes = verdict.total_bytes or part.total_bytes
         is_first = part.segment is None and not part.position
-        if not asked.has_hash and asked.base is None and (is_first or part.stated is None):
+        states_hash = not asked.has_hash and asked.base is None and verdict.coding is None
+        if states_hash and (is_first or part.stated is None):
             part.stated = find_stated_hash(response.status, response.headers)
         if attempt.size_bytes is None and verdict.total_bytes is not None:
             attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
@@ -239,6 +284,7 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Stan
         refuses_pages=attempt.assignment.refuses_pages,
         base=attempt.assignment.entry.range_start,
         has_hash=attempt.assignment.entry.digest is not None,
+        path=attempt.assignment.entry.path,
     )
 
 

@@ -16,8 +16,11 @@ from types import MappingProxyType
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from cfetch.base.clock import Clock
+from cfetch.base.config.wire import ReplyOptions
 from cfetch.base.errors import ConfigError, Refused, SourceError, Transient
 from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.manifest.digests import Bytes
+from cfetch.wire.codings import read_codings
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
 from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
 from cfetch.wire.transport import Response, Transport
@@ -28,6 +31,7 @@ SILENCE_S = 30.0  # no monitor watches a document
 ANSWER_S = 120.0  # for a small reply as a whole, so that single bytes now and then do not count as an answer
 SLOW_S = 60.0  # after this time, a document's average rate must be SLOWEST_BPS
 SLOWEST_BPS = 1024.0  # a server below this rate only blocks its clients
+DECODED = ReplyOptions(encoded="decode")
 FIRST_BYTE = {"Range": "bytes=0-0"}
 PROBE_S = 30.0  # for one try to get a size: a header and a byte
 LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
@@ -141,17 +145,22 @@ async def _fetch_once(
     sink.seek(0)
     sink.truncate()
     response = await _wait_for_byte(transport.open(url, headers, secrets, fresh=False, method=method))
+    read: Callable[[], Awaitable[Bytes]] = response.read
     try:
         if response.status not in expected:
-            verdict = judge(response.status, response.headers, Asked())
+            verdict = judge(response.status, response.headers, Asked(options=DECODED, link=url))
             if verdict.action is not Action.ACCEPT:
                 raise make_refusal(verdict, response, clock)
+            if verdict.coding is not None:
+                from cfetch.wire.decoding import Decoder  # few servers send a coding that nobody asked for
+
+                read = Decoder(verdict.coding, read).read
             if not verdict.framed:
                 raise Refused(
                     "the server states no length, so cfetch cannot tell whether the document is complete"
                 )
         size, began_s = 0, clock.monotonic()
-        while data := await _wait_for_byte(response.read()):
+        while data := await _wait_for_byte(read()):
             size += len(data)
             lasting_s = clock.monotonic() - began_s
             if lasting_s > SLOW_S and size < lasting_s * SLOWEST_BPS:
@@ -271,7 +280,7 @@ class Prober:
 def _read_length(response: Response) -> int | None:
     """The length of a whole reply, unless the reply is encoded."""
     headers = response.headers
-    encoded = _read_single(headers, "Content-Encoding") or headers.getall("Transfer-Encoding", [])
+    encoded = read_codings(headers.getall("Content-Encoding", [])) or headers.getall("Transfer-Encoding", [])
     length = _read_single(headers, "Content-Length") or ""
     return int(length) if not encoded and _NUMBER.fullmatch(length) else None
 

@@ -4,8 +4,10 @@ The rules (sections of RFC 9110 in brackets):
 
 1. Two different values of a header that may occur only once: it is unknown which is true. REFUSE.
 2. The status decides the class; see ``STATUS`` below. 200 and 206 go on to the rules that follow.
-3. An encoded body was not asked for, and is never decoded: REFUSE, or REFUSE_RANGE if a range was asked for.
-   A Transfer-Encoding other than ``chunked`` alone: REFUSE, as no client decodes it.
+3. A Content-Encoding is a label of the file, unless it names a known coding that nothing explains: not the
+   manifest's hash or size, not an object store, not the file's own name or type (``codings.py``). Then
+   ``ReplyOptions.encoded`` decides; such bytes are joined to no others, so REFUSE_RANGE if a part was asked
+   for. A Transfer-Encoding other than ``chunked`` alone: REFUSE, as no client decodes it.
 4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
    byte range, start at the requested byte, end where its object ends, and agree with the manifest on the
    total; and the ETag [15.3.7] must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for
@@ -38,6 +40,8 @@ from typing import Protocol
 import msgspec
 from multidict import istr
 
+from cfetch.base.config.wire import CAREFUL, ReplyOptions
+from cfetch.base.secret import SecretUrl
 from cfetch.storage.etags import is_same
 
 
@@ -67,7 +71,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts of the request by which its answer is judged; byte numbers are the file's.
 
     ``base``: where the file begins in the server's object, if the file is a range of the object; then
-    ``size_bytes`` is known. ``has_hash``: the manifest's hash will prove the bytes.
+    ``size_bytes`` is known. ``has_hash``: the manifest's hash will prove the bytes. ``path`` and ``link``
+    are the entry's.
     """
 
     from_byte: int = 0
@@ -81,6 +86,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     standing_bytes: int | None = None  # the size of the file in place
     base: int | None = None
     has_hash: bool = False
+    options: ReplyOptions = CAREFUL
+    path: str = ""
+    link: SecretUrl | None = None
 
     @property
     def joins(self) -> bool:
@@ -103,6 +111,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``framed`` is false for a body that only the end of the connection ends. ``reason`` is for a person.
     ``skip_bytes``: the body is the whole object, and the requested range begins after these bytes.
+    ``coding``: the body is to be decoded. ``note``: what a person should know of an accepted reply.
     """
 
     action: Action
@@ -113,6 +122,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     validator: str | None = None
     framed: bool = True
     skip_bytes: int | None = None
+    coding: str | None = None
+    note: str = ""
 
 
 STATUS: Mapping[int, Action] = {
@@ -126,8 +137,9 @@ STATUS: Mapping[int, Action] = {
     503: Action.THROTTLE,
     505: Action.REFUSE,
 }
-SINGLETONS = tuple(map(istr, ("Content-Length", "Content-Range", "Content-Encoding", "ETag")))
+SINGLETONS = tuple(map(istr, ("Content-Length", "Content-Range", "ETag")))
 _MEDIA_TYPE, _TRANSFER_ENCODING = istr("Content-Type"), istr("Transfer-Encoding")
+_ENCODING = istr("Content-Encoding")
 _NOTHING: list[str] = []
 MAX_LENGTH = 2**63 - 1
 MAX_SKIPPED_BYTES = 1 << 20  # useless bytes that a server without ranges may send: 0.1 s at 100 Mbit/s
@@ -169,7 +181,7 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         if len(stated) > 1 and len(set(stated)) > 1:
             return _refuse(f"the reply has {len(stated)} different {name} headers")
         values.append(stated[0] if stated else None)
-    length_text, range_text, encoding, etag = values
+    length_text, range_text, etag = values
     length: int | None = None
     if length_text is not None:
         if not (length_text.isascii() and length_text.isdigit()) or len(length_text) > 19:
@@ -179,9 +191,9 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     if transfer and [value.strip().lower() for value in transfer] != ["chunked"]:
         return _refuse("the reply has a Transfer-Encoding that was not asked for")
     framed = length is not None or bool(transfer)
-    if encoding is not None and encoding.lower() != "identity":
-        action = Action.REFUSE_RANGE if asked.is_range else Action.REFUSE
-        return Verdict(action=action, reason="the reply is encoded although identity was asked for")
+    is_labelled = bool(headers.getall(_ENCODING, _NOTHING))
+    if is_labelled and (coded := _judge_coding(status, headers, asked, length, range_text, framed)):
+        return coded
     if status == 206 and asked.base is not None:
         return _judge_range(asked, asked.base, range_text, length, etag, framed)
     if status == 206:
@@ -194,11 +206,60 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     if asked.end_byte is not None:
         return _refuse_range("the server sends the whole file where a part of it was asked for")
     if length is not None and asked.size_bytes is not None and length != asked.size_bytes:
-        return _refuse(f"the server has {length} bytes where the manifest says {asked.size_bytes}")
+        return _refuse(
+            f"the server has {length} bytes where the manifest says {asked.size_bytes}"
+            + ("; its reply is encoded: --encoded decode unpacks it" if _name_coding(headers) else "")
+        )
     action = Action.UNCHANGED if _is_standing(asked, _strong(etag), length) else Action.ACCEPT
     return Verdict(
         action=action, body_bytes=length, total_bytes=length, validator=_strong(etag), framed=framed
     )
+
+
+def _name_coding(headers: Headers) -> str:
+    from cfetch.wire.codings import read_codings  # few replies have the header
+
+    return ", ".join(read_codings(headers.getall(_ENCODING, _NOTHING)))
+
+
+def _judge_coding(
+    status: int,
+    headers: Headers,
+    asked: Asked,
+    length: int | None,
+    range_text: str | None,
+    framed: bool,
+) -> Verdict | None:
+    """Judge a reply with a Content-Encoding by rule 3; None: it is judged like any other."""
+    from cfetch.wire.codings import is_from_store, is_own_coding, read_codings
+
+    codings = read_codings(headers.getall(_ENCODING, _NOTHING))
+    match = _RANGE.fullmatch(range_text or "") if status == 206 else None
+    total = length if status == 200 else int(match[3]) if match is not None and match[3] != "*" else None
+    if not codings or (asked.size_bytes is not None and asked.base is None and total == asked.size_bytes):
+        return None
+    names = (asked.path, "" if asked.link is None else asked.link.reveal())
+    if len(codings) == 1 and is_own_coding(codings[0], names, _media_type(headers)):
+        return None
+    mode, coding = asked.options.encoded, ", ".join(codings)
+    is_whole = asked.base is None and not (status == 206 and asked.joins)
+    is_sized = asked.size_bytes is not None and is_whole  # a range has its size in any object
+    is_vouched = asked.has_hash or is_sized or is_from_store(headers.keys())
+    if mode != "decode" and is_vouched:
+        return None
+    if mode == "refuse":
+        return _refuse(
+            f"the reply is encoded ({coding}) although no coding was asked for, and --encoded refuse is set; "
+            "--encoded keep takes its bytes as they are, --encoded decode unpacks them"
+        )
+    if status == 206 or asked.end_byte is not None or asked.base is not None:
+        return _refuse_range(f"the reply to a range is encoded ({coding})")
+    if mode == "keep":
+        note = f"came encoded ({coding}), and is kept as it came; --encoded decode unpacks such files"
+        return Verdict(action=Action.ACCEPT, body_bytes=length, total_bytes=length, framed=framed, note=note)
+    if len(codings) > 1:
+        return _refuse(f"the reply is encoded several times ({coding}), and cfetch unpacks one coding")
+    return Verdict(action=Action.ACCEPT, framed=framed, coding=codings[0])
 
 
 def _is_standing(asked: Asked, etag: str | None, length: int | None) -> bool:

@@ -61,7 +61,8 @@ def _list_stated(status: int, headers: Headers) -> Iterator[tuple[str, str]]:
 
 def _is_as_stored(headers: Headers) -> bool:
     stored = headers.getall("x-goog-stored-content-encoding", _NOTHING)
-    return all(encoding.lower() == "identity" for encoding in stored)
+    stated = [value.lower() for value in headers.getall("Content-Encoding", _NOTHING)]
+    return all(encoding.lower() in ("identity", *stated) for encoding in stored)
 
 
 def _split(values: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -394,6 +394,15 @@ class OptionTable:
         bool,
         flag("Take web pages for files whose names are no page's and whose size and hash nobody states."),
     ] = False
+    encoded: Annotated[
+        str,
+        choice(
+            ("keep", "decode", "refuse"),
+            "A reply with a Content-Encoding that neither size, hash nor name explains: keep its bytes as "
+            "they come, decode them, or refuse it.",
+            "curl, wget and aria2 keep them; a note tells it",
+        ),
+    ] = "keep"
     public_only: Annotated[
         bool, flag("Refuse addresses that are not public, also behind names and redirects.")
     ] = False

@@ -8,7 +8,7 @@ from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import PLACES, OptionTable
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
-from cfetch.base.config.wire import NetworkOptions, RateLimits
+from cfetch.base.config.wire import NetworkOptions, RateLimits, ReplyOptions
 from cfetch.base.errors import ConfigError
 
 GROWN = 64  # downloads at a time, at most, if the user sets no number
@@ -111,6 +111,11 @@ class Settings(OptionTable):
             name_by=self.name_by,
             bad_rows=self.bad_rows,
         )
+
+    @property
+    def replies(self) -> ReplyOptions:
+        """What is done with odd replies."""
+        return ReplyOptions(encoded=self.encoded)
 
     @property
     def network(self) -> NetworkOptions:

@@ -25,6 +25,18 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
 NO_LIMITS = RateLimits()
 
 
+class ReplyOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What to do with replies that are odd, where nothing proves their bytes.
+
+    ``encoded``: a body that came in a coding is kept as it is, decoded, or refused.
+    """
+
+    encoded: str = "keep"
+
+
+CAREFUL = ReplyOptions()
+
+
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
-from cfetch.base.events import RetryScheduled, StragglerCancelled
+from cfetch.base.events import HostPaused, RetryScheduled, StragglerCancelled
 from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
 from cfetch.engine.fetching import Fetching
@@ -62,7 +62,12 @@ class Fetcher:
         self.limiter = limiter
         self.notes = Notes(outside.clock, outside.emit)
         self._fetching = Fetching(
-            transport, outside.clock, limiter, options=settings.replies, notes=self.notes
+            transport,
+            outside.clock,
+            limiter,
+            options=settings.replies,
+            notes=self.notes,
+            on_used_up=self._hold,
         )
 
     async def go_on(self, transfer: Transfer) -> float | None:
@@ -154,6 +159,13 @@ class Fetcher:
         sources.place_bytes = transfer.wanted_bytes
         self._hosts.take_place(sources.host, sources.place_bytes)
         return True
+
+    def _hold(self, host: str, pause_s: float) -> None:
+        """Ask a host nothing that it says it would refuse, unless that lasts too long to be believed."""
+        now_s = self._clock.now()
+        if pause_s <= self._limits.retry_budget_s and self._hosts.hold(host, pause_s, now_s):
+            reason = "its limit of requests is used up"
+            self._emit(HostPaused(t_s=now_s, host=host, pause_s=pause_s, reason=reason, is_certain=True))
 
     def leave(self, transfer: Transfer, now_s: float) -> None:
         """Give the transfer's place back, if it has one."""

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
+from multidict import istr
 
 from cfetch.base.clock import RunClock
 from cfetch.base.config.wire import CAREFUL, ReplyOptions
@@ -16,8 +17,9 @@ from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.codings import is_unpacked
 from cfetch.wire.judge import Action, Asked, Verdict, judge
+from cfetch.wire.pauses import SIGNS, find_used_up_s
 from cfetch.wire.rate import Limiter
-from cfetch.wire.retry import make_throttled
+from cfetch.wire.retry import make_throttled, make_transient
 from cfetch.wire.stated_hash import find_stated_hash
 from cfetch.wire.transport import Response, Transport
 
@@ -31,6 +33,7 @@ STORES_THAT_UNPACK = frozenset({"storage.googleapis.com"})
 MAX_HOSTS = 4096
 _STORED_ENCODING = "x-goog-stored-content-encoding"
 _NOTHING: list[str] = []
+_LIMITS = tuple(map(istr, SIGNS))
 NO_END = (
     "the server states no length and ends the body with the connection, so a cut body looks whole; "
     "state the size or a hash in the manifest, or by cfetch get --sha256"
@@ -48,12 +51,15 @@ class Fetching:
         *,
         options: ReplyOptions = CAREFUL,
         notes: Notes | None = None,
+        on_used_up: Callable[[str, float], None] | None = None,
     ) -> None:
+        """``on_used_up`` gets a host that says that it takes no request for so many seconds."""
         self._transport = transport
         self._clock = clock
         self._limiter = limiter
         self._options = options
         self._notes = notes
+        self._on_used_up = on_used_up
         self._as_stored: set[str] = set()  # hosts that unpack objects unless gzip is asked for
 
     async def fetch(
@@ -225,6 +231,10 @@ class Fetching:
             attempt.reply.has_news_of_size = True  # the server sends the whole file
         if verdict.from_byte != asked.from_byte or not attempt.received:
             attempt.from_byte = verdict.from_byte
+        if self._on_used_up is not None and not response.headers.keys().isdisjoint(_LIMITS):
+            pause_s = find_used_up_s(response.headers, self._clock.wall())
+            if pause_s:
+                self._on_used_up(attempt.assignment.host, pause_s)
         part.validator = verdict.validator
         stated_times = response.headers.getall("Last-Modified", [])
         part.last_modified = stated_times[0] if stated_times else None
@@ -358,8 +368,9 @@ def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock)
             return Expired(reason, http_status=status)
         case Action.THROTTLE:
             return make_throttled(reason, status, response.headers, clock.wall())
-        case Action.RETRY:
-            return Transient(reason, http_status=status)
+        case Action.RETRY | Action.WAIT:
+            is_made = verdict.action is Action.WAIT
+            return make_transient(reason, status, response.headers, clock.wall(), is_made=is_made)
         case Action.REFUSE_RANGE:
             part.restart()
             return RangeRefused(reason, http_status=status)

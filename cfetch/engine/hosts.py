@@ -19,7 +19,7 @@ from math import inf
 from typing import NamedTuple
 
 from cfetch.base.breaker import CLOSED, Position
-from cfetch.base.errors import RangeRefused, SourceError, Straggling, Throttled, Transient
+from cfetch.base.errors import NotReady, RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.engine.connection_limit import ConnectionLimit
 from cfetch.engine.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
@@ -333,7 +333,7 @@ class Hosts:
             if not self._concerns_host(host, error, now_s, file, being_served):
                 return None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
-        is_answer = broke_again or isinstance(error, RangeRefused)
+        is_answer = broke_again or isinstance(error, RangeRefused | NotReady)
         if isinstance(error, Transient) and received < FAIR_BYTES and not is_answer:
             if not received and error.http_status is None:
                 host.limit.note_refusal(now_s, host.running - 1, being_served)
@@ -358,6 +358,13 @@ class Hosts:
             if host.width is not None:
                 host.width.note_end()
         return None
+
+    def hold(self, name: str, pause_s: float, now_s: float) -> bool:
+        """Start nothing at ``name`` for ``pause_s``, without another limit. Returns whether that is news."""
+        host = self._hosts[name]
+        is_news = now_s + pause_s > max(now_s, host.held_until_s) + SAME_PAUSE_S
+        host.held_until_s = max(host.held_until_s, now_s + pause_s)
+        return is_news
 
     def join_pause(self, name: str, pause_s: float, now_s: float, *, spread_s: float = 0.0) -> None:
         """Start nothing at ``name`` for ``pause_s``: the host has asked another process of the run for it.

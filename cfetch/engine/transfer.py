@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from cfetch.base.errors import CfetchError, Corrupt, Expired, SourceError, Straggling, Throttled
+from cfetch.base.errors import CfetchError, Corrupt, Expired, NotReady, SourceError, Straggling, Throttled
 from cfetch.base.records import AttemptRecord, FileRecord, Status, round_rate, round_s
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.engine.entry_helpers import Helpers
-from cfetch.engine.hosts import Hosts
+from cfetch.engine.hosts import UNAVAILABLE, Hosts
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import Part, Standing
 from cfetch.wire.refresh import Link
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 LEFT = 1 << 30  # failures of a source that is never asked again
-TOO_MANY = 429
 
 
 class Sources:
@@ -390,10 +389,11 @@ class Transfer:
         """Count a failed try. Stragglers and expired links have limits of their own.
 
         A 429 is about the host and not about this entry, so only the retry budget ends it: while a host
-        throttles, one entry after the other would use up its tries as the probe.
+        throttles, one entry after the other would use up its tries as the probe. A file that is not ready yet
+        is waited for as long.
         """
-        is_throttled = isinstance(error, Throttled) and error.http_status == TOO_MANY
-        self.tries.errors += not (is_throttled or isinstance(error, Straggling | Expired))
+        is_throttled = isinstance(error, Throttled) and error.http_status not in (None, UNAVAILABLE)
+        self.tries.errors += not (is_throttled or isinstance(error, Straggling | Expired | NotReady))
         has_digest = self.entry.digest is not None
         self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
 

@@ -22,7 +22,7 @@ from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.codings import read_codings
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
-from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
+from cfetch.wire.retry import Limits, Spent, make_throttled, make_transient, next_step
 from cfetch.wire.transport import Response, Transport
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest must be given as a file
@@ -248,7 +248,7 @@ class Prober:
             if response.status == 200:
                 return _read_length(response) or None
             verdict = judge(response.status, response.headers, Asked())
-            if verdict.action in (Action.RETRY, Action.THROTTLE):
+            if verdict.action in (Action.RETRY, Action.WAIT, Action.THROTTLE):
                 raise make_refusal(verdict, response, self._clock)
             if response.status not in (404, 410):  # a missing file tells nothing about HEAD
                 self._without_head.add(origin)
@@ -318,5 +318,7 @@ def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceEr
     """Make the error of a reply that is not accepted, if there is no part and no way to a fresh link."""
     if verdict.action is Action.THROTTLE:
         return make_throttled(verdict.reason, response.status, response.headers, clock.wall())
-    kind = Transient if verdict.action is Action.RETRY else Refused
-    return kind(verdict.reason, http_status=response.status)
+    if verdict.action in (Action.RETRY, Action.WAIT):
+        is_made, wall_s = verdict.action is Action.WAIT, clock.wall()
+        return make_transient(verdict.reason, response.status, response.headers, wall_s, is_made=is_made)
+    return Refused(verdict.reason, http_status=response.status)

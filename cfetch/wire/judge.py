@@ -3,7 +3,8 @@
 The rules (sections of RFC 9110 in brackets):
 
 1. Two different values of a header that may occur only once: it is unknown which is true. REFUSE.
-2. The status decides the class; see ``STATUS`` below. 200 and 206 go on to the rules that follow.
+2. The status decides the class; see ``STATUS`` and ``LATER`` below. 200 and 206 go on to the rules that
+   follow.
 3. A Content-Encoding is a label of the file, unless it names a known coding that nothing explains: not the
    manifest's hash or size, not an object store, not the file's own name or type (``codings.py``). Then
    ``ReplyOptions.encoded`` decides; such bytes are joined to no others, so REFUSE_RANGE if a part was asked
@@ -52,6 +53,7 @@ class Action(Enum):
     REFUSE_RANGE = "refuse range"  # drop the part, ask again for the whole
     REFUSE = "refuse"  # this source cannot be used at all
     RETRY = "retry"
+    WAIT = "wait"  # the server fetches or makes the file, and says when to ask again
     THROTTLE = "throttle"
     REFRESH = "refresh"  # the link has expired
     UNCHANGED = "unchanged"  # the file in place is the server's version
@@ -130,12 +132,24 @@ STATUS: Mapping[int, Action] = {
     401: Action.REFRESH,  # clouds answer 401 or 403 for an expired signature
     403: Action.REFRESH,
     408: Action.RETRY,
+    420: Action.THROTTLE,
     421: Action.RETRY,
     425: Action.RETRY,
     429: Action.THROTTLE,
+    430: Action.THROTTLE,
     501: Action.REFUSE,
     503: Action.THROTTLE,
     505: Action.REFUSE,
+    509: Action.THROTTLE,
+    529: Action.THROTTLE,
+}
+# With the headers of a pause or of a limit that is used up, these mean: later.
+LATER: Mapping[int, Action] = {
+    202: Action.WAIT,
+    403: Action.THROTTLE,
+    409: Action.WAIT,
+    413: Action.THROTTLE,
+    423: Action.WAIT,
 }
 SINGLETONS = tuple(map(istr, ("Content-Length", "Content-Range", "ETag")))
 _MEDIA_TYPE, _TRANSFER_ENCODING = istr("Content-Type"), istr("Transfer-Encoding")
@@ -285,6 +299,16 @@ def _judge_status(status: int, headers: Headers, asked: Asked) -> Verdict:
         if kept is not None and not all(is_same(kept, etag) for etag in stated):
             return _refuse_range("HTTP 304 for a file of another ETag than the one in place came under")
         return Verdict(action=Action.UNCHANGED)
+    if status in LATER:
+        from cfetch.wire.pauses import states_pause  # it needs this module's types
+
+        if states_pause(headers):
+            said = (
+                "the file is being made or fetched there"
+                if LATER[status] is Action.WAIT
+                else "too many requests"
+            )
+            return Verdict(action=LATER[status], reason=f"HTTP {status}: {said}")
     action = STATUS.get(status)
     if action is None:
         action = Action.RETRY if 500 <= status <= 599 else Action.REFUSE

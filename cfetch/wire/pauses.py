@@ -2,8 +2,8 @@
 
 ``Retry-After`` counts first: seconds, also with a fraction as several services send it, or a date, which is
 compared with the reply's own ``Date``, as the server's clock and this machine's may differ. Else the headers
-of limits count, if they say that nothing remains: ``RateLimit`` (IETF draft, both forms), ``RateLimit-Reset``,
-``X-RateLimit-Reset`` and their relatives. A reset is a number of seconds, or a time since 1970.
+of limits count, if they say that nothing remains: ``RateLimit`` (both forms of the IETF's draft),
+``RateLimit-Reset``, ``X-RateLimit-Reset`` and their relatives. A reset is a number of seconds, or a time since 1970.
 """
 
 import math
@@ -71,7 +71,7 @@ def read_retry_after_s(text: str, now_s: float) -> float | None:
 
 
 def _list_resets_s(headers: Headers, now_s: float) -> Iterator[float]:
-    """The seconds of all limits that are used up, or may be: a limit of which something remains is another."""
+    """The seconds of all limits that are used up, or may be; one of which something remains is another."""
     windows = list(_list_windows(headers))
     shut = [seconds for remaining, seconds in windows if remaining == 0]
     yield from shut or [seconds for remaining, seconds in windows if remaining is None]

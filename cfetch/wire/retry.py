@@ -187,8 +187,11 @@ def next_step(
         return Step(0.0)  # nobody has been asked for the whole file yet
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
-    if untried:
-        return Step(0.0)
+    return Step(0.0) if untried else _wait(error, spent, limits, jitter)
+
+
+def _wait(error: SourceError, spent: Spent, limits: Limits, jitter: float) -> Step:
+    """Wait for the next try: by back-off, or as long as the server asks for."""
     delay = backoff_s(spent.errors, jitter)
     asked = ""
     if isinstance(error, Throttled | Transient) and error.retry_after_s is not None:

@@ -31,6 +31,7 @@ NO_CONDITION: Mapping[str, str] = {}
 AS_STORED = {"Accept-Encoding": "gzip"}
 STORES_THAT_UNPACK = frozenset({"storage.googleapis.com"})
 MAX_HOSTS = 4096
+SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
 _STORED_ENCODING = "x-goog-stored-content-encoding"
 _NOTHING: list[str] = []
 _LIMITS = tuple(map(istr, SIGNS))
@@ -174,14 +175,16 @@ class Fetching:
         limit = None
         clock = self._clock
         try:
+            verdict = self._judge(attempt, response, part, asked)
+            if verdict.action is not Action.ACCEPT:
+                raise await self._make_error(verdict, response, part)
             position, limit = self._accept(attempt, response, part, asked)
             if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
                 response.close()
                 return True
-            verdict = attempt.reply.verdict
-            if verdict is not None and verdict.skip_bytes is not None and verdict.body_bytes is not None:
+            if verdict.skip_bytes is not None and verdict.body_bytes is not None:
                 read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
-            if verdict is not None and verdict.coding is not None:
+            if verdict.coding is not None:
                 from cfetch.wire.decoding import Decoder  # only for --encoded decode
 
                 read = Decoder(verdict.coding, read).read
@@ -209,21 +212,32 @@ class Fetching:
             raise
         return _check_end(attempt, part, asked, position, limit)
 
-    def _accept(
-        self, attempt: Attempt, response: Response, part: Sink, asked: Asked
-    ) -> tuple[int, int | None]:
-        """Judge the reply and make ``part`` ready for it.
-
-        Returns where in the file its body begins, and where it ends, if that is known.
-        """
-        is_alone = part.segment is None and not attempt.received
-        if response.status == 200 and is_alone and asked.end_byte is not None:
+    def _judge(self, attempt: Attempt, response: Response, part: Sink, asked: Asked) -> Verdict:
+        """Judge the reply. Raises Unchanged."""
+        if response.status == 200 and asked.end_byte is not None and _is_alone(attempt, part):
             asked = msgspec.structs.replace(asked, end_byte=None)  # no other attempt brings the rest
         verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
         if verdict.action is Action.UNCHANGED:
             raise Unchanged
-        if verdict.action is not Action.ACCEPT:
-            raise _error_of(verdict, response, part, self._clock)
+        return verdict
+
+    async def _make_error(self, verdict: Verdict, response: Response, part: Sink) -> SourceError:
+        """Make the error of a reply that is not accepted, with the server's own reason."""
+        if response.status not in SAID_ALL:
+            from cfetch.wire.reasons import explain  # only a refusal needs it
+
+            verdict = await explain(verdict, response)
+        return _error_of(verdict, response, part, self._clock)
+
+    def _accept(
+        self, attempt: Attempt, response: Response, part: Sink, asked: Asked
+    ) -> tuple[int, int | None]:
+        """Make ``part`` ready for the reply, which is accepted.
+
+        Returns where in the file its body begins, and where it ends, if that is known.
+        """
+        verdict, is_alone = attempt.reply.verdict, _is_alone(attempt, part)
+        assert verdict is not None
         if not verdict.framed and attempt.size_bytes is None and not asked.has_hash:
             raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
         if verdict.from_byte != asked.from_byte:
@@ -249,7 +263,8 @@ class Fetching:
             part.stated = find_stated_hash(response.status, response.headers)
         if attempt.size_bytes is None and verdict.total_bytes is not None:
             attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
-        if asked.end_byte is None or verdict.body_bytes is None:
+        is_all = asked.end_byte is None or (response.status == 200 and is_alone)
+        if is_all or verdict.body_bytes is None:
             return verdict.from_byte, attempt.size_bytes
         return verdict.from_byte, verdict.from_byte + verdict.body_bytes
 
@@ -260,6 +275,11 @@ class Fetching:
             await part.wait_for_room()
         finally:
             attempt.let_go(self._clock.now())
+
+
+def _is_alone(attempt: Attempt, part: Sink) -> bool:
+    """Whether no other attempt, and no earlier reply of this one, brings bytes of the file."""
+    return part.segment is None and not attempt.received
 
 
 def _keep_to_origin(

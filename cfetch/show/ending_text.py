@@ -4,11 +4,13 @@ Advice is a table from what set the end to what would have helped. An option tha
 that does not help a file that failed, is no advice: then nothing is said.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from cfetch.base.errors import Blocked, Corrupt, Expired, Refused
 from cfetch.base.records import Summary, Tail
+from cfetch.base.refusals import find_known
 from cfetch.base.secret import printable
 from cfetch.show.ending import LEARNED
 from cfetch.show.format import duration, plural, rate, shorten, size
@@ -257,15 +259,24 @@ REMEDIES = (  # of failures that a repetition alone does not repair; the first r
 )
 
 
+AS_SAID = "do what the reasons of the failures say"
+_CODE = re.compile(r"HTTP \d{3}[^,;]{0,80}, ([\w.:-]{1,60})", re.ASCII)
+
+
 def find_remedy(failures: Iterable[Summary.Failure]) -> str:
     """The steps that are needed before a repetition; empty if that alone may be enough for one of them."""
     steps = {_find_step(failure) for failure in failures}
     if "" in steps:
         return ""
-    return ", and ".join(remedy.step for remedy in REMEDIES if remedy.step in steps)
+    known = (*(remedy.step for remedy in REMEDIES), AS_SAID)
+    return ", and ".join(step for step in known if step in steps)
 
 
 def _find_step(failure: Summary.Failure) -> str:
+    code = _CODE.match(failure.message)
+    known = find_known(code[1]) if code is not None else None
+    if known is not None and known.next_step:
+        return AS_SAID
     fitting = (
         remedy.step
         for remedy in REMEDIES

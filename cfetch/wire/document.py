@@ -150,7 +150,7 @@ async def _fetch_once(
         if response.status not in expected:
             verdict = judge(response.status, response.headers, Asked(options=DECODED, link=url))
             if verdict.action is not Action.ACCEPT:
-                raise make_refusal(verdict, response, clock)
+                raise await make_refusal(verdict, response, clock)
             if verdict.coding is not None:
                 from cfetch.wire.decoding import Decoder  # few servers send a coding that nobody asked for
 
@@ -249,7 +249,7 @@ class Prober:
                 return _read_length(response) or None
             verdict = judge(response.status, response.headers, Asked())
             if verdict.action in (Action.RETRY, Action.WAIT, Action.THROTTLE):
-                raise make_refusal(verdict, response, self._clock)
+                raise await make_refusal(verdict, response, self._clock)
             if response.status not in (404, 410):  # a missing file tells nothing about HEAD
                 self._without_head.add(origin)
             return None
@@ -259,14 +259,14 @@ class Prober:
     async def _ask_by_first_byte(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
         response = await self._transport.open(url, FIRST_BYTE, secrets, fresh=False)
         try:
-            size = self._read_total(response)
+            size = await self._read_total(response)
             if response.status == 206 and len(await response.read()) <= 1:
                 await response.read()  # reads to the end, so that the connection can be used again
             return size
         finally:
             response.close()
 
-    def _read_total(self, response: Response) -> int | None:
+    async def _read_total(self, response: Response) -> int | None:
         if response.status in (206, 416):
             match = _TOTAL.fullmatch(_read_single(response.headers, "Content-Range") or "")
             if response.status == 206 or (match and match[1] == "0"):  # an empty file has no first byte
@@ -274,7 +274,7 @@ class Prober:
         if response.status == 200:
             return _read_length(response)
         verdict = judge(response.status, response.headers, Asked())
-        raise make_refusal(verdict, response, self._clock)
+        raise await make_refusal(verdict, response, self._clock)
 
 
 def _read_length(response: Response) -> int | None:
@@ -314,8 +314,12 @@ async def repeat_until_answered(
             await clock.sleep(step.delay_s)
 
 
-def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
+async def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
     """Make the error of a reply that is not accepted, if there is no part and no way to a fresh link."""
+    if response.status not in (200, 206):
+        from cfetch.wire.reasons import explain  # only a refusal needs it
+
+        verdict = await explain(verdict, response)
     if verdict.action is Action.THROTTLE:
         return make_throttled(verdict.reason, response.status, response.headers, clock.wall())
     if verdict.action in (Action.RETRY, Action.WAIT):

@@ -10,7 +10,7 @@ into a ``BodyBuffer``, and from there into the file.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import aiohttp
@@ -147,6 +147,7 @@ class Exchange(ReplyParser):
         "_waiter",
         "_wire",
         "body",
+        "hidden",
         "place",
         "source",
     )
@@ -157,6 +158,7 @@ class Exchange(ReplyParser):
     def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
         super().__init__(has_body=has_body)
         self._wire = wire
+        self.hidden: Sequence[str] = ()  # set by the transport
         self.body: BodyBuffer | None = None
         self._left_bytes = UNKNOWN  # of the body, past the parser; 0: all is parsed
         self._is_paused = False

@@ -19,7 +19,7 @@ import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver
 
-from cfetch.base.errors import Refused, Transient
+from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.base.version import __version__
 from cfetch.manifest.object_urls import is_object_url
@@ -40,6 +40,7 @@ OBJECT_REFUSALS = {  # the link is new, so a refusal is about the login, not abo
 }
 # Only for links without a signature: a signature would have to cover this header, and obstore's does not.
 WITH_CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
+LEAST_SECRET = 6  # characters; a shorter word, such as "Basic", is no secret
 MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The server, the request target, and a fragment, which is never sent.
@@ -109,9 +110,17 @@ class HttpTransport:
             if proxied and reply.status == 407:
                 reply.close()
                 raise make_proxy_refusal(reply.status)
+            reply.place, reply.source = place, url
+            if reply.status >= 300 and sent:  # it may be explained to a person
+                reply.hidden = list_secrets(sent)
             if reply.status not in REDIRECTS:
-                reply.place, reply.source = place, url
                 return reply
+            if "Location" not in reply.headers:
+                from cfetch.wire.reasons import refuse  # only a refusal needs it
+
+                refusal = await refuse(reply, f"HTTP {reply.status}: the server redirects to nowhere")
+                reply.close()
+                raise refusal
             seen.append(url)
             reply.close()
             hop = next_hop(url, reply.headers, seen)
@@ -140,8 +149,12 @@ class HttpTransport:
             headers = {**headers, **WITH_CHECKSUM}
         reply = await self.open(link, headers, secrets, fresh=fresh, method=method)
         if (why := OBJECT_REFUSALS.get(reply.status)) is not None:
-            reply.close()
-            raise Refused(f"HTTP {reply.status}: {why}", http_status=reply.status)
+            from cfetch.wire.reasons import refuse_object  # only a refusal needs it
+
+            try:
+                raise await refuse_object(reply, why)
+            finally:
+                reply.close()
         return reply
 
     async def _ask(
@@ -207,6 +220,12 @@ class HttpTransport:
     async def close(self) -> None:
         """Close connections and files, as ``Transport`` says."""
         await self._pool.close()
+
+
+def list_secrets(headers: Mapping[str, str]) -> list[str]:
+    """The values of headers, and the words in them, that no message may show."""
+    words = [word for value in headers.values() for word in (value, *value.split())]
+    return [word for word in words if len(word) >= LEAST_SECRET]
 
 
 class _Origin:

@@ -3,7 +3,8 @@
 ``Retry-After`` counts first: seconds, also with a fraction as several services send it, or a date, which is
 compared with the reply's own ``Date``, as the server's clock and this machine's may differ. Else the headers
 of limits count, if they say that nothing remains: ``RateLimit`` (both forms of the IETF's draft),
-``RateLimit-Reset``, ``X-RateLimit-Reset`` and their relatives. A reset is a number of seconds, or a time since 1970.
+``RateLimit-Reset``, ``X-RateLimit-Reset`` and their relatives. A reset is a number of seconds, or a time
+since 1970.
 """
 
 import math

@@ -37,7 +37,8 @@ async def ask_name(
                 response = await transport.open(url, FIRST_BYTE, secrets, fresh=False)
                 try:
                     if response.status not in HAS_FILE:
-                        raise make_refusal(judge(response.status, response.headers, Asked()), response, clock)
+                        verdict = judge(response.status, response.headers, Asked())
+                        raise await make_refusal(verdict, response, clock)
                     if response.status == 206 and len(await response.read()) <= 1:
                         await response.read()  # reads to the end, so that the connection can be used again
                     return read_stated_name(response.headers)

@@ -4,7 +4,7 @@ The libraries behind ``wire/http.py`` take 0.15 s to import, a fifth of a second
 imports them for its first request: if all files are in place, it has none.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from cfetch.base.secret import SecretUrl
@@ -18,12 +18,14 @@ class Response(Protocol):
 
     ``place``: the address of the reply, after the redirects that stayed at the first host. Relative URLs in
     the body are relative to ``place``: another host that only stores the bytes does not have the other files.
-    ``source``: the address of the reply, after all redirects.
+    ``source``: the address of the reply, after all redirects. ``hidden``: values of the request that no
+    message may show, if the reply is a refusal.
     """
 
     status: int
     place: SecretUrl
     source: SecretUrl
+    hidden: Sequence[str]
 
     @property
     def headers(self) -> Headers:

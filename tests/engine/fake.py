@@ -25,6 +25,7 @@ class Reply:
     After ``cut`` bytes of the reply comes ``then``: "stall" for ever, "reset", or "end" like a normal end.
     ``framing`` is how the end is told: "length", "chunked" or "close". ``at_s``: the body's pieces arrive at
     these times after the head instead, in equal shares. ``place``: where redirects have led.
+    ``reason``: the body of a refusal.
     """
 
     body: bytes = b""
@@ -40,6 +41,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     error: Exception | None = None
     place: str = "http://h.test/"
+    reason: bytes = b""
 
 
 @dataclass
@@ -124,7 +126,8 @@ class FakeResponse:
         self.is_retired = False
         self._on_over = on_over
         self.status, start, end = _slice(reply, asked)
-        self._data = reply.body[start:end] if self.status in (200, 206) else b""
+        self.hidden = tuple(asked.secrets.values())
+        self._data = reply.body[start:end] if self.status in (200, 206) else reply.reason
         self.headers = _headers(reply, self.status, start, len(self._data))
         self._then = reply.then if reply.cut is not None else "end"
         if reply.cut is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -70,6 +70,7 @@ class Exchange:
         self.headers: Headers = self._said
         self.peer: str | None = None
         self.carried_bytes = int(connection.sent)
+        self.hidden: Sequence[str] = ()
         self._before = connection.sent  # the connection's bytes of earlier replies
         self._pace_end = math.inf  # the byte of the reply at which its rate changes
         self._body = _Body()

@@ -37,8 +37,13 @@ _NOTHING: list[str] = []
 _LIMITS = tuple(map(istr, SIGNS))
 NO_END = (
     "the server states no length and ends the body with the connection, so a cut body looks whole; "
-    "state the size or a hash in the manifest, or by cfetch get --sha256"
+    "state the size or a hash in the manifest, or by cfetch get --sha256, or take it with --accept-unframed"
 )
+CUT_IN_TLS = (
+    "the server states no length, and the connection ended without TLS's own end: the body may be cut; "
+    "--accept-unframed takes it"
+)
+UNFRAMED_NOTE = "came without a length, and is taken (--accept-unframed): if it was cut, nobody can see it"
 
 
 class Fetching:
@@ -182,12 +187,8 @@ class Fetching:
             if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
                 response.close()
                 return True
-            if verdict.skip_bytes is not None and verdict.body_bytes is not None:
-                read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
-            if verdict.coding is not None:
-                from cfetch.wire.decoding import Decoder  # only for --encoded decode
-
-                read = Decoder(verdict.coding, read).read
+            if verdict.skip_bytes is not None or verdict.coding is not None:
+                read = _adapt(verdict, response, read)
             while data := await read():
                 position += len(data)
                 if limit is not None and position > limit:
@@ -210,6 +211,8 @@ class Fetching:
             finally:
                 response.close()
             raise
+        if not verdict.framed and limit is None and not asked.has_hash and not self._options.accept_unframed:
+            _check_tls_end(response, part)
         return _check_end(attempt, part, asked, position, limit)
 
     def _judge(self, attempt: Attempt, response: Response, part: Sink, asked: Asked) -> Verdict:
@@ -239,7 +242,10 @@ class Fetching:
         verdict, is_alone = attempt.reply.verdict, _is_alone(attempt, part)
         assert verdict is not None
         if not verdict.framed and attempt.size_bytes is None and not asked.has_hash:
-            raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
+            if self._options.accept_unframed and self._notes is not None:
+                self._notes.add(attempt.assignment.entry.path, UNFRAMED_NOTE)
+            elif response.tls_end is None and not self._options.accept_unframed:
+                raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
         if verdict.from_byte != asked.from_byte:
             part.restart()
             attempt.reply.has_news_of_size = True  # the server sends the whole file
@@ -318,6 +324,26 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Stan
     )
 
 
+def _adapt(
+    verdict: Verdict, response: Response, read: Callable[[], Awaitable[Bytes]]
+) -> Callable[[], Awaitable[Bytes]]:
+    """A function that reads the file's bytes, where the body has other ones: a whole object, or a coding."""
+    if verdict.skip_bytes is not None and verdict.body_bytes is not None:
+        read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+    if verdict.coding is None:
+        return read
+    from cfetch.wire.decoding import Decoder  # only for --encoded decode
+
+    return Decoder(verdict.coding, read).read
+
+
+def _check_tls_end(response: Response, part: Sink) -> None:
+    """Raise Transient if a body that the connection's end ends may have been cut."""
+    if not response.tls_end:
+        part.restart()
+        raise Transient(CUT_IN_TLS)
+
+
 def _cut(
     response: Response, read: Callable[[], Awaitable[Bytes]], skip_bytes: int, size_bytes: int
 ) -> Callable[[], Awaitable[Bytes]]:
@@ -347,7 +373,7 @@ def _range_of(asked: Asked) -> dict[str, str]:
     else:
         text = f"{asked.from_byte}-{'' if asked.end_byte is None else asked.end_byte - 1}"
     wanted = {"Range": f"bytes={text}", **asked.unless}
-    if asked.validator is not None:
+    if asked.validator is not None and not asked.has_hash:  # a replica with another ETag would send it whole
         wanted["If-Range"] = asked.validator
     return wanted
 

@@ -146,6 +146,7 @@ async def _fetch_once(
     sink.truncate()
     response = await _wait_for_byte(transport.open(url, headers, secrets, fresh=False, method=method))
     read: Callable[[], Awaitable[Bytes]] = response.read
+    is_framed = True
     try:
         if response.status not in expected:
             verdict = judge(response.status, response.headers, Asked(options=DECODED, link=url))
@@ -155,9 +156,11 @@ async def _fetch_once(
                 from cfetch.wire.decoding import Decoder  # few servers send a coding that nobody asked for
 
                 read = Decoder(verdict.coding, read).read
-            if not verdict.framed:
+            is_framed = verdict.framed
+            if not is_framed and response.tls_end is None:
                 raise Refused(
-                    "the server states no length, so cfetch cannot tell whether the document is complete"
+                    "the server states no length, so cfetch cannot tell whether the document is complete; "
+                    "save it by another program, and give the file"
                 )
         size, began_s = 0, clock.monotonic()
         while data := await _wait_for_byte(read()):
@@ -168,6 +171,8 @@ async def _fetch_once(
             if size > max_bytes:
                 raise Refused(f"the document is longer than {max_bytes} bytes")
             sink.write(data)
+        if not is_framed and not response.tls_end:
+            raise Transient("the server states no length, and the connection ended without TLS's own end")
     except BaseException:
         response.close()
         raise

@@ -10,6 +10,7 @@ into a ``BodyBuffer``, and from there into the file.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -49,6 +50,7 @@ class PooledConnection(asyncio.BufferedProtocol):
         "let_go",
         "loop",
         "peer",
+        "tls_end",
         "transport",
         "used",
     )
@@ -64,6 +66,7 @@ class PooledConnection(asyncio.BufferedProtocol):
         self.used = False
         self.carried_bytes = self.coming_bytes = 0
         self.peer: str | None = None
+        self.tls_end: bool | None = None
 
     def begin(self, exchange: "Exchange") -> None:
         """Give all bytes that come from now on to ``exchange``."""
@@ -109,6 +112,13 @@ class PooledConnection(asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         if name:
             self.peer = f"{name[0]}:{name[1]}"
+        if transport.get_extra_info("ssl_object") is not None:
+            self.tls_end = False
+
+    def eof_received(self) -> None:
+        """Note whether TLS has told the end (close_notify), or the connection is just over."""
+        if self.tls_end is not None and self.transport is not None:
+            self.tls_end = _has_told_end(self.transport.get_extra_info("ssl_object"))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's hint is of no use here
         """Return the memory for the next bytes."""
@@ -132,6 +142,16 @@ class PooledConnection(asyncio.BufferedProtocol):
             self._closed.set_result(None)
         if self._exchange is not None:
             self._exchange.lose_connection(exc)
+
+
+def _has_told_end(secured: ssl.SSLObject) -> bool:
+    """Whether the other side has sent TLS's close_notify: a read tells, and asks for more bytes if not."""
+    try:
+        return not secured.read(1)
+    except ssl.SSLZeroReturnError:
+        return True
+    except (ssl.SSLError, ValueError):
+        return False
 
 
 class Exchange(ReplyParser):
@@ -174,6 +194,11 @@ class Exchange(ReplyParser):
     def peer(self) -> str | None:
         """Address and port of the other end."""
         return self._wire.peer
+
+    @property
+    def tls_end(self) -> bool | None:
+        """Whether TLS has told the end of the connection, as ``Response`` says."""
+        return self._wire.tls_end
 
     @property
     def carried_bytes(self) -> int:

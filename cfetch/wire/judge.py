@@ -11,7 +11,8 @@ The rules (sections of RFC 9110 in brackets):
    for. A Transfer-Encoding other than ``chunked`` alone: REFUSE, as no client decodes it.
 4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
    byte range, start at the requested byte, end where its object ends, and agree with the manifest on the
-   total; and the ETag [15.3.7] must be the part's. If not: REFUSE_RANGE, that is, forget the part and ask for
+   total; and the ETag [15.3.7] must be the part's, unless a hash will prove the bytes, as replicas behind one
+   name give one file different ETags. If not: REFUSE_RANGE, that is, forget the part and ask for
    the whole. If an end was requested too, the range may end there or before [15.3.7], but not beyond.
 5. 200 to a range [14.2] means that the server has another version or does not support ranges: ACCEPT from
    byte 0; but REFUSE_RANGE if an end was requested, as other attempts bring the rest.
@@ -22,7 +23,8 @@ The rules (sections of RFC 9110 in brackets):
    the bytes and the range begins within ``MAX_SKIPPED_BYTES``, else REFUSE; but REFUSE_RANGE if only a part
    of the range was requested, as its other bytes may be of another version.
 8. A body that ends with the connection, without length or chunks, may be cut without a trace: it is
-   ``framed=False``, and only a size or a hash of the manifest can prove it.
+   ``framed=False``, and only a size or a hash of the manifest can prove it, or TLS, which tells its end
+   (close_notify). The user may accept it without (``ReplyOptions.accept_unframed``).
 9. The body is a web page, the name is not the name of a page, and neither size nor hash can detect that:
    REFUSE. It is a login page, a page of a captive portal, or an error with status 200.
 10. 304 to a request with a condition [13.1]: UNCHANGED. If a record has only the hash of the ETag, and the
@@ -373,7 +375,7 @@ def _accept_part(
     asked: Asked, body_bytes: int, total_bytes: int | None, length: int | None, etag: str | None, framed: bool
 ) -> Verdict:
     """Accept a 206 whose range is right, if its version and its length are right too."""
-    if asked.validator is not None and etag != asked.validator:
+    if asked.validator is not None and etag != asked.validator and not asked.has_hash:
         return _refuse_range("the file changed on the server between two tries")
     if length is not None and length != body_bytes:
         return _refuse_range("Content-Length and Content-Range contradict each other")

@@ -39,6 +39,8 @@ _CHALLENGE = re.compile(r'\b(error|error_description)="([^"]{1,400})"', re.IGNOR
 _WORD = re.compile(r"[\w.:-]{1,60}", re.ASCII)
 _QUERY = re.compile(r"(https?://[^\s?\"'<>]*\?)[^\s\"'<>]+", re.IGNORECASE)
 _TOKEN = re.compile(r"(?=[A-Za-z+=_/-]*[0-9])(?=[0-9+=_/-]*[A-Za-z])[A-Za-z0-9+=_-]{24,}", re.ASCII)
+_CODES = ("code", "Code", "error_code", "errorCode", "reason", "status")
+_MESSAGES = ("message", "Message", "error_description", "detail", "msg", "errorMessage", "title")
 _ACTIONS = {
     "refuse": Action.REFUSE,
     "refresh": Action.REFRESH,
@@ -177,6 +179,11 @@ def _read_xml(body: bytes) -> Reason:
     return Reason(*texts) if texts[0] else Reason()
 
 
+def _find_text(fields: dict[str, Any], names: Iterable[str]) -> str:
+    """The first of these fields that is a text; empty if none is."""
+    return next((text for name in names if isinstance(text := fields.get(name), str)), "")
+
+
 def _read_json(body: bytes) -> Reason:
     """The usual forms: of Google, Azure, OAuth (RFC 6749 5.2), problem details (RFC 9457), and plain ones."""
     try:
@@ -191,13 +198,7 @@ def _read_json(body: bytes) -> Reason:
     if isinstance(details, list) and details and isinstance(details[0], dict):
         fields = {**details[0], **fields, "code": details[0].get("reason", fields.get("code"))}
     oauth: str = inner if isinstance(inner, str) else ""
-    codes = (fields.get(name) for name in ("code", "Code", "error_code", "errorCode", "reason", "status"))
-    messages = (
-        fields.get(name)
-        for name in ("message", "Message", "error_description", "detail", "msg", "errorMessage", "title")
-    )
-    code = next((text for text in codes if isinstance(text, str)), "")
-    message = next((text for text in messages if isinstance(text, str) and text), "")
+    code, message = _find_text(fields, _CODES), _find_text(fields, _MESSAGES)
     if oauth and not code and (message or _WORD.fullmatch(oauth)):
         code = oauth
     return Reason(code, message or ("" if code == oauth else oauth))

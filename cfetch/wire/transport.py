@@ -36,6 +36,10 @@ class Response(Protocol):
         """Address and port of the other end, if they are known."""
 
     @property
+    def tls_end(self) -> bool | None:
+        """Whether TLS has told the end of the connection, so that nothing was cut; None: it is not TLS."""
+
+    @property
     def carried_bytes(self) -> int:
         """Bytes of bodies that the connection had brought before; valid until the end of this reply."""
 

@@ -122,6 +122,7 @@ class FakeResponse:
         self.peer = "192.0.2.1:80"
         self.place = self.source = SecretUrl(reply.place)
         self.carried_bytes = 0
+        self.tls_end = None
         self.over = False
         self.is_retired = False
         self._on_over = on_over

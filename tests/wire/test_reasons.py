@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from multidict import CIMultiDict
@@ -10,21 +11,16 @@ from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.wire.judge import Action, Asked, judge
 from cfetch.wire.reasons import MAX_BYTES, Reason, explain, find_reason
-from cfetch.wire.transport import Response
 
 
-class Refusal(Response):
+class Refusal:
     """A reply with this body; ``body`` None: nothing of it ever comes."""
 
     def __init__(self, status, body, headers=(), url="http://h.test/a", hidden=()):
-        self.status, self._headers, self.hidden = status, CIMultiDict(headers), hidden
+        self.status, self.headers, self.hidden = status, CIMultiDict(headers), hidden
         self.place = self.source = SecretUrl(url)
         self._pieces = None if body is None else [body[i : i + 1000] for i in range(0, len(body), 1000)]
-        self.closed = False
-
-    @property
-    def headers(self):
-        return self._headers
+        self.closed, self.tls_end = False, None
 
     async def read(self, most=-1):
         if self._pieces is None:
@@ -36,7 +32,7 @@ class Refusal(Response):
 
 
 def tell(status, body=b"", headers=(), **more):
-    reply = Refusal(status, body, headers, **more)
+    reply: Any = Refusal(status, body, headers, **more)
     return asyncio.run(explain(judge(status, reply.headers, Asked()), reply))
 
 
@@ -112,7 +108,7 @@ def test_no_secret_stands_in_a_reason():
 @pytest.mark.parametrize("body", [None, b"<" + b"x" * MAX_BYTES, b""])
 def test_what_is_too_long_or_does_not_come_is_no_reason(body):
     """The status is known already; a large body is not read to its end."""
-    reply = Refusal(404, body)
+    reply: Any = Refusal(404, body)
     verdict = judge(404, reply.headers, Asked())
     assert asyncio.run(explain(verdict, reply)) is verdict
     assert reply.closed is bool(body)

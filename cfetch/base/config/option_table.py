@@ -394,6 +394,13 @@ class OptionTable:
         bool,
         flag("Take web pages for files whose names are no page's and whose size and hash nobody states."),
     ] = False
+    accept_unframed: Annotated[
+        bool,
+        flag(
+            "Take files of no stated size or hash whose replies have no length and end with the connection: "
+            "if one is cut, nobody sees it."
+        ),
+    ] = False
     encoded: Annotated[
         str,
         choice(

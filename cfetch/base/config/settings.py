@@ -115,7 +115,7 @@ class Settings(OptionTable):
     @property
     def replies(self) -> ReplyOptions:
         """What is done with odd replies."""
-        return ReplyOptions(encoded=self.encoded)
+        return ReplyOptions(encoded=self.encoded, accept_unframed=self.accept_unframed)
 
     @property
     def network(self) -> NetworkOptions:

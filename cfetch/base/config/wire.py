@@ -28,10 +28,12 @@ NO_LIMITS = RateLimits()
 class ReplyOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What to do with replies that are odd, where nothing proves their bytes.
 
-    ``encoded``: a body that came in a coding is kept as it is, decoded, or refused.
+    ``encoded``: a body that came in a coding is kept as it is, decoded, or refused. ``accept_unframed``: a
+    body that only the end of its connection ends is taken.
     """
 
     encoded: str = "keep"
+    accept_unframed: bool = False
 
 
 CAREFUL = ReplyOptions()

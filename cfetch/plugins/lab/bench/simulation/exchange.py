@@ -71,6 +71,7 @@ class Exchange:
         self.peer: str | None = None
         self.carried_bytes = int(connection.sent)
         self.hidden: Sequence[str] = ()
+        self.tls_end: bool | None = None
         self._before = connection.sent  # the connection's bytes of earlier replies
         self._pace_end = math.inf  # the byte of the reply at which its rate changes
         self._body = _Body()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.base.clock import Clock
+from cfetch.base.config.reading import ASKING
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.freezing import Part, freeze
@@ -66,7 +67,7 @@ def freeze_lists(
             )
         )
 
-    if settings.reading.name_by == "header":
+    if settings.reading.name_by in ASKING:
         make_private(directory / UNNAMED)
         unnamed = freeze_in(directory / UNNAMED, None)
         plan = stack.enter_context(
@@ -80,6 +81,7 @@ def freeze_lists(
                 only=left,
                 known=stack.enter_context(KnownNames(state)),
                 asks_all=settings.existing != "trust",
+                by_final_url=settings.name_by == "final-url",
             )
         )
     else:

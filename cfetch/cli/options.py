@@ -103,6 +103,7 @@ _PANELS = {
         "retry_budget",
         "deadline",
         "stall_timeout",
+        "first_byte_timeout",
         "connect_timeout",
     ),
     "Network": (

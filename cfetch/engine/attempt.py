@@ -42,7 +42,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     """The task of an attempt: it is the ``n``-th at ``entry``, asks ``host`` and writes to a volume.
 
     ``mirror``: the host, if it is a mirror's. ``is_immune``: the attempt is not broken off as a straggler.
-    ``refuses_pages``: the expected file is no web page.
+    ``refuses_pages``: the expected file is no web page. ``patience_s``: how long the first byte may take.
     """
 
     entry: Entry
@@ -52,6 +52,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     volume_index: int = 0
     is_immune: bool = False
     refuses_pages: bool = False
+    patience_s: float = math.inf
 
 
 class Grounds(NamedTuple):
@@ -249,6 +250,10 @@ class Attempt:
     def was_broken_off(self) -> bool:
         """Whether ``break_off`` alone caused this cancellation; for the handler of the cancellation."""
         return self.interruption.was_cause()
+
+    def is_too_silent(self, now_s: float) -> bool:
+        """Whether its first byte takes longer than it may."""
+        return self.last_byte_s is None and now_s - self.start_s > self.assignment.patience_s
 
     @property
     def wanted_bytes(self) -> int | None:

@@ -30,6 +30,7 @@ from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
 
+DOUBLINGS = 6  # of the time for a first byte, at most
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 
 
@@ -280,6 +281,8 @@ class Fetcher:
             host,
             transfer.sources.mirror,
             refuses_pages=not self._settings.accept_html and _is_told_by_name(entry),
+            patience_s=self._settings.first_byte_s
+            * 2.0 ** min(tries.unheard if helper is None else 0, DOUBLINGS),
             volume_index=0 if transfer.staging is None else transfer.staging.volume_index,
             is_immune=helper is None
             and (
@@ -324,7 +327,7 @@ class Fetcher:
         is_straggler = attempt.reason is not BreakOff.STALLED
         cause: SourceError = Straggling("far slower than the other files")
         if attempt.reason is BreakOff.STALLED:
-            cause = Transient(f"no byte for {self._settings.stall_timeout:g} s")
+            cause = self._make_stall(transfer, attempt)
         elif attempt.reason is BreakOff.BELOW_MIN_RATE:
             cause = Straggling(f"below min_rate, {self._settings.min_rate:,} bytes per second")
         error = self._excuse_if_whole(transfer, attempt, cause)
@@ -347,6 +350,13 @@ class Fetcher:
                 tries.mitigations += not attempt.is_helper
             self._announce_straggler(transfer, attempt, now_s, completed=error is None)
         return error
+
+    def _make_stall(self, transfer: Transfer, attempt: Attempt) -> Transient:
+        """Make the error of an attempt that was silent for too long; it names the option."""
+        if attempt.received:
+            return Transient(f"no byte for {self._settings.stall_timeout:g} s (--stall-timeout)")
+        transfer.tries.unheard += not attempt.is_helper
+        return Transient(f"no first byte within {attempt.assignment.patience_s:g} s (--first-byte-timeout)")
 
     def _announce_straggler(
         self, transfer: Transfer, attempt: Attempt, now_s: float, *, completed: bool

@@ -218,7 +218,7 @@ class Tries(msgspec.Struct, gc=False):
     stragglers, which cost no try; ``below_min_rate`` attempts that were cancelled for the stated rate, which
     never make an entry immune. ``best_bytes`` is the most that was ever there, at ``progress_s``.
     ``gave_up``: the limit that ended the tries, in words. ``silences``: stragglers in a row that had not
-    brought a byte.
+    brought a byte. ``unheard`` counts attempts whose first byte took too long.
     """
 
     progress_s: float
@@ -228,6 +228,7 @@ class Tries(msgspec.Struct, gc=False):
     below_min_rate: int = 0
     best_bytes: int = 0
     silences: int = 0
+    unheard: int = 0
     gave_up: str = ""
 
     def note_progress(self, position: int, now_s: float) -> None:

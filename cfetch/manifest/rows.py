@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.config.reading import ASKING, ReadingOptions
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.assembly import name_batch
 from cfetch.manifest.columns import Columns
@@ -244,7 +244,7 @@ def _set_default_path(values: dict[str, Any], index: int, options: ReadingOption
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
-        if name_by == "header":
+        if name_by in ASKING:
             asks = not is_object_url(url)  # the key of an object is its name
             name_by, values["is_unnamed"] = ("hash" if asks else "last"), asks
         path = last_segment(url) if name_by == "last" else choose_path(url, index, name_by)

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from cfetch.base.clock import Clock, SystemClock
-from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.errors import LocalFault, SourceError, UsageError
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.faults import BrokenDocumentError
@@ -307,10 +307,16 @@ class ManifestReader(NamedTuple):
                     options=self.options,
                 )
             )
-            if file_network is not None and self.options.name_by == "header":
+            if file_network is not None and self.options.name_by in ASKING:
                 (directory / "named").mkdir(0o700)
                 plan = stack.enter_context(
-                    name_by_servers(plan, directory / "named", network=file_network(plan), clock=clock)
+                    name_by_servers(
+                        plan,
+                        directory / "named",
+                        network=file_network(plan),
+                        clock=clock,
+                        by_final_url=self.options.name_by == "final-url",
+                    )
                 )
             plan.add_notes(notes)
             refuse_empty(len(plan), plan.source, allowed=self.allow_empty)

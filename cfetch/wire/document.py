@@ -28,6 +28,7 @@ from cfetch.wire.transport import Response, Transport
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest must be given as a file
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
+FIRST_BYTE_S = 120.0  # for the head: some servers make a list when they are asked for it
 ANSWER_S = 120.0  # for a small reply as a whole, so that single bytes now and then do not count as an answer
 SLOW_S = 60.0  # after this time, a document's average rate must be SLOWEST_BPS
 SLOWEST_BPS = 1024.0  # a server below this rate only blocks its clients
@@ -122,12 +123,12 @@ async def ask(
     )
 
 
-async def _wait_for_byte(step: Awaitable[T]) -> T:
+async def _wait_for_byte(step: Awaitable[T], limit_s: float = SILENCE_S) -> T:
     try:
-        async with asyncio.timeout(SILENCE_S):
+        async with asyncio.timeout(limit_s):
             return await step
     except TimeoutError:
-        raise Transient(f"no byte for {SILENCE_S:g} s") from None
+        raise Transient(f"no byte for {limit_s:g} s") from None
 
 
 async def _fetch_once(
@@ -144,7 +145,8 @@ async def _fetch_once(
 ) -> Response:
     sink.seek(0)
     sink.truncate()
-    response = await _wait_for_byte(transport.open(url, headers, secrets, fresh=False, method=method))
+    opening = transport.open(url, headers, secrets, fresh=False, method=method)
+    response = await _wait_for_byte(opening, FIRST_BYTE_S)
     read: Callable[[], Awaitable[Bytes]] = response.read
     is_framed = True
     try:

@@ -97,8 +97,9 @@ class OptionTable:
         choice(
             NAMES,
             "How a file is named whose path the manifest does not state: by the last segment of its URL, by "
-            "the URL's whole path (url-path), by the number of its row, by the hash of its URL, or by what "
-            "its server says (header), which costs a request.",
+            "the URL's whole path (url-path), by the segment and its query (url-query), by the number of its "
+            "row, by the hash of its URL, or by what its server says (header) or redirects to (final-url), "
+            "which costs a request.",
             "docs/manifests.md has an example of each",
         ),
     ] = "last"
@@ -329,6 +330,15 @@ class OptionTable:
             0.05, 3600, "Give up a try after so long without a byte.", "as the AWS CRT and curl's usual 30 s"
         ),
     ] = 30.0
+    first_byte_timeout: Annotated[
+        float | None,
+        duration(
+            0.05,
+            86_400,
+            "How long a server may make a file before its first byte; twice as long in each further try "
+            "(default: twice --stall-timeout).",
+        ),
+    ] = None
     connect_timeout: Annotated[
         float, duration(0.05, 600, "Give up connecting after this long.", "a SYN is repeated at 1, 3 and 7 s")
     ] = 10.0

@@ -113,6 +113,11 @@ class Settings(OptionTable):
         )
 
     @property
+    def first_byte_s(self) -> float:
+        """How long the first try of a file waits for its first byte."""
+        return 2 * self.stall_timeout if self.first_byte_timeout is None else self.first_byte_timeout
+
+    @property
     def replies(self) -> ReplyOptions:
         """What is done with odd replies."""
         return ReplyOptions(encoded=self.encoded, accept_unframed=self.accept_unframed)

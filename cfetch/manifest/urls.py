@@ -90,6 +90,38 @@ _SIGNATURES = (
         (_words(f"key-pair-id signature {life}"), _words("key-pair-id signature expires policy"))
         for life in ("expires", "policy")
     ),
+    (  # Alibaba OSS, version 4
+        _words("x-oss-signature-version x-oss-credential x-oss-date x-oss-signature"),
+        _words(
+            "x-oss-signature-version x-oss-credential x-oss-date x-oss-signature x-oss-expires"
+            " x-oss-security-token x-oss-additional-headers"
+        ),
+    ),
+    (  # Tencent COS
+        _words("q-sign-algorithm q-ak q-sign-time q-key-time q-signature"),
+        _words(
+            "q-sign-algorithm q-ak q-sign-time q-key-time q-signature q-header-list q-url-param-list"
+            " x-cos-security-token"
+        ),
+    ),
+    (  # Volcengine TOS
+        _words("x-tos-algorithm x-tos-credential x-tos-date x-tos-signature"),
+        _words(
+            "x-tos-algorithm x-tos-credential x-tos-date x-tos-signature x-tos-expires x-tos-signedheaders"
+            " x-tos-security-token"
+        ),
+    ),
+    *(  # Alibaba OSS (version 1), Huawei OBS, Kingsoft KS3, UCloud
+        (
+            _words(f"{signer} signature expires"),
+            _words(f"{signer} signature expires security-token x-obs-security-token"),
+        )
+        for signer in ("ossaccesskeyid", "accesskeyid", "kssaccesskeyid", "ucloudpublickey")
+    ),
+    (  # Bunny
+        _words("token expires token_path"),
+        _words("token expires token_path token_countries"),
+    ),
     *(  # Version 2 of Amazon S3 and of Google Cloud Storage
         (_words(f"{signer} signature expires"), _words(f"{signer} signature expires x-amz-security-token"))
         for signer in ("awsaccesskeyid", "googleaccessid")
@@ -100,6 +132,14 @@ _SIGNATURES = (
 _TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
 _LOGIN = re.compile("//[^/]*@")
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
+# Tokens in a single key, by the form of their value: Akamai's, Cloudflare's, Qiniu's, Baidu's.
+_HMAC = re.compile(r"(?=.*\bexp(?:=|%3d))(?=.*\bhmac(?:=|%3d)).+", re.IGNORECASE)
+_TOKENS = {
+    **dict.fromkeys(("hdnts", "hdnea", "hdntl", "__token__"), _HMAC),
+    "__gda__": re.compile(r"\d{9,11}_[0-9a-f]{32}", re.IGNORECASE),
+    "verify": re.compile(r"\d{9,11}-[A-Za-z0-9%+/=_-]{20,}"),
+    "authorization": re.compile(r"bce-auth-v\d(?:/|%2f).+", re.IGNORECASE),
+}
 _TO_ENCODE = re.compile("[ \u00a0-\ud7ff\ue000-\U0010ffff]+")
 # Two patterns, each of which reads a character once: a single pattern took cubic time.
 _KEY = re.compile(r"[?&]([^=&#?]*)=")
@@ -180,8 +220,13 @@ def strip_signature(url: str) -> str:
     pairs = [(pair.partition("=")[0].lower(), pair) for pair in query.split("&")]
     keys = {key for key, _ in pairs}
     signed = next((changing for needed, changing in _SIGNATURES if needed <= keys), frozenset[str]())
-    kept = [pair for key, pair in pairs if key not in signed]
+    kept = [pair for key, pair in pairs if key not in signed and not _is_token(key, pair)]
     return f"{stem}?{'&'.join(kept)}" if kept else stem
+
+
+def _is_token(key: str, pair: str) -> bool:
+    form = _TOKENS.get(key)
+    return form is not None and form.fullmatch(pair.partition("=")[2]) is not None
 
 
 def strip_secrets(url: str) -> str:

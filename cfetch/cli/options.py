@@ -97,6 +97,7 @@ _PANELS = {
     "Errors": (
         "max_attempts",
         "max_failures",
+        "doubtful",
         "accept_html",
         "accept_unframed",
         "encoded",

@@ -71,6 +71,12 @@ class Fetcher:
             on_used_up=self._hold,
         )
 
+    def report(self) -> None:
+        """Tell what is known of odd files only now that all have come."""
+        if self._fetching.doubts is not None:
+            self._fetching.doubts.report()
+        self.notes.report()
+
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).
 
@@ -280,7 +286,7 @@ class Fetcher:
             tries.begun,
             host,
             transfer.sources.mirror,
-            refuses_pages=not self._settings.accept_html and _is_told_by_name(entry),
+            refuses_pages=self._refuses_pages(entry),
             patience_s=self._settings.first_byte_s
             * 2.0 ** min(tries.unheard if helper is None else 0, DOUBLINGS),
             volume_index=0 if transfer.staging is None else transfer.staging.volume_index,
@@ -351,6 +357,15 @@ class Fetcher:
             self._announce_straggler(transfer, attempt, now_s, completed=error is None)
         return error
 
+    def _refuses_pages(self, entry: Entry) -> bool:
+        """Whether a web page is no answer for the entry, of which neither size nor hash is known."""
+        if entry.size_bytes is not None or entry.digest is not None:
+            return False
+        settings = self._settings
+        if settings.accept_html or settings.doubtful == "accept":
+            return False
+        return not is_page_name(entry.path, bare=settings.doubtful != "fail")
+
     def _make_stall(self, transfer: Transfer, attempt: Attempt) -> Transient:
         """Make the error of an attempt that was silent for too long; it names the option."""
         if attempt.received:
@@ -388,8 +403,3 @@ class Fetcher:
                 error=str(error),
             )
         )
-
-
-def _is_told_by_name(entry: Entry) -> bool:
-    """Whether only its name shows that the entry is no web page: neither size nor hash is known."""
-    return entry.size_bytes is None and entry.digest is None and not is_page_name(entry.path)

@@ -11,12 +11,13 @@ from cfetch.base.config.wire import CAREFUL, ReplyOptions
 from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError, Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
+from cfetch.engine.doubts import LOOKED_AT, Doubts, find_doubt
 from cfetch.engine.notes import Notes
 from cfetch.manifest.digests import Bytes
 from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.codings import is_unpacked
-from cfetch.wire.judge import Action, Asked, Verdict, judge
+from cfetch.wire.judge import Action, Asked, Verdict, is_vouched_for, judge
 from cfetch.wire.pauses import SIGNS, find_used_up_s
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled, make_transient
@@ -66,6 +67,7 @@ class Fetching:
         self._options = options
         self._notes = notes
         self._on_used_up = on_used_up
+        self.doubts = None if notes is None or options.doubtful != "note" else Doubts(notes)
         self._as_stored: set[str] = set()  # hosts that unpack objects unless gzip is asked for
 
     async def fetch(
@@ -189,6 +191,8 @@ class Fetching:
                 return True
             if verdict.skip_bytes is not None or verdict.coding is not None:
                 read = _adapt(verdict, response, read)
+            if not (position or attempt.is_helper or is_vouched_for(asked)):
+                read = self._doubting(attempt, response, part, read)
             while data := await read():
                 position += len(data)
                 if limit is not None and position > limit:
@@ -214,6 +218,40 @@ class Fetching:
         if not verdict.framed and limit is None and not asked.has_hash and not self._options.accept_unframed:
             _check_tls_end(response, part)
         return _check_end(attempt, part, asked, position, limit)
+
+    def _doubting(
+        self, attempt: Attempt, response: Response, part: Sink, read: Callable[[], Awaitable[Bytes]]
+    ) -> Callable[[], Awaitable[Bytes]]:
+        """A function that reads the same bytes, and looks at the first of them."""
+        is_first = True
+
+        async def read_on() -> Bytes:
+            nonlocal is_first
+            data = await read()
+            if is_first and data:
+                is_first = False
+                self._doubt(attempt, response, part, data)
+            return data
+
+        return read_on
+
+    def _doubt(self, attempt: Attempt, response: Response, part: Sink, start: Bytes) -> None:
+        """Note that a file may be an error, by its type and its first bytes. Raises Refused."""
+        if self._options.doubtful == "accept":
+            return
+        path = attempt.assignment.entry.path
+        if self.doubts is not None:
+            stated = response.headers.getall("Content-Type", _NOTHING)
+            media_type = stated[0].partition(";")[0].strip().lower() if stated else ""
+            self.doubts.look_at_type(attempt.assignment.host, path, media_type)
+        doubt = find_doubt(path, bytes(start[:LOOKED_AT]))
+        if doubt is None:
+            return
+        if self._options.doubtful == "fail":
+            part.restart()
+            raise Refused(f"the file {doubt} --doubtful accept takes it")
+        if self._notes is not None:
+            self._notes.add(path, f"{doubt} --doubtful fail refuses such files")
 
     def _judge(self, attempt: Attempt, response: Response, part: Sink, asked: Asked) -> Verdict:
         """Judge the reply. Raises Unchanged."""

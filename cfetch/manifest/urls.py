@@ -133,7 +133,7 @@ _TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
 _LOGIN = re.compile("//[^/]*@")
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
 # Tokens in a single key, by the form of their value: Akamai's, Cloudflare's, Qiniu's, Baidu's.
-_HMAC = re.compile(r"(?=.*\bexp(?:=|%3d))(?=.*\bhmac(?:=|%3d)).+", re.IGNORECASE)
+_HMAC = re.compile(r"(?=.*exp(?:=|%3d))(?=.*hmac(?:=|%3d)).+", re.IGNORECASE)
 _TOKENS = {
     **dict.fromkeys(("hdnts", "hdnea", "hdntl", "__token__"), _HMAC),
     "__gda__": re.compile(r"\d{9,11}_[0-9a-f]{32}", re.IGNORECASE),

@@ -166,10 +166,10 @@ _PAGE_TYPES = {"text/html", "application/xhtml+xml"}
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
 
 
-def is_page_name(name: str) -> bool:
-    """Whether a path may name a web page: it has the ending of a page, or no ending."""
+def is_page_name(name: str, *, bare: bool = True) -> bool:
+    """Whether a path may name a web page: it has the ending of a page, or if ``bare`` no ending."""
     ending = _ENDING.search(name)
-    return ending is None or ending[1].lower() in _PAGES
+    return bare if ending is None else ending[1].lower() in _PAGES
 
 
 def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
@@ -180,7 +180,7 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
     if media_type in _PAGE_TYPES:
         return _refuse(
             f"the server sends a web page ({media_type}) in its place: a login page, a captive portal or an "
-            "error? If pages are meant, give --accept-html"
+            "error? If pages are meant, give --accept-html or --doubtful accept"
         )
     return _judge_body(status, headers, asked)
 
@@ -215,7 +215,7 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     if status == 206:
         return _judge_partial(asked, range_text, length, etag, framed)
     states_part = range_text not in (None, f"bytes 0-{(length or 0) - 1}/{length}")
-    if states_part and not _is_vouched_for(asked):
+    if states_part and not is_vouched_for(asked):
         return _refuse(f"the server answers {status} for the whole, and says that it is a part of it")
     if asked.base is not None:
         return _judge_object(asked, asked.base, length, etag, framed)
@@ -286,7 +286,7 @@ def _is_standing(asked: Asked, etag: str | None, length: int | None) -> bool:
     return etag is not None and kept is not None and is_same(kept, etag)
 
 
-def _is_vouched_for(asked: Asked) -> bool:
+def is_vouched_for(asked: Asked) -> bool:
     """Whether the manifest has a size or a hash, by which the file can be proved whole."""
     return asked.has_hash or asked.size_bytes is not None
 

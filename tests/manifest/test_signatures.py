@@ -11,8 +11,8 @@ SIGNERS = {
     "Tencent COS": "q-sign-algorithm=sha1&q-ak=K&q-sign-time={n}%3B{n}&q-key-time={n}%3B{n}"
     "&q-header-list=host&q-url-param-list=&q-signature=cd{n}&x-cos-security-token=T{n}",
     "Huawei OBS": "AccessKeyId=K&Expires={n}&Signature=S{n}&x-obs-security-token=T{n}",
-    "Volcengine TOS": "X-Tos-Algorithm=TOS4-HMAC-SHA256&X-Tos-Credential=K%2F{n}&X-Tos-Date={n}&X-Tos-Expires=9"
-    "&X-Tos-SignedHeaders=host&X-Tos-Signature=ab{n}",
+    "Volcengine TOS": "X-Tos-Algorithm=TOS4-HMAC-SHA256&X-Tos-Credential=K%2F{n}&X-Tos-Date={n}"
+    "&X-Tos-Expires=9&X-Tos-SignedHeaders=host&X-Tos-Signature=ab{n}",
     "Akamai": "hdnts=st={n}~exp={n}~acl=/*~hmac=ab{n}",
     "Akamai, encoded": "__token__=exp%3D{n}%7Eacl%3D%2F*%7Ehmac%3Dab{n}",
     "Cloudflare": "verify=17000{n}-WpCgxoOq8fTRXVFXvhQvzFOLDqI1X8CnRsYQBsTsuUA%3D",
@@ -28,8 +28,8 @@ def test_a_link_that_is_signed_anew_is_the_same_link(query):
 
 
 @pytest.mark.parametrize("query", [
-    "verify=yes", "token=SHARE", "authorization=me", "hdnts=exp=1", "accesskeyid=K&expires=9", "q-signature=ab",
-    "token=SHARE&expires=9",
+    "verify=yes", "token=SHARE", "authorization=me", "hdnts=exp=1", "accesskeyid=K&expires=9",
+    "q-signature=ab", "token=SHARE&expires=9",
 ])  # fmt: skip
 def test_what_is_no_whole_signature_names_the_object(query):
     """A key of that name, or a part of a signature, may be what two objects differ by."""

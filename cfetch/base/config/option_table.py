@@ -404,6 +404,15 @@ class OptionTable:
         bool,
         flag("Take web pages for files whose names are no page's and whose size and hash nobody states."),
     ] = False
+    doubtful: Annotated[
+        str,
+        choice(
+            ("note", "accept", "fail"),
+            "A file of no stated size or hash that may be an error sent as 200 (one page among a host's "
+            "other files, text in the place of an archive): note it, accept it (pages too), or fail it.",
+            "a note costs nothing, and nobody can be sure",
+        ),
+    ] = "note"
     accept_unframed: Annotated[
         bool,
         flag(

@@ -120,7 +120,9 @@ class Settings(OptionTable):
     @property
     def replies(self) -> ReplyOptions:
         """What is done with odd replies."""
-        return ReplyOptions(encoded=self.encoded, accept_unframed=self.accept_unframed)
+        return ReplyOptions(
+            encoded=self.encoded, accept_unframed=self.accept_unframed, doubtful=self.doubtful
+        )
 
     @property
     def network(self) -> NetworkOptions:

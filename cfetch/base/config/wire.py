@@ -29,11 +29,13 @@ class ReplyOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What to do with replies that are odd, where nothing proves their bytes.
 
     ``encoded``: a body that came in a coding is kept as it is, decoded, or refused. ``accept_unframed``: a
-    body that only the end of its connection ends is taken.
+    body that only the end of its connection ends is taken. ``doubtful``: what may be an error in the place of
+    a file is noted, accepted without a word, or refused.
     """
 
     encoded: str = "keep"
     accept_unframed: bool = False
+    doubtful: str = "note"
 
 
 CAREFUL = ReplyOptions()

@@ -1,0 +1,79 @@
+"""Doubts about files whose size and hash nobody states: errors that a server sends as 200 (``--doubtful``).
+
+Only facts at hand are used: a page where the name has another ending (``wire/judge.py`` refuses it), one page
+among the other files of a host, and text at the start of a file whose ending is that of a binary format.
+"""
+
+from cfetch.engine.notes import Notes
+
+MAX_HOSTS = 4096
+LEAST_OTHERS = 3  # files of a host that are no pages, for each page: fewer may be what the list means
+_PAGE_TYPES = ("text/html", "application/xhtml+xml")
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
+_STARTS: dict[str, tuple[bytes, ...]] = {  # first bytes of formats whose files never begin with text
+    **dict.fromkeys("zip jar whl docx xlsx pptx odt ods epub apk npz".split(), _ZIP),  # noqa: SIM905
+    **dict.fromkeys(("gz", "tgz"), (b"\x1f\x8b",)),
+    **dict.fromkeys(("bz2", "tbz2"), (b"BZh",)),
+    **dict.fromkeys(("xz", "txz"), (b"\xfd7zXZ\x00",)),
+    **dict.fromkeys(("zst", "zstd"), (b"\x28\xb5\x2f\xfd",)),
+    "7z": (b"7z\xbc\xaf\x27\x1c",),
+    "rar": (b"Rar!\x1a\x07",),
+    "parquet": (b"PAR1", b"PARE"),
+    **dict.fromkeys(("arrow", "feather"), (b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")),
+    "avro": (b"Obj\x01",),
+    "orc": (b"ORC",),
+    **dict.fromkeys(("h5", "hdf5", "nc4"), (b"\x89HDF\r\n\x1a\n",)),
+    "nc": (b"\x89HDF\r\n\x1a\n", b"CDF"),
+    "npy": (b"\x93NUMPY",),
+    "png": (b"\x89PNG\r\n\x1a\n",),
+    **dict.fromkeys(("jpg", "jpeg"), (b"\xff\xd8\xff",)),
+    "gif": (b"GIF8",),
+    **dict.fromkeys(("tif", "tiff"), (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")),
+    "pdf": (b"%PDF",),
+    **dict.fromkeys(("sqlite", "sqlite3"), (b"SQLite format 3\x00",)),
+}
+_TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)))
+LOOKED_AT = 512  # bytes
+SAID = "is no {ending}, but text: an error that was sent as the file?"
+
+
+def find_doubt(path: str, start: bytes) -> str | None:
+    """Why a file that begins so may be something else than its name says; None: nothing speaks against it."""
+    ending = path.rpartition(".")[2].lower()
+    starts = _STARTS.get(ending)
+    if starts is None or not start or start.startswith(starts):
+        return None
+    head = start[:LOOKED_AT].removeprefix(b"\xef\xbb\xbf")
+    is_text = not head.translate(None, _TEXT)
+    return SAID.format(ending=ending) if is_text else None
+
+
+class Doubts:
+    """Counts by host the pages and the other files among those that nothing proves."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._others: dict[str, int] = {}
+        self._pages: dict[str, list[str]] = {}
+
+    def look_at_type(self, host: str, path: str, media_type: str) -> None:
+        """Note the type of a file."""
+        if media_type in _PAGE_TYPES:
+            if len(self._pages) < MAX_HOSTS:
+                self._pages.setdefault(host, []).append(path)
+        elif len(self._others) < MAX_HOSTS or host in self._others:
+            self._others[host] = self._others.get(host, 0) + 1
+
+    def report(self) -> None:
+        """Note the pages of hosts whose other files are none."""
+        for host, paths in self._pages.items():
+            others = self._others.get(host, 0)
+            if others < LEAST_OTHERS * len(paths):
+                continue
+            for path in paths:
+                self._notes.add(
+                    path,
+                    f"is a web page, and {others} other files of {host} are none: an error that was sent as "
+                    "the file? --doubtful fail refuses such files",
+                )
+        self._pages.clear()

@@ -97,6 +97,7 @@ _PANELS = {
     "Errors": (
         "max_attempts",
         "max_failures",
+        "max_file_size",
         "doubtful",
         "accept_html",
         "accept_unframed",
@@ -114,6 +115,7 @@ _PANELS = {
         "ca_file",
         "client_cert",
         "client_key",
+        "resolve",
         "public_only",
     ),
     "Who asks": ("header", "header_host", "bearer_env", "cookies", "user_agent"),

@@ -13,7 +13,7 @@ from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, S
 from cfetch.base.events import HostPaused, RetryScheduled, StragglerCancelled
 from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
-from cfetch.engine.fetching import Fetching
+from cfetch.engine.fetching import Fetching, refuse_too_large
 from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
@@ -89,6 +89,7 @@ class Fetcher:
                 if given_up is not None:
                     raise given_up
                 return now_s  # another entry has taken the place that was free for this one
+        refuse_too_large(transfer.entry.size_bytes, self._settings.max_file_size)
         try:
             while True:
                 if (

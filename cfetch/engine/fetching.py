@@ -189,10 +189,7 @@ class Fetching:
             if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
                 response.close()
                 return True
-            if verdict.skip_bytes is not None or verdict.coding is not None:
-                read = _adapt(verdict, response, read)
-            if not (position or attempt.is_helper or is_vouched_for(asked)):
-                read = self._doubting(attempt, response, part, read)
+            read = self._adapt(attempt, asked, part, read, limit)
             while data := await read():
                 position += len(data)
                 if limit is not None and position > limit:
@@ -218,6 +215,30 @@ class Fetching:
         if not verdict.framed and limit is None and not asked.has_hash and not self._options.accept_unframed:
             _check_tls_end(response, part)
         return _check_end(attempt, part, asked, position, limit)
+
+    def _adapt(
+        self,
+        attempt: Attempt,
+        asked: Asked,
+        part: Sink,
+        read: Callable[[], Awaitable[Bytes]],
+        limit: int | None,
+    ) -> Callable[[], Awaitable[Bytes]]:
+        """A function that reads the file's bytes; the body may have others: a whole object, or a coding."""
+        verdict, response = attempt.reply.verdict, attempt.reply.response
+        assert verdict is not None
+        assert response is not None
+        if verdict.skip_bytes is not None and verdict.body_bytes is not None:
+            read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+        if verdict.coding is not None:
+            from cfetch.wire.decoding import Decoder  # only for --encoded decode
+
+            read = Decoder(verdict.coding, read).read
+        if limit is None and self._options.max_bytes is not None:
+            read = _bound(read, part, self._options.max_bytes)
+        if not (verdict.from_byte or attempt.is_helper or is_vouched_for(asked)):
+            read = self._doubting(attempt, response, part, read)
+        return read
 
     def _doubting(
         self, attempt: Attempt, response: Response, part: Sink, read: Callable[[], Awaitable[Bytes]]
@@ -305,6 +326,7 @@ class Fetching:
         states_hash = not asked.has_hash and asked.base is None and verdict.coding is None
         if states_hash and (is_first or part.stated is None):
             part.stated = find_stated_hash(response.status, response.headers)
+        refuse_too_large(verdict.total_bytes, self._options.max_bytes)
         if attempt.size_bytes is None and verdict.total_bytes is not None:
             attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
         is_all = asked.end_byte is None or (response.status == 200 and is_alone)
@@ -324,6 +346,12 @@ class Fetching:
 def _is_alone(attempt: Attempt, part: Sink) -> bool:
     """Whether no other attempt, and no earlier reply of this one, brings bytes of the file."""
     return part.segment is None and not attempt.received
+
+
+def refuse_too_large(size_bytes: int | None, most: int | None) -> None:
+    """Raise Refused for a file that is larger than the user wants any to be."""
+    if most is not None and size_bytes is not None and size_bytes > most:
+        raise Refused(f"the file has {size_bytes} bytes, more than the {most} of --max-file-size")
 
 
 def _keep_to_origin(
@@ -362,24 +390,26 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Stan
     )
 
 
-def _adapt(
-    verdict: Verdict, response: Response, read: Callable[[], Awaitable[Bytes]]
-) -> Callable[[], Awaitable[Bytes]]:
-    """A function that reads the file's bytes, where the body has other ones: a whole object, or a coding."""
-    if verdict.skip_bytes is not None and verdict.body_bytes is not None:
-        read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
-    if verdict.coding is None:
-        return read
-    from cfetch.wire.decoding import Decoder  # only for --encoded decode
-
-    return Decoder(verdict.coding, read).read
-
-
 def _check_tls_end(response: Response, part: Sink) -> None:
     """Raise Transient if a body that the connection's end ends may have been cut."""
     if not response.tls_end:
         part.restart()
         raise Transient(CUT_IN_TLS)
+
+
+def _bound(
+    read: Callable[[], Awaitable[Bytes]], part: Sink, max_bytes: int
+) -> Callable[[], Awaitable[Bytes]]:
+    """A function that reads a body of unknown size, and refuses it at the first byte too many."""
+
+    async def read_on() -> Bytes:
+        data = await read()
+        if part.position + len(data) > max_bytes:
+            part.restart()
+            raise Refused(f"the file has more than the {max_bytes} bytes of --max-file-size")
+        return data
+
+    return read_on
 
 
 def _cut(

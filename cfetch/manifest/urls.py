@@ -129,6 +129,7 @@ _SIGNATURES = (
 )
 
 
+_PATH = re.compile(r"(?P<start>[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)(?P<path>/[^?#]*)(?P<rest>.*)\Z", re.DOTALL)
 _TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
 _LOGIN = re.compile("//[^/]*@")
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
@@ -316,9 +317,28 @@ def join_url(base_url: str, text: str) -> str:
         stem = base_url.partition("#")[0].partition("?")[0]
         return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text
     try:
-        return urljoin(base_url, text)
+        return _remove_dots(urljoin(base_url, text))
     except ValueError:  # //[…, without an IPv6 address
         raise UrlError(_REASONS[-1][1]) from None
+
+
+def _remove_dots(url: str) -> str:
+    """The URL without ``.`` and ``..`` in it (RFC 3986, 5.2.4); urljoin leaves them in absolute ones."""
+    if "/." not in url:
+        return url
+    match = _PATH.match(url)
+    if match is None:
+        return url
+    kept: list[str] = []
+    segments = match["path"][1:].split("/")
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return f"{match['start']}/{'/'.join(kept)}{match['rest']}"
 
 
 def _join(text: str, find_base: Callable[[], str | None]) -> str:

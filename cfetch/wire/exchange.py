@@ -21,7 +21,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.body_buffer import BodyBuffer, Buffers
 from cfetch.wire.foreign_errors import map_error
-from cfetch.wire.reply_parser import MAX_BARE_BYTES, ReplyParser, make_parser
+from cfetch.wire.reply_parser import MAX_BARE_BYTES, HeadFault, ReplyParser, make_parser
 
 FIRST_BYTES = 64 << 10  # are parsed before the way of the body is chosen; all of a small reply
 UNKNOWN = -1
@@ -290,7 +290,8 @@ class Exchange(ReplyParser):
                 self.parse(data[len(first) :])
                 self._wire.coming_bytes = self._parsed_bytes
             if not self._is_over and self._bare_bytes > MAX_BARE_BYTES:
-                raise HttpParserError
+                why = f"the head of the reply is longer than {MAX_BARE_BYTES} bytes, cfetch's limit"
+                raise HttpParserError if self.status else HeadFault(why)
         except HttpParserError as error:
             self._distrust(error)
             return

@@ -15,6 +15,7 @@ from httptools import HttpParserError
 
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
+from cfetch.wire.reply_parser import HeadFault
 from cfetch.wire.targets import NotPublic
 
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first match counts
@@ -68,6 +69,8 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     if isinstance(inner, NotPublic):
         return Refused("the address is not public, and public_only is set")
+    if isinstance(error, HeadFault):
+        return Refused(str(error))
     if is_unknown_name(error):
         return Refused(f"{'the proxy' if proxied else 'the host'}'s name does not exist (asked for twice)")
     if (weak := _find_tls_fault(error)) is not None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cfetch.base.config.kinds import read_proxy
+from cfetch.base.config.kinds import read_proxy, split_address
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl, printable
@@ -30,6 +30,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     ``proxies``: by scheme. ``no_proxy``: hosts that are reached without a proxy, in NO_PROXY's form.
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
     ``addresses`` gathers those to which a connection was tried.
+    ``resolve``: addresses by host and port, used in place of the resolver's.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
 
@@ -42,6 +43,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     public_only: bool = False
     addresses: set[str] | None = None
     limit_bps: int | None = None
+    resolve: dict[tuple[str, int], list[str]] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -92,7 +94,15 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         tls=_make_tls_context(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
+        resolve=_read_addresses(options.resolve),
     )
+
+
+def _read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:
+    by_host: dict[tuple[str, int], list[str]] = {}
+    for host, port, address in map(split_address, texts):
+        by_host.setdefault((host, port), []).append(address)
+    return by_host
 
 
 def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:

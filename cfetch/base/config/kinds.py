@@ -8,11 +8,13 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from cfetch.base.config.units import duration_text, parse_duration, parse_rate, size_text
+from cfetch.base.config.units import duration_text, parse_duration, parse_rate, parse_size, size_text
 
+MAX_PORT = 65535
 CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
 _OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
 
@@ -196,6 +198,11 @@ def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
     return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
 
 
+def byte_size(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """Bytes, written like 500K, 10M or 2G."""
+    return Kind(metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why)
+
+
 def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
     """Requests a second, written like 5/s, 30/m or 100/h."""
 
@@ -296,6 +303,28 @@ def hosts(help_: str, why: str = "") -> Kind:
 def _check_host(text: str) -> None:
     if text != "*" and not re.fullmatch(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?", text):
         raise ValueError("must be a host as its URLs have it, in lower case, like example.org or h.test:8080")
+
+
+def addresses(help_: str, why: str = "") -> Kind:
+    """Addresses of hosts, as ``HOST:PORT:ADDRESS``. In one text, commas separate them."""
+    return Kind(
+        metavar="HOST:PORT:ADDR", read=_split, show=",".join, item=_check_address, help=help_, why=why
+    )
+
+
+def _check_address(text: str) -> None:
+    split_address(text)
+
+
+def split_address(text: str) -> tuple[str, int, str]:
+    """Host, port and address of ``HOST:PORT:ADDRESS``. Raises ValueError."""
+    match = re.fullmatch(r"([A-Za-z0-9._-]+):(\d{1,5}):\[?([0-9A-Fa-f:.]+)\]?", text)
+    try:
+        if match is None or not 1 <= int(match[2]) <= MAX_PORT:
+            raise ValueError
+        return match[1].lower(), int(match[2]), str(ip_address(match[3]))
+    except ValueError:
+        raise ValueError("must be HOST:PORT:ADDRESS, like h.test:443:192.0.2.1 or h.test:443:[::1]") from None
 
 
 def is_object_store(destination: str) -> bool:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from cfetch.base.config.kinds import (
+    addresses,
     byte_rate,
+    byte_size,
     choice,
     command,
     count,
@@ -391,6 +393,13 @@ class OptionTable:
     user_agent: Annotated[
         str | None, header_value("TEXT", "Send this as User-Agent (default: cfetch and its version).")
     ] = None
+    resolve: Annotated[
+        tuple[str, ...] | None,
+        addresses(
+            "Connect to this address for this host and port, as curl does; repeat it for more. For servers "
+            "that are tried before their names change."
+        ),
+    ] = None
     ca_file: Annotated[str | None, text("FILE", "PEM file of the CAs to trust, instead of the system's.")] = (
         None
     )
@@ -404,6 +413,15 @@ class OptionTable:
         bool,
         flag("Take web pages for files whose names are no page's and whose size and hash nobody states."),
     ] = False
+    max_file_size: Annotated[
+        int | None,
+        byte_size(
+            1,
+            1 << 50,
+            "Refuse a file that is larger: before its request if the size is stated, else at the first byte "
+            "too many (default: no limit).",
+        ),
+    ] = None
     doubtful: Annotated[
         str,
         choice(

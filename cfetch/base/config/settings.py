@@ -121,7 +121,10 @@ class Settings(OptionTable):
     def replies(self) -> ReplyOptions:
         """What is done with odd replies."""
         return ReplyOptions(
-            encoded=self.encoded, accept_unframed=self.accept_unframed, doubtful=self.doubtful
+            encoded=self.encoded,
+            accept_unframed=self.accept_unframed,
+            doubtful=self.doubtful,
+            max_bytes=self.max_file_size,
         )
 
     @property
@@ -140,6 +143,7 @@ class Settings(OptionTable):
             bearer_env=self.bearer_env,
             user_agent=self.user_agent,
             cookies=self.cookies,
+            resolve=self.resolve or (),
             rates=self.rates,
         )
 

@@ -160,7 +160,7 @@ async def test_3_5_nobody_vouches_for_a_body_that_the_connection_ends(tmp_path, 
         records, _ = await fetched(tmp_path, [entry])
     assert records["a"].status == "failed"
     assert "states no length" in records["a"].error
-    assert records["a"].error.endswith("size or a hash in the manifest, or by cfetch get --sha256")
+    assert records["a"].error.endswith("or by cfetch get --sha256, or take it with --accept-unframed")
     assert tree(tmp_path) == {}
 
 

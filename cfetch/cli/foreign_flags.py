@@ -135,9 +135,9 @@ def find_foreign(words: Sequence[str], known: Iterable[str], valued: Iterable[st
         name = word.partition("=")[0]
         if name in own or any(word.startswith(flag) for flag in own if len(flag) == 2):
             continue
-        found = name if name in FLAGS else name[:2] if not name.startswith("--") else ""
-        if found in FLAGS:
-            return f"{found} is a flag of another program: {FLAGS[found]}"
+        flag = name if name in FLAGS else name[:2] if not name.startswith("--") else ""
+        if flag in FLAGS:
+            return f"{flag} is a flag of another program: {FLAGS[flag]}"
     return None
 
 

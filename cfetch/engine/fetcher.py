@@ -171,7 +171,9 @@ class Fetcher:
     def _hold(self, host: str, pause_s: float) -> None:
         """Ask a host nothing that it says it would refuse, unless that lasts too long to be believed."""
         now_s = self._clock.now()
-        if pause_s <= self._limits.retry_budget_s and self._hosts.hold(host, pause_s, now_s):
+        if pause_s <= self._limits.retry_budget_s and self._hosts.join_pause(
+            host, pause_s, now_s, cuts=False
+        ):
             reason = "its limit of requests is used up"
             self._emit(HostPaused(t_s=now_s, host=host, pause_s=pause_s, reason=reason, is_certain=True))
 

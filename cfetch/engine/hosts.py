@@ -359,27 +359,24 @@ class Hosts:
                 host.width.note_end()
         return None
 
-    def hold(self, name: str, pause_s: float, now_s: float) -> bool:
-        """Start nothing at ``name`` for ``pause_s``, without another limit. Returns whether that is news."""
-        host = self._hosts[name]
-        is_news = now_s + pause_s > max(now_s, host.held_until_s) + SAME_PAUSE_S
-        host.held_until_s = max(host.held_until_s, now_s + pause_s)
-        return is_news
-
-    def join_pause(self, name: str, pause_s: float, now_s: float, *, spread_s: float = 0.0) -> None:
+    def join_pause(
+        self, name: str, pause_s: float, now_s: float, *, spread_s: float = 0.0, cuts: bool = True
+    ) -> bool:
         """Start nothing at ``name`` for ``pause_s``: the host has asked another process of the run for it.
 
-        ``spread_s`` prolongs the pause. A pause that is reported again is not prolonged again.
+        ``spread_s`` prolongs the pause. A pause that is reported again is not prolonged again; returns
+        whether it is news. ``cuts``: the host has refused a request, so its limit is halved.
         """
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = self._new_host(name)
         if now_s + pause_s <= host.held_until_s + SAME_PAUSE_S:
-            return
-        if host.held_until_s <= now_s:  # otherwise its limit has just been cut
+            return False
+        if cuts and host.held_until_s <= now_s:  # otherwise its limit has just been cut
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
             host.throttling.cut_s = now_s
         host.held_until_s = now_s + pause_s + spread_s
+        return True
 
     def note_hanging(self, name: str, now_s: float, served: int) -> None:
         """Note that a fresh connection to ``name`` hangs too, while ``served`` others bring bytes."""

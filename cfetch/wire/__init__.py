@@ -16,6 +16,9 @@ Read in this order::
     reply_parser.py     a reply's limits, status, headers and pieces (pure)
     body_buffer.py      memory for the bodies of large replies, used again and again (pure)
     judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse
+    codings.py  decoding.py    what a Content-Encoding means, and how such a body is unpacked
+    reasons.py          the server's own reason for a refusal, and what follows from its code
+    pauses.py           how long a reply asks to wait, from all of its headers (pure)
     stated_hash.py      the hash of the whole object that a store states in its reply (pure)
     retry.py            the step after a failed try: when, with a fresh link, elsewhere, or not at all
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
@@ -29,6 +32,7 @@ Read in this order::
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)
     document.py  stated_name.py    small requests with retries: for documents, sizes, names
+    disposition.py      the name in a Content-Disposition (pure)
 
 When it fails: every method raises a ``SourceError`` whose type says whether another try can help, and the
 caller keeps all bytes that were read. No error, log line or event holds a URL, a header or a token. A

@@ -88,7 +88,7 @@ class _Brotli:
         return bytes(self._inner.process(bytes(data), output_buffer_limit=max_length))
 
 
-def make_inflater(coding: str) -> _Inflater:
+def _make_inflater(coding: str) -> _Inflater:
     """Make a decompressor. Raises Refused: cfetch, or this Python, cannot unpack the coding."""
     try:
         if coding == "gzip":
@@ -115,7 +115,7 @@ class Decoder:
     def __init__(self, coding: str, read: Callable[[], Awaitable[Bytes]]) -> None:
         self._coding = coding
         self._read = read
-        self._inflater = make_inflater(coding)
+        self._inflater = _make_inflater(coding)
         self._came_bytes = self._gave_bytes = 0
         self._members = 0
         self._has_more = False
@@ -148,7 +148,7 @@ class Decoder:
             self._members += 1
             if self._members > MAX_MEMBERS and self._members * STEP_BYTES > self._gave_bytes * MAX_RATIO:
                 raise Refused("the encoded reply is made of many empty members; --encoded keep takes it")
-            self._inflater = make_inflater(self._coding)
+            self._inflater = _make_inflater(self._coding)
         try:
             return self._inflater.decompress(data, max_length=STEP_BYTES)
         except Exception as error:  # noqa: BLE001 - each library has errors of its own

@@ -30,13 +30,13 @@ def read_name(header: str) -> str | None:
 
 def _split(header: str) -> Iterator[tuple[str, str]]:
     """The parameters; a quoted value may hold semicolons, and one without quotes ends at a semicolon."""
-    at = 0
-    while at < len(header):
-        match = _KEY.match(header, at)
+    place = 0
+    while place < len(header):
+        match = _KEY.match(header, place)
         if match is None:
-            at = header.find(";", at) + 1 or len(header)
+            place = header.find(";", place) + 1 or len(header)
             continue
-        value, at = _read_value(header, match.end())
+        value, place = _read_value(header, match.end())
         yield match[1], value
 
 

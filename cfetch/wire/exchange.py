@@ -174,11 +174,11 @@ class Exchange(ReplyParser):
 
     place: SecretUrl  # set by the transport, which follows redirects
     source: SecretUrl  # set by the transport too
+    hidden: Sequence[str]  # set by the transport too
 
     def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
         super().__init__(has_body=has_body)
         self._wire = wire
-        self.hidden: Sequence[str] = ()  # set by the transport
         self.body: BodyBuffer | None = None
         self._left_bytes = UNKNOWN  # of the body, past the parser; 0: all is parsed
         self._is_paused = False

@@ -111,8 +111,7 @@ class HttpTransport:
                 reply.close()
                 raise make_proxy_refusal(reply.status)
             reply.place, reply.source = place, url
-            if reply.status >= 300 and sent:  # it may be explained to a person
-                reply.hidden = list_secrets(sent)
+            reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
             if reply.status not in REDIRECTS:
                 return reply
             if "Location" not in reply.headers:
@@ -222,7 +221,7 @@ class HttpTransport:
         await self._pool.close()
 
 
-def list_secrets(headers: Mapping[str, str]) -> list[str]:
+def _list_secrets(headers: Mapping[str, str]) -> list[str]:
     """The values of headers, and the words in them, that no message may show."""
     words = [word for value in headers.values() for word in (value, *value.split())]
     return [word for word in words if len(word) >= LEAST_SECRET]

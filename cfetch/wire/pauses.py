@@ -29,7 +29,7 @@ def find_pause_s(headers: Headers, wall_s: float) -> float | None:
     """Seconds that a refusal asks for, at the time ``wall_s``; None: it does not say."""
     now_s = _read_date_s(headers, "Date") or wall_s
     for text in headers.getall("Retry-After", _NOTHING):
-        pause_s = read_retry_after_s(text, now_s)
+        pause_s = _read_retry_after_s(text, now_s)
         if pause_s is not None:
             return pause_s
     for name in ("Retry-After-Ms", "X-Ms-Retry-After-Ms"):
@@ -41,12 +41,12 @@ def find_pause_s(headers: Headers, wall_s: float) -> float | None:
 
 def find_used_up_s(headers: Headers, wall_s: float) -> float | None:
     """Seconds until a host whose limit a reply states as used up may be asked again; None: it is not."""
-    if not says_used_up(headers):
+    if not _says_used_up(headers):
         return None
     return max(_list_resets_s(headers, _read_date_s(headers, "Date") or wall_s), default=None)
 
 
-def says_used_up(headers: Headers) -> bool:
+def _says_used_up(headers: Headers) -> bool:
     """Whether a reply says that a limit of requests is used up."""
     if any(remaining == 0 for remaining, _ in _list_windows(headers)):
         return True
@@ -59,10 +59,10 @@ def says_used_up(headers: Headers) -> bool:
 
 def states_pause(headers: Headers) -> bool:
     """Whether a reply that would be a refusal says that it is one for the time being."""
-    return bool(headers.getall("Retry-After", _NOTHING)) or says_used_up(headers)
+    return bool(headers.getall("Retry-After", _NOTHING)) or _says_used_up(headers)
 
 
-def read_retry_after_s(text: str, now_s: float) -> float | None:
+def _read_retry_after_s(text: str, now_s: float) -> float | None:
     """Seconds that a Retry-After header (RFC 9110 10.2.3) asks for; None: it is unreadable."""
     number = _read_number(text)
     if number is not None:
@@ -93,10 +93,10 @@ def _list_windows(headers: Headers) -> Iterator[tuple[float | None, float]]:
     for value in headers.getall("RateLimit", _NOTHING):
         is_old = "reset=" in value  # an early draft: limit=10, remaining=0, reset=5
         for item in (value,) if is_old else value.split(","):
-            found = {name: float(number) for name, number in _PAIR.findall(item)}
-            seconds = found.get("reset" if is_old else "t")
+            fields = {name: float(number) for name, number in _PAIR.findall(item)}
+            seconds = fields.get("reset" if is_old else "t")
             if seconds is not None:
-                yield found.get("remaining" if is_old else "r"), seconds
+                yield fields.get("remaining" if is_old else "r"), seconds
 
 
 def _read_reset_s(text: str, now_s: float) -> float | None:

@@ -174,8 +174,8 @@ def _first(headers: Headers, names: Iterable[str]) -> str:
 
 
 def _read_xml(body: bytes) -> Reason:
-    found = [pattern.search(body) for pattern in (_CODE, _MESSAGE, _PLACE)]
-    texts = [html.unescape(match[1].decode("utf-8", "replace")).strip() if match else "" for match in found]
+    matches = [pattern.search(body) for pattern in (_CODE, _MESSAGE, _PLACE)]
+    texts = [html.unescape(match[1].decode("utf-8", "replace")).strip() if match else "" for match in matches]
     return Reason(*texts) if texts[0] else Reason()
 
 

@@ -29,7 +29,7 @@ class HeadFault(HttpParserError):
     """A head that would be the same at another try; the text is for a person."""
 
 
-def mend_lengths(head: bytes) -> bytes | None:
+def _mend_lengths(head: bytes) -> bytes | None:
     """A head that states one length several times, with that length once (RFC 9110 8.6).
 
     None: it does not. Raises HeadFault: it states several lengths.
@@ -174,7 +174,7 @@ class ReplyParser:
             raise error
         if not _HEAD_END.search(head):
             return  # the parser refuses all further bytes, so that this is called again
-        mended = mend_lengths(head)
+        mended = _mend_lengths(head)
         if mended is None:
             raise error
         self._parser, self._head = make_parser(self), b""

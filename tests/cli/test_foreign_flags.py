@@ -18,7 +18,8 @@ VALUED = ["-o", "--to", "--header", "-H"]
     (["-x", "http://p"], "--proxy URL"), (["-O", "a"], "-o FILE"), (["-k"], "--ca-file"),
     (["--bwlimit", "1M"], "--limit-rate"), (["-i", "l.txt"], "cfetch download LIST"),
     (["-P", "d"], "--to DIR"),
-    (["-o", "-O"], None), (["--header", "-k"], None), (["--", "-O"], None), (["-nO"], None), (["--own"], None),
+    (["-o", "-O"], None), (["--header", "-k"], None), (["--", "-O"], None),
+    (["-nO"], None), (["--own"], None),
     (["-"], None), (["-oout"], None),
 ])  # fmt: skip
 def test_a_flag_of_another_program_is_named_in_cfetchs_words(words, said):

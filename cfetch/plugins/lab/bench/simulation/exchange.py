@@ -60,6 +60,9 @@ class Exchange:
     place: SecretUrl  # set by the transport
     source: SecretUrl  # set by the transport
 
+    hidden: Sequence[str] = ()
+    tls_end: bool | None = None
+
     def __init__(self, transport: "SimTransport", connection: Connection, meets: Meets) -> None:
         self._transport = transport
         self._link = transport.link
@@ -70,8 +73,6 @@ class Exchange:
         self.headers: Headers = self._said
         self.peer: str | None = None
         self.carried_bytes = int(connection.sent)
-        self.hidden: Sequence[str] = ()
-        self.tls_end: bool | None = None
         self._before = connection.sent  # the connection's bytes of earlier replies
         self._pace_end = math.inf  # the byte of the reply at which its rate changes
         self._body = _Body()

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
-from multidict import istr
 
 from cfetch.base.clock import RunClock
 from cfetch.base.config.wire import CAREFUL, ReplyOptions
@@ -18,7 +17,7 @@ from cfetch.storage.volume import Sink, Standing
 from cfetch.straggler.cures import NO_CURE, Cure
 from cfetch.wire.codings import is_unpacked
 from cfetch.wire.judge import Action, Asked, Verdict, is_vouched_for, judge
-from cfetch.wire.pauses import SIGNS, find_used_up_s
+from cfetch.wire.pauses import find_used_up_s
 from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled, make_transient
 from cfetch.wire.stated_hash import find_stated_hash
@@ -35,7 +34,6 @@ MAX_HOSTS = 4096
 SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
 _STORED_ENCODING = "x-goog-stored-content-encoding"
 _NOTHING: list[str] = []
-_LIMITS = tuple(map(istr, SIGNS))
 NO_END = (
     "the server states no length and ends the body with the connection, so a cut body looks whole; "
     "state the size or a hash in the manifest, or by cfetch get --sha256, or take it with --accept-unframed"
@@ -310,7 +308,7 @@ class Fetching:
             attempt.reply.has_news_of_size = True  # the server sends the whole file
         if verdict.from_byte != asked.from_byte or not attempt.received:
             attempt.from_byte = verdict.from_byte
-        if self._on_used_up is not None and not response.headers.keys().isdisjoint(_LIMITS):
+        if self._on_used_up is not None:
             pause_s = find_used_up_s(response.headers, self._clock.wall())
             if pause_s:
                 self._on_used_up(attempt.assignment.host, pause_s)

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from datetime import UTC
 
+from multidict import istr
+
 from cfetch.wire.judge import Headers
 
 LEAST_EPOCH_S = 1e8  # a reset beyond this is a time since 1970: no limit lasts for three years
@@ -20,9 +22,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _PREFIXES = ("RateLimit", "X-RateLimit", "X-Rate-Limit")
 _PAIR = re.compile(r"(?:^|[;,\s])(t|r|reset|remaining)=(\d+(?:\.\d+)?)(?=[;,\s]|$)", re.ASCII)
 _NOTHING: list[str] = []
-SIGNS = frozenset(
-    f"{prefix}{tail}".lower() for prefix in _PREFIXES for tail in ("", "-remaining", "-reset", "-reset-after")
-)
+_SIGNS = tuple(istr(f"{prefix}{tail}") for prefix in _PREFIXES for tail in ("", "-Remaining"))
 
 
 def find_pause_s(headers: Headers, wall_s: float) -> float | None:
@@ -41,7 +41,7 @@ def find_pause_s(headers: Headers, wall_s: float) -> float | None:
 
 def find_used_up_s(headers: Headers, wall_s: float) -> float | None:
     """Seconds until a host whose limit a reply states as used up may be asked again; None: it is not."""
-    if not _says_used_up(headers):
+    if headers.keys().isdisjoint(_SIGNS) or not _says_used_up(headers):  # nearly all replies have none
         return None
     return max(_list_resets_s(headers, _read_date_s(headers, "Date") or wall_s), default=None)
 

@@ -251,10 +251,6 @@ class Attempt:
         """Whether ``break_off`` alone caused this cancellation; for the handler of the cancellation."""
         return self.interruption.was_cause()
 
-    def is_too_silent(self, now_s: float) -> bool:
-        """Whether its first byte takes longer than it may."""
-        return self.last_byte_s is None and now_s - self.start_s > self.assignment.patience_s
-
     @property
     def wanted_bytes(self) -> int | None:
         """The number of bytes that it is to bring; None if that is not known."""

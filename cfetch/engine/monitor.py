@@ -3,7 +3,6 @@
 ``straggler/`` makes the decisions; this task asks at each tick and carries the answers out.
 """
 
-import math
 from collections.abc import Callable, Sequence
 
 from cfetch.base.config.settings import Settings
@@ -101,10 +100,10 @@ class Monitor:
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
-        stalled = find_stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=math.inf)
-        silent = (attempt.key for attempt in attempts if attempt.is_too_silent(now_s))
-        for key in (*stalled, *silent):
-            self._flights.attempt(key).break_off(BreakOff.STALLED)
+        for attempt in attempts:
+            patience_s = attempt.assignment.patience_s
+            if find_stalled([attempt], now_s, stall_timeout_s=timeout_s, reply_timeout_s=patience_s):
+                attempt.break_off(BreakOff.STALLED)
         self._rate_floor.look(now_s)
         self._report_slowdown(check, now_s)
         if check.fell_back:

@@ -89,7 +89,6 @@ class Fetcher:
                 if given_up is not None:
                     raise given_up
                 return now_s  # another entry has taken the place that was free for this one
-        refuse_too_large(transfer.entry.size_bytes, self._settings.max_file_size)
         try:
             while True:
                 if (
@@ -118,6 +117,8 @@ class Fetcher:
     async def _bring(self, transfer: Transfer) -> SourceError | None:
         """Bring all of the file that no helper brings; None when it is whole and verified."""
         part = transfer.part
+        if self._settings.max_file_size is not None:
+            refuse_too_large(transfer.entry.size_bytes, self._settings.max_file_size)
         while part.ranges is None or await self._segments.take_missing(transfer):
             can_renew = self._links.can_renew(transfer)
             error = await self._links.renew(transfer) if can_renew else None

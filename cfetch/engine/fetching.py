@@ -180,14 +180,18 @@ class Fetching:
         limit = None
         clock = self._clock
         try:
-            verdict = self._judge(attempt, response, part, asked)
-            if verdict.action is not Action.ACCEPT:
+            accepted = self._accept(attempt, response, part, asked)
+            verdict = attempt.reply.verdict
+            assert verdict is not None
+            if accepted is None:
                 raise await self._make_error(verdict, response, part)
-            position, limit = self._accept(attempt, response, part, asked)
+            position, limit = accepted
             if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
                 response.close()
                 return True
-            read = self._adapt(attempt, asked, part, read, limit)
+            is_plain = verdict.skip_bytes is None and verdict.coding is None
+            if not is_plain or self._options.max_bytes is not None or not is_vouched_for(asked):
+                read = self._adapt(attempt, asked, part, read, limit)
             while data := await read():
                 position += len(data)
                 if limit is not None and position > limit:
@@ -291,18 +295,16 @@ class Fetching:
 
     def _accept(
         self, attempt: Attempt, response: Response, part: Sink, asked: Asked
-    ) -> tuple[int, int | None]:
-        """Make ``part`` ready for the reply, which is accepted.
+    ) -> tuple[int, int | None] | None:
+        """Judge the reply, and make ``part`` ready for it.
 
-        Returns where in the file its body begins, and where it ends, if that is known.
+        Returns where in the file its body begins, and where it ends, if that is known; None: it is refused.
         """
-        verdict, is_alone = attempt.reply.verdict, _is_alone(attempt, part)
-        assert verdict is not None
+        verdict, is_alone = self._judge(attempt, response, part, asked), _is_alone(attempt, part)
+        if verdict.action is not Action.ACCEPT:
+            return None
         if not verdict.framed and attempt.size_bytes is None and not asked.has_hash:
-            if self._options.accept_unframed and self._notes is not None:
-                self._notes.add(attempt.assignment.entry.path, UNFRAMED_NOTE)
-            elif response.tls_end is None and not self._options.accept_unframed:
-                raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
+            self._take_unframed(attempt, response)  # first: such a body may go on until the disk is full
         if verdict.from_byte != asked.from_byte:
             part.restart()
             attempt.reply.has_news_of_size = True  # the server sends the whole file
@@ -324,13 +326,21 @@ class Fetching:
         states_hash = not asked.has_hash and asked.base is None and verdict.coding is None
         if states_hash and (is_first or part.stated is None):
             part.stated = find_stated_hash(response.status, response.headers)
-        refuse_too_large(verdict.total_bytes, self._options.max_bytes)
+        if self._options.max_bytes is not None:
+            refuse_too_large(verdict.total_bytes, self._options.max_bytes)
         if attempt.size_bytes is None and verdict.total_bytes is not None:
             attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
         is_all = asked.end_byte is None or (response.status == 200 and is_alone)
         if is_all or verdict.body_bytes is None:
             return verdict.from_byte, attempt.size_bytes
         return verdict.from_byte, verdict.from_byte + verdict.body_bytes
+
+    def _take_unframed(self, attempt: Attempt, response: Response) -> None:
+        """Note a body that only the connection's end ends. Raises Refused unless it may be taken."""
+        if self._options.accept_unframed and self._notes is not None:
+            self._notes.add(attempt.assignment.entry.path, UNFRAMED_NOTE)
+        elif response.tls_end is None and not self._options.accept_unframed:
+            raise Refused(NO_END)
 
     async def _wait_for_volume(self, attempt: Attempt, part: Sink) -> None:
         """Wait for the volume, and do not count the time as the server's."""
@@ -346,9 +356,9 @@ def _is_alone(attempt: Attempt, part: Sink) -> bool:
     return part.segment is None and not attempt.received
 
 
-def refuse_too_large(size_bytes: int | None, most: int | None) -> None:
+def refuse_too_large(size_bytes: int | None, most: int) -> None:
     """Raise Refused for a file that is larger than the user wants any to be."""
-    if most is not None and size_bytes is not None and size_bytes > most:
+    if size_bytes is not None and size_bytes > most:
         raise Refused(f"the file has {size_bytes} bytes, more than the {most} of --max-file-size")
 
 

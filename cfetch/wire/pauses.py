@@ -39,11 +39,11 @@ def find_pause_s(headers: Headers, wall_s: float) -> float | None:
     return max(_list_resets_s(headers, now_s), default=None)
 
 
-def find_used_up_s(headers: Headers, wall_s: float) -> float | None:
-    """Seconds until a host whose limit a reply states as used up may be asked again; None: it is not."""
+def find_used_up_s(headers: Headers, wall_s: float) -> float:
+    """Seconds until a host whose limit a reply states as used up may be asked again; 0: it is not used up."""
     if headers.keys().isdisjoint(_SIGNS) or not _says_used_up(headers):  # nearly all replies have none
-        return None
-    return max(_list_resets_s(headers, _read_date_s(headers, "Date") or wall_s), default=None)
+        return 0.0
+    return max(_list_resets_s(headers, _read_date_s(headers, "Date") or wall_s), default=0.0)
 
 
 def _says_used_up(headers: Headers) -> bool:

@@ -70,7 +70,7 @@ def test_42_a_time_is_compared_with_the_servers_own_clock(name, text):
 
 @pytest.mark.parametrize(("seconds", "fields"), [
     (6.0, {"RateLimit": '"a";r=0;t=6'}), (6.0, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "6"}),
-    (None, {"X-RateLimit-Reset": "6"}), (None, {"RateLimit": '"a";r=1;t=6'}), (None, {"Retry-After": "6"}),
+    (0.0, {"X-RateLimit-Reset": "6"}), (0.0, {"RateLimit": '"a";r=1;t=6'}), (0.0, {"Retry-After": "6"}),
 ])  # fmt: skip
 def test_42_a_success_may_say_that_it_was_the_last_for_now(seconds, fields):
     """Only by a limit of which nothing remains."""

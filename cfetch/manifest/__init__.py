@@ -13,6 +13,8 @@ Read in this order::
     url_template.py              URLs made of a table's columns
     fields.py  strict_json.py    one check for each key; JSON without traps
     urls.py  object_urls.py      the URLs that a manifest may state; objects of a store
+    signatures.py                the keys of a query that change when a link is signed anew
+    dot_segments.py              ``.`` and ``..`` in the paths of links
     repository_urls.py  repository_hub.py    hf://: files of repositories; the address of their hub
     digests.py                   the hashes that a manifest may state
     folding.py                   names that are one file where names are not kept as they are

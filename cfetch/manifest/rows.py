@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.config.reading import ASKING, ReadingOptions
 from cfetch.base.schemes import HUGGING_FACE, is_object_url, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import choose_stronger, find_stated, needs_library
@@ -265,7 +265,7 @@ def _set_default_path(values: dict[str, Any], index: int, options: ReadingOption
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
-        if name_by == "header":
+        if name_by in ASKING:
             asks = is_web(url)  # the key of an object, or the path of any other scheme, is the name
             name_by, values["is_unnamed"] = ("hash" if asks else "last"), asks
         is_range = "range_start" in values and name_by != "row"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from cfetch.base.config.units import duration_text, parse_duration, parse_rate, size_text
+from cfetch.base.config.units import duration_text, parse_duration, parse_rate, parse_size, size_text
 from cfetch.base.schemes import OBJECT_STORES, WEB, WEB_PATTERN, scheme_of
 
 CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
@@ -198,6 +198,11 @@ def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
     return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
 
 
+def byte_size(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """Bytes, written like 500K, 10M or 2G."""
+    return Kind(metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why)
+
+
 def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
     """Requests a second, written like 5/s, 30/m or 100/h."""
 
@@ -308,6 +313,19 @@ def hosts(help_: str, why: str = "") -> Kind:
 def _check_host(text: str) -> None:
     if text != "*" and not re.fullmatch(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?", text):
         raise ValueError("must be a host as its URLs have it, in lower case, like example.org or h.test:8080")
+
+
+def addresses(help_: str, why: str = "") -> Kind:
+    """Addresses of hosts, as ``HOST:PORT:ADDRESS``. In one text, commas separate them."""
+    return Kind(
+        metavar="HOST:PORT:ADDR", read=_split, show=",".join, item=_check_address, help=help_, why=why
+    )
+
+
+def _check_address(text: str) -> None:
+    from cfetch.base.config.addresses import split_address  # few runs name addresses
+
+    split_address(text)
 
 
 def is_object_store(destination: str) -> bool:

@@ -5,7 +5,8 @@
 
 import msgspec
 
-NAMES = ("last", "url-path", "row", "hash", "header")
+NAMES = ("last", "url-path", "url-query", "row", "hash", "header", "final-url")
+ASKING = ("header", "final-url")  # those that ask a server
 """The ways to name a file if the manifest does not state its path: see ``manifest/names.py``."""
 
 BAD_ROWS = ("fail", "skip")

@@ -8,7 +8,7 @@ from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import PLACES, OptionTable
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
-from cfetch.base.config.wire import NetworkOptions, RateLimits
+from cfetch.base.config.wire import NetworkOptions, RateLimits, ReplyOptions
 from cfetch.base.errors import ConfigError
 
 GROWN = 64  # downloads at a time, at most, if the user sets no number
@@ -118,6 +118,21 @@ class Settings(OptionTable):
         )
 
     @property
+    def first_byte_s(self) -> float:
+        """How long the first try of a file waits for its first byte."""
+        return 2 * self.stall_timeout if self.first_byte_timeout is None else self.first_byte_timeout
+
+    @property
+    def replies(self) -> ReplyOptions:
+        """What is done with odd replies."""
+        return ReplyOptions(
+            encoded=self.encoded,
+            accept_unframed=self.accept_unframed,
+            doubtful=self.doubtful,
+            max_bytes=self.max_file_size,
+        )
+
+    @property
     def network(self) -> NetworkOptions:
         """How the wire reaches servers."""
         return NetworkOptions(
@@ -133,6 +148,7 @@ class Settings(OptionTable):
             bearer_env=self.bearer_env,
             user_agent=self.user_agent,
             cookies=self.cookies,
+            resolve=self.resolve or (),
             rates=self.rates,
         )
 

@@ -1,4 +1,4 @@
-"""Indexes of Debian's repositories: ``Packages``, ``Sources`` and ``Release``; and ``apt-get --print-uris``.
+"""Indexes of Debian's repositories: ``Packages``, ``Sources`` and ``Release``.
 
 The addresses of ``Packages`` and ``Sources`` are relative to the repository, above ``dists/``; those of
 ``Release`` to its own directory.
@@ -19,7 +19,6 @@ _SIGNS = re.compile(r"^(?:Filename|Directory|Checksums-Sha256|SHA256|MD5Sum):", 
 _LISTED = re.compile(r" ([0-9A-Fa-f]{32,128}) +([0-9]{1,20}) (\S.*)\Z")
 _LISTS = {"md5sum": "md5", "files": "md5", "sha1": "sha1", "sha256": "sha256", "sha512": "sha512",
           "checksums-sha1": "sha1", "checksums-sha256": "sha256", "checksums-sha512": "sha512"}  # fmt: skip
-_URI = re.compile(r"'([^']+)' (\S+) ([0-9]{1,20})(?: (\S+))?[ \t]*\Z")
 
 
 def is_index(head: str) -> bool:

@@ -78,6 +78,9 @@ HF_START = f"{HF}://"
 HUGGING_FACE = "https://huggingface.co"
 FILES_PATTERN = f"(?:{'|'.join(row.name for row in SCHEMES.values() if not row.refusal)})"
 WEB_PATTERN = "[Hh][Tt][Tt][Pp][Ss]?"  # in any case, without a flag for the pattern around it
+_DOI = re.compile(
+    rf"(?:doi:(?://)?|{WEB_PATTERN}://(?:dx\.)?doi\.org/)(10\.[0-9.]{{4,20}}/[^\s?#]+)\Z", re.IGNORECASE
+)
 
 
 def scheme_of(text: str) -> str:
@@ -99,3 +102,13 @@ def is_repository_url(text: str) -> bool:
 def is_web(text: str) -> bool:
     """Whether the text has the scheme of http or https; nothing else is checked."""
     return text.lower().startswith(_WEB_STARTS)
+
+
+def find_doi(text: str) -> str | None:
+    """The digital object identifier (ISO 26324) in ``doi:10.…`` or in a link of doi.org; None: it is none.
+
+    >>> find_doi("doi:10.5281/zenodo.7"), find_doi("https://doi.org/10.5281/zenodo.7"), find_doi("doi.txt")
+    ('10.5281/zenodo.7', '10.5281/zenodo.7', None)
+    """
+    match = _DOI.match(text)
+    return match[1] if match else None

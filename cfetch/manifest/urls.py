@@ -38,7 +38,7 @@ _REASONS = (
     (r"magnet:", "it is a link of BitTorrent; aria2 downloads such files"),
     (
         r"doi:",
-        "a DOI names no file; give the list of files of the record that it leads to",
+        "a DOI names a record and no file; give it as a list by itself: cfetch download doi:10.…",
     ),
     *((f"{row.name}:", f"its scheme is {row.refusal}") for row in SCHEMES.values() if row.refusal),
     (rf"(?!{WEB_PATTERN}:)", NOT_KNOWN),

@@ -4,6 +4,7 @@
     volumes.py          opens the destinations, and makes them into volumes for the engine
     labels.py  store_marks.py    labels by which volumes are known again; a run's mark at a store
     open_manifest.py  fetched_manifest.py    opens a manifest by its name; fetches it from a server or a store
+    identifiers.py      finds the list that a digital object identifier stands for
     manifest_reader.py  reads manifests for verbs that download nothing by them
     server_names.py  known_names.py    asks servers for the files' names; those of earlier runs
     listings.py  request_connections.py    what a prefix or a pattern means; connections for such questions

@@ -1,4 +1,7 @@
-"""Fetches a manifest from a server or a store; a prefix or a pattern becomes the list of its files."""
+"""Fetches a manifest from a server or a store; a prefix or a pattern becomes the list of its files.
+
+So does an identifier (``doi:10.…``), and the page of a record in a repository whose lists are known.
+"""
 
 import asyncio
 import random
@@ -9,10 +12,11 @@ import msgspec
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
-from cfetch.base.schemes import is_object_url, is_repository_url
-from cfetch.base.secret import SecretUrl
+from cfetch.base.schemes import find_doi, is_object_url, is_repository_url
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import detect_format
+from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.table import INDEX, Continued, find_more
 from cfetch.manifest.freezing import Opened
 from cfetch.manifest.object_urls import Listing, split_object_url
@@ -33,6 +37,32 @@ def fetch_manifest(
 
     Raises SourceError, UsageError, OSError.
     """
+    if (doi := find_doi(manifest)) is not None:
+        from cfetch.run.identifiers import find_list_of  # few lists are named by an identifier
+
+        manifest, note = find_list_of(doi, clock, network)
+        opened = _fetch(spool, manifest, clock, network, whole_tree=whole_tree)
+        return opened._replace(notes=[note, *opened.notes])
+    opened = _fetch(spool, manifest, clock, network, whole_tree=whole_tree)
+    if (address := _find_list_of_page(opened)) is None:
+        return opened
+    spool.seek(0)
+    spool.truncate()
+    opened = _fetch(spool, address, clock, network, whole_tree=whole_tree)
+    return opened._replace(
+        notes=[f"the list of the files of that page is {printable(address)}", *opened.notes]
+    )
+
+
+def _find_list_of_page(opened: Opened) -> str | None:
+    """The address of the list that belongs to a page for people; None: it is no such page."""
+    if opened.own_url is None or (address := find_list_address(opened.own_url)) is None:
+        return None
+    return address if detect_format(Source(opened.file, own_url=opened.own_url)) == "html" else None
+
+
+def _fetch(spool: BinaryIO, manifest: str, clock: Clock, network: Network, *, whole_tree: bool) -> Opened:
+    """Write the manifest of that very address to ``spool``."""
     if (listing := _find_listing(manifest)) is not None:
         _write_rows(spool, (file.row for file in list_files(listing, clock, network)))
         return Opened(spool)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
-from cfetch.base.schemes import is_repository_url
+from cfetch.base.schemes import find_doi, is_repository_url
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.urls import is_url
 from cfetch.wire.credentials import ALL_HOSTS
@@ -82,7 +82,7 @@ def make_list_network(settings: Settings, lists: Collection[str], env: Mapping[s
     Raises UsageError: they are on several hosts, and none is named.
     """
     settings = aim_repository_token(settings, lists, env)
-    hosts = dict.fromkeys(SecretUrl(name).host() for name in lists if is_url(name))
+    hosts = dict.fromkeys(SecretUrl(name).host() for name in lists if is_url(name) and find_doi(name) is None)
     return make_network(aim_headers(settings, hosts).network, env)
 
 

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.errors import LocalFault, SourceError, UsageError
 from cfetch.base.registry import find_source
-from cfetch.base.schemes import KNOWN, scheme_of
+from cfetch.base.schemes import KNOWN, find_doi, scheme_of
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.freezing import Opened, Part
 from cfetch.storage.files import input_fault
@@ -22,7 +22,7 @@ from cfetch.wire.network import DIRECT, Network
 def is_elsewhere(manifest: str) -> bool:
     """Whether the name means no local file, but a document of a server or store, or a listing of objects."""
     row = find_source(scheme_of(manifest))
-    return row is not None and row.may_be_list
+    return (row is not None and row.may_be_list) or find_doi(manifest) is not None
 
 
 def shown_name(manifest: str) -> str:

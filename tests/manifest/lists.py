@@ -1179,7 +1179,7 @@ NO_LISTS = [
         refusal="no list of links",
     ),
     Sample("magnet: links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="aria2 downloads"),
-    Sample("doi: links", "urls.txt", _text("doi:10.5281/zenodo.1"), refusal="list of files of the record"),
+    Sample("doi: links", "urls.txt", _text("doi:10.5281/zenodo.1"), refusal="as a list by itself"),
     Sample(
         "aws s3 ls --human-readable",
         "ls.txt",

@@ -127,6 +127,18 @@ COCO = {
     "images": [{"coco_url": f"{H}1.jpg", "bytes": 7}],
 }
 
+
+def _bundle(name, file):
+    """A bundle of DSpace with one bitstream."""
+    bitstream = {
+        "name": file,
+        "sizeBytes": 5,
+        "checkSum": {"checkSumAlgorithm": "MD5", "value": MD5},
+        "_links": {"content": {"href": f"{H}server/api/core/bitstreams/{name}/content"}},
+    }
+    return {"name": name, "_embedded": {"bitstreams": {"_embedded": {"bitstreams": [bitstream]}}}}
+
+
 MORE_ARCHIVES = [
     Sample("COCO (any JSON)", "instances.json", _json(COCO), refusal="--query 'images[].{url: coco_url"),
     Sample(
@@ -135,6 +147,75 @@ MORE_ARCHIVES = [
         _json(COCO),
         ("1.jpg",),
         flags="--query images[].{url:coco_url,size:bytes}",
+    ),
+    Sample(
+        "files of a data set of Mendeley Data",
+        "files.json",
+        _json(
+            [
+                {
+                    "filename": "a.csv",
+                    "size": 5,
+                    "content_details": {"sha256_hash": SHA, "size": 5, "download_url": f"{H}files/1"},
+                }
+            ]
+        ),
+        ("a.csv",),
+    ),
+    Sample(
+        "files of a version of a data set of Dryad",
+        "files.json",
+        _json(
+            {
+                "_links": {"self": {"href": "/api/v2/versions/1/files"}},
+                "count": 1,
+                "_embedded": {
+                    "stash:files": [
+                        {
+                            "path": "a.csv",
+                            "size": 5,
+                            "digestType": "md5",
+                            "digest": MD5,
+                            "_links": {"stash:download": {"href": "/api/v2/files/1/download"}},
+                        }
+                    ]
+                },
+            }
+        ),
+        ("a.csv",),
+        flags="--base-url https://h.example/",
+    ),
+    Sample(
+        "bundles of an item in DSpace 7",
+        "bundles.json",
+        _json(
+            {"_links": {}, "_embedded": {"bundles": [_bundle("ORIGINAL", "a.pdf"), _bundle("TEXT", "a.txt")]}}
+        ),
+        ("a.pdf",),
+    ),
+    Sample(
+        "bitstreams of an item in DSpace 6",
+        "bitstreams.json",
+        _json(
+            [
+                {
+                    "bundleName": bundle,
+                    "name": f"{bundle}.pdf",
+                    "sizeBytes": 5,
+                    "checkSum": {"checkSumAlgorithm": "MD5", "value": MD5},
+                    "retrieveLink": f"/rest/bitstreams/{bundle}/retrieve",
+                }
+                for bundle in ("ORIGINAL", "LICENSE")
+            ]
+        ),
+        ("ORIGINAL.pdf",),
+        flags="--base-url https://h.example/",
+    ),
+    Sample(
+        "a reply in HAL without files",
+        "reply.json",
+        _json({"_links": {}, "_embedded": {"items": []}}),
+        refusal="(HAL) without files",
     ),
     Sample(
         "feed with enclosures (RSS, a podcast)",

@@ -82,6 +82,9 @@ def test_urls_are_joined_and_encoded_as_their_makers_mean_them(sample):
     assert read(sample).urls[0] == JOINED[sample.name]
 
 
+UUID = "0b1c2d3e-0000-4000-8000-0123456789ab"
+
+
 @pytest.mark.parametrize(
     ("page", "address"),
     [
@@ -95,6 +98,24 @@ def test_urls_are_joined_and_encoded_as_their_makers_mean_them(sample):
         ("https://github.com/o/n/releases/tag/v1", "https://api.github.com/repos/o/n/releases/tags/v1"),
         ("https://huggingface.co/datasets/o/n/tree/main", "hf://datasets/o/n/"),
         ("https://huggingface.co/o/n", "hf://o/n/"),
+        (
+            "http://d.example/citation?persistentId=doi:10.7910/DVN/X",
+            "http://d.example/api/datasets/:persistentId/?persistentId=doi:10.7910/DVN/X",
+        ),
+        (
+            "https://data.mendeley.com/datasets/3p9w84t5mr/1",
+            "https://data.mendeley.com/public-api/datasets/3p9w84t5mr/files?folder_id=root&version=1",
+        ),
+        (
+            "http://datadryad.org/dataset/doi:10.5061/dryad.f385721n",
+            "https://datadryad.org/api/v2/datasets/doi%3A10.5061%2Fdryad.f385721n",
+        ),
+        ("https://b2share.eudat.eu/records/ab12", "https://b2share.eudat.eu/api/records/ab12"),
+        ("https://osf.io/ab12c/", "https://api.osf.io/v2/nodes/ab12c/files/osfstorage/"),
+        (
+            f"https://d.example/items/{UUID}/full",
+            f"https://d.example/server/api/core/items/{UUID}/bundles?embed=bitstreams",
+        ),
         ("https://h.example/records/12", None),
     ],
 )

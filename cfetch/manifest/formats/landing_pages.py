@@ -13,9 +13,23 @@ _PAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"https://api.figshare.com/v2/articles/\1",
         ),
         (
-            r"([^/]+)/dataset\.xhtml\?persistentId=([^&#]+)",
-            r"https://\1/api/datasets/:persistentId/?persistentId=\2",
+            r"([^/]+)/(?:dataset\.xhtml|citation)\?persistentId=([^&#]+)",
+            r"//\1/api/datasets/:persistentId/?persistentId=\2",
         ),
+        (
+            r"data\.mendeley\.com/datasets/([a-z0-9]+)/([0-9]+)",
+            r"https://data.mendeley.com/public-api/datasets/\1/files?folder_id=root&version=\2",
+        ),
+        (
+            r"(?:v1\.)?datadryad\.org/(?:stash/|resource/)?(?:dataset/)?doi:(10\.[0-9]+)/([\w.-]+)",
+            r"https://datadryad.org/api/v2/datasets/doi%3A\1%2F\2",
+        ),
+        (r"(b2share\.[\w.]+)/records/([\w-]+)", r"https://\1/api/records/\2"),
+        (
+            r"([^/]+)/items/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",  # DSpace from version 7 on
+            r"//\1/server/api/core/items/\2/bundles?embed=bitstreams",
+        ),
+        (r"osf\.io/([a-z0-9]{5})/?\Z", r"https://api.osf.io/v2/nodes/\1/files/osfstorage/"),
         (
             r"github\.com/([^/]+)/([^/]+)/releases/tag/([^/?#]+)",
             r"https://api.github.com/repos/\1/\2/releases/tags/\3",
@@ -32,4 +46,8 @@ _PAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 def find_list_address(page: str) -> str | None:
     """The address of the list that belongs to a page; None: it is not known."""
-    return next((match.expand(address) for known, address in _PAGES if (match := known.match(page))), None)
+    for known, address in _PAGES:
+        if match := known.match(page):
+            scheme = f"{page.partition(':')[0].lower()}:" if address.startswith("//") else ""
+            return f"{scheme}{match.expand(address)}"
+    return None

@@ -174,6 +174,13 @@ FORMATS: dict[str, Format] = {
         f"{_PLUGIN}conda_repodata:read_repodata", objects="packages packages.conda, packages repodata_version"
     ),
     "cmr": Format(f"{_PLUGIN}catalogue_json:read_cmr", objects="feed"),
+    "mendeley": Format(f"{_PLUGIN}catalogue_json:read_mendeley", arrays="content_details filename"),
+    "dspace": Format(f"{_PLUGIN}catalogue_json:read_dspace", arrays="retrieveLink sizeBytes"),
+    "hal": Format(
+        f"{_PLUGIN}hal_files:read_hal_files",
+        objects="_links _embedded, _links identifier versionNumber",
+        more=f"{_PLUGIN}hal_files:find_pages",
+    ),
     "modrinth": Format(f"{_PLUGIN}catalogue_json:read_modrinth", objects="formatVersion game files"),
     "workbook": Format(f"{_PLUGIN}workbook:read_workbook", endings=".xlsx .xlsm .xlsb .xls .ods"),
     "sitemap": Format(f"{_PLUGIN}sitemap:read_sitemap"),

@@ -28,7 +28,8 @@
     internet_archive.py                 items of the Internet Archive
     debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo and npm
     conda_repodata.py                   the packages of a conda channel
-    catalogue_json.py                   CKAN, NASA's CMR, OSF, Modrinth
+    catalogue_json.py                   CKAN, NASA's CMR, OSF, Mendeley Data, DSpace 5 and 6, Modrinth
+    hal_files.py                        Dryad, and DSpace from version 7 on
 
 A reader is a function ``(source, document, faults) -> rows``, as ``manifest/formats/`` says. A sign is a
 function in the reader's file that tells its format from the first lines, or a set of keys in the table.

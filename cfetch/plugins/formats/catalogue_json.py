@@ -1,4 +1,7 @@
-"""Replies of catalogues in JSON: CKAN, NASA's CMR, the Open Science Framework; Modrinth's pack index."""
+"""Replies of catalogues in JSON: CKAN, NASA's CMR, the Open Science Framework, Mendeley Data, and others.
+
+The others are DSpace before version 7, and Modrinth's pack index.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +9,7 @@ from typing import Any
 from cfetch.base.schemes import is_web
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.json_links import advise_queries
-from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_object
+from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_json, load_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
@@ -92,3 +95,32 @@ def read_modrinth(source: Source, document: Document, faults: Faults) -> Iterato
         known = {name: hashes[name] for name in ("sha512", "sha1") if name in hashes}
         fields = {"url": first, "mirrors": mirrors, "path": file.get("path"), "size": file.get("fileSize")}
         yield Row(0, fields | known, "files")
+
+
+def read_mendeley(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of the files of a data set of Mendeley Data: ``url``, ``path``, ``size`` and ``sha256``."""
+    for file in list_objects(load_json(source, "the reply")):
+        content = get_object(file, "content_details")
+        size = content.get("size", file.get("size"))
+        fields = {"url": content.get("download_url"), "path": file.get("filename"), "size": size}
+        digest = content.get("sha256_hash")
+        yield Row(0, fields | ({"sha256": digest} if digest else {}), "files")
+
+
+def read_dspace(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of an item's bitstreams, as DSpace 5 and 6 list them; other bundles have no authors' files."""
+    left_out = 0
+    for bitstream in list_objects(load_json(source, "the reply")):
+        if bitstream.get("bundleName", "ORIGINAL") != "ORIGINAL":
+            left_out += 1
+            continue
+        checksum = get_object(bitstream, "checkSum")
+        known = hash_fields(f"{checksum.get('checkSumAlgorithm')}:{checksum.get('value')}")
+        fields = {
+            "url": bitstream.get("retrieveLink"),
+            "path": bitstream.get("name"),
+            "size": bitstream.get("sizeBytes"),
+        }
+        yield Row(0, fields | known, "bitstreams")
+    if left_out:
+        document.notes.append(f"bitstreams of other bundles, which are left out: {left_out}")

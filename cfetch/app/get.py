@@ -23,7 +23,7 @@ from cfetch.base.config.kinds import is_object_store
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ManifestError, SourceError, UsageError
-from cfetch.base.schemes import is_object_url
+from cfetch.base.schemes import find_doi, is_object_url
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
@@ -106,6 +106,8 @@ def _require_scheme(url: str) -> None:
         remedy = (
             f"for the list in that file run `cfetch download {shown}`"
             if os.path.isfile(url)
+            else f"for the files of the record run `cfetch download {shown}`"
+            if find_doi(url) is not None
             else "write http:// or https:// before it"
         )
         raise UsageError(f"{shown} is no URL; {remedy}")

@@ -32,8 +32,9 @@ PROGRESS_ENTRIES = 20 * BLOCK  # about a tenth of a second
 
 
 class Opened(NamedTuple):
-    """A manifest as a seekable binary file; ``own_url`` is its address, if it comes from a server.
+    """A manifest as a seekable binary file.
 
+    ``own_url`` is its address, and ``content_type`` the header of its reply, if it comes from a server.
     ``partial`` is as in ``Document``, and ``notes`` are for the user: both are about the way in which it was
     fetched. ``fetch_chunk`` asks for further links, if it is the result of a SQL statement.
     """
@@ -43,6 +44,7 @@ class Opened(NamedTuple):
     partial: str | None = None
     notes: Sequence[str] = ()
     fetch_chunk: FetchChunk | None = None
+    content_type: str | None = None
 
 
 class Part(NamedTuple):
@@ -118,7 +120,13 @@ class _Walk:
             self.faults.source = part.name if has_several else None
             self._begins.append(first)
             with part.open() as opened, open_decompressed(opened.file, part.name) as plain:
-                manifest = Source(plain, part.name, opened.fetch_chunk, own_url=opened.own_url)
+                manifest = Source(
+                    plain,
+                    part.name,
+                    opened.fetch_chunk,
+                    own_url=opened.own_url,
+                    content_type=opened.content_type,
+                )
                 reading = Reading(
                     manifest, self._base_url, options=self._options, first=first, faults=self.faults
                 )

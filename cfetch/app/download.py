@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from cfetch.app.engine_plan import EnginePlan, find_engine, frozen_elsewhere, frozen_here, load_frozen
 from cfetch.app.engines import RunContext, check_for_spark
@@ -57,6 +57,9 @@ from cfetch.storage.patience import call_within
 from cfetch.timeline.states import Action, Entry, State, new_instant
 from cfetch.timeline.table import Table, existing, on_this_machine, open_to_read
 from cfetch.wire.network import make_network
+
+if TYPE_CHECKING:
+    from cfetch.run.traces import Traces
 
 
 @contextmanager
@@ -224,17 +227,31 @@ def prepare_document(
 
 @contextmanager
 def prepare_entries(
-    entries: Iterable[ManifestEntry], name: str, settings: Settings, *, env: Mapping[str, str], clock: Clock
+    entries: Iterable[ManifestEntry],
+    name: str,
+    settings: Settings,
+    *,
+    env: Mapping[str, str],
+    clock: Clock,
+    traces: "Callable[[Path, str, Settings], Traces] | None" = None,
 ) -> Iterator[Prepared]:
-    """Prepare a plan, called ``name``, of entries that are checked already. Raises as ``prepare``."""
+    """Prepare a plan, called ``name``, of entries that are checked already. Raises as ``prepare``.
+
+    ``traces``: the run leaves none beside its files, if nobody wants them.
+    """
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = _find_places(settings)
     with ExitStack() as stack:
+        own_traces = None if traces is None else traces(destinations.state, name, settings)
+        if own_traces is not None:
+            stack.callback(own_traces.remove)  # last, when this run's own directory has gone
         settings = _fit_descriptors(settings, len(destinations.roots))
         volumes = _open_volumes(stack, settings)
         directory = make_own_directory(stack, destinations.state, instant)
         plan = frozen_here(stack.enter_context(freeze_entries(entries, name=name, directory=directory)))
-        yield _make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
+        prepared = _make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
+        prepared.traces = own_traces
+        yield prepared
 
 
 def _find_places(settings: Settings) -> Places:

@@ -51,6 +51,7 @@ from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, ignore_note, open_table, when_free
 
 if TYPE_CHECKING:
+    from cfetch.run.traces import Traces
     from cfetch.tasks.nodes.board import SharedJob
 
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
@@ -72,6 +73,7 @@ class Prepared:
         self._state = context.state
         self._clock = context.clock
         self._is_scheduled = is_scheduled
+        self.traces: Traces | None = None  # what to remove at the end
         self._frame: Frame | None = None
         self._interrupted: Interrupted | None = None
 
@@ -152,6 +154,8 @@ class Prepared:
                 with suppress(LocalFault, OSError):  # all is in place; a later run tidies up what failed
                     self._on_state(lambda: forget_frozen(table, self._state, execution.instant))
                     tidy_up(table, KEEP_S)
+                if self.traces is not None:
+                    self.traces.is_over = not summary.files.failed
             return summary
 
     def join(self, listener: Listener) -> Summary | None:
@@ -185,7 +189,15 @@ class Prepared:
 
     def _make_frame(self, engine: Engine) -> Frame:
         """Make the frame that ``interrupt`` ends from now on."""
-        frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+        keeps_metrics = self.traces is None or self.traces.are_wanted or self._settings.metrics is not None
+        frame = Frame(
+            engine,
+            self.plan,
+            self._volumes.roots,
+            self._settings,
+            self._clock,
+            keeps_metrics=keeps_metrics,
+        )
         self._frame = frame
         if self._interrupted is not None:
             frame.interrupt(self._interrupted)

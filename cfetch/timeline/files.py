@@ -5,13 +5,14 @@ component is followed if it is a symlink. ``OSError`` is not converted: ``FileNo
 ``FileExistsError`` show the timeline that another process was faster.
 """
 
+import fcntl
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
@@ -25,6 +26,13 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 PRIVATE = 0o600  # a plan's manifest names the data's sources, so the umask must not widen this
 MAX_READ_BYTES = 8 << 20  # an archive file is under 1 MiB; a foreign file must not fill the memory
+
+
+class Locked(NamedTuple):
+    """A lock that ends with the process or the descriptor; ``device`` is its file system's."""
+
+    descriptor: int
+    device: int
 
 
 class Files(Protocol):
@@ -53,6 +61,12 @@ class Files(Protocol):
 
     def copy(self, old: str, new: str) -> None:
         """Make a new file with the bytes of an old one."""
+
+    def lock(self, path: str) -> "Locked | None":
+        """Lock a file for as long as this process lives; None: files cannot be locked here."""
+
+    def has_lost_lock(self, path: str, device: int) -> bool:
+        """Whether it is proved that nobody holds the lock of a file that was locked on ``device``."""
 
     def unlink(self, path: str) -> None:
         """Remove a name."""
@@ -149,6 +163,24 @@ class LocalFiles:
             with os.fdopen(source, "rb", closefd=False) as reader, os.fdopen(target, "wb") as writer:
                 os.fchmod(target, stat.S_IMODE(os.fstat(source).st_mode))  # a part becomes the user's file
                 shutil.copyfileobj(reader, writer, 1 << 20)
+
+    def lock(self, path: str) -> Locked | None:
+        """Lock a file for as long as this process lives; None: files here cannot be locked."""
+        with self._open(path, os.O_RDWR) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return None
+            # a duplicate has the same lock, which ends when the last of them is closed
+            return Locked(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3), os.fstat(descriptor).st_dev)
+
+    def has_lost_lock(self, path: str, device: int) -> bool:
+        """Whether it is proved that nobody holds the lock of a file that was locked on ``device``."""
+        with suppress(OSError), self._open(path, os.O_RDONLY) as descriptor:
+            if os.fstat(descriptor).st_dev == device:  # else it may be another mount, with locks of its own
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return True
+        return False
 
     def unlink(self, path: str) -> None:
         """Remove a name."""
@@ -262,6 +294,14 @@ class PatientFiles:
     def copy(self, old: str, new: str) -> None:
         """Call ``Files.copy``, which may take minutes, and is waited for."""
         self._files.copy(old, new)
+
+    def lock(self, path: str) -> Locked | None:
+        """Call ``Files.lock``."""
+        return self._call(lambda: self._files.lock(path))
+
+    def has_lost_lock(self, path: str, device: int) -> bool:
+        """Call ``Files.has_lost_lock``."""
+        return self._call(lambda: self._files.has_lost_lock(path, device))
 
     def unlink(self, path: str) -> None:
         """Call ``Files.unlink``."""

@@ -80,6 +80,11 @@ def is_alive(owner: Owner) -> bool:
     return False
 
 
+def is_of_this_boot(owner: Owner) -> bool:
+    """Whether the owner runs, or ran, under the running kernel: here, or in another container."""
+    return owner.boot_id == boot_id()
+
+
 def has_restarted(owner: Owner) -> bool:
     """Whether the owner ran on this machine before its last restart; a copy of the machine looks alike."""
     mine = (socket.gethostname(), _machine())

@@ -5,6 +5,7 @@
     clock.py      the port for time; virtual time for tests
     secret.py     URLs and tokens that cannot be printed by accident
     breaker.py    keeps work away from a failing host or volume (a value)
+    home.py       the user's home directory, which not every user has
     registry.py   finds plug-ins by their names; nothing in the core imports one
     version.py    the version of cfetch
     config/       options: one table of them, and the layers of their values

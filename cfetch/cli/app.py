@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
+from cfetch.base.home import find_home
 from cfetch.base.registry import SHIPPED, find, list_names, load
 from cfetch.base.version import __version__
 from cfetch.cli.help import Command, Group
@@ -68,6 +69,7 @@ def root(
     """Download a very large set of files whole, verified and without stragglers."""
 
 
+_COMPLETION = frozenset({"--install-completion", "--show-completion"})
 _OF_UNIX = ("fcntl", "resource", "termios")
 
 
@@ -138,12 +140,26 @@ def main() -> None:
     try:
         add_verbs(word)
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
-            code = _run_verb(app)
+            code = _run_verb(_make_completion if _COMPLETION & {*sys.argv[1:]} else app)
     except KeyboardInterrupt:  # it came during the imports of the verb, or while the last lines were written
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on Python would answer with a traceback
     _leave(code)
+
+
+def _make_completion() -> None:
+    """Install or show the completion of a shell, which typer does. Raises LocalFault."""
+    if find_home(os.environ) is None:
+        raise LocalFault(
+            "completion is installed in the home directory, and this user has none; set HOME to a directory"
+        )
+    try:
+        app()
+    except OSError as error:
+        from cfetch.storage.files import local_fault
+
+        raise local_fault(error, "cannot install the completion in the home directory") from None
 
 
 def _tell_unraisable(lost: "sys.UnraisableHookArgs") -> None:

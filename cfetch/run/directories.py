@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from cfetch.base.config.kinds import is_object_store
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault
+from cfetch.base.home import find_home
 from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.patience import call_within
@@ -89,10 +90,8 @@ def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Place
             f"state is {settings.state}, and the engine {settings.engine} keeps cfetch's own files in a "
             "directory that all machines see: name one with --state"
         )
-    try:
-        home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
-    except RuntimeError:  # nobody knows the user's home
-        home = Path()
+    user = find_home(os.environ) or Path()
+    home = Path(os.environ.get("XDG_STATE_HOME") or user / ".local/state")
     if not home.is_absolute():
         raise ConfigError(
             f"state is {settings.state}, and this user has no home directory for what is this machine's own: "

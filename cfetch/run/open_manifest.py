@@ -1,6 +1,7 @@
 """A manifest by the name that a person gives it: a path, an http(s) URL, or ``-`` for standard input."""
 
 import asyncio
+import errno
 import glob
 import os
 import random
@@ -86,7 +87,14 @@ def _fetch_manifest(
     Raises SourceError, UsageError, OSError.
     """
     if manifest == "-":
-        shutil.copyfileobj(sys.stdin.buffer, spool)
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+        except OSError as error:
+            if error.errno != errno.EBADF:  # the disk of the temporary file says other things
+                raise
+            raise UsageError(
+                "cannot read the manifest from standard input: it is closed; name a file, or give it with <"
+            ) from None
         return Opened(spool)
     if (listing := _find_listing(manifest)) is not None:
         _write_rows(spool, (file.row for file in list_files(listing, clock, network)))

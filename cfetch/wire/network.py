@@ -17,6 +17,7 @@ import msgspec
 from cfetch.base.config.kinds import read_proxy
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
+from cfetch.base.home import find_home
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.wire.credentials import Credentials, read_credentials
 
@@ -123,7 +124,10 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     """
     import netrc
 
-    path = Path(env.get("NETRC") or Path("~/.netrc").expanduser())
+    home = find_home(env)
+    if home is None and not env.get("NETRC"):
+        raise ConfigError("netrc is on, and this user has no home directory; name the file in NETRC")
+    path = Path(env.get("NETRC") or (home or Path()) / ".netrc")
     shown = printable(str(path))
     try:
         with path.open("rb") as file:

@@ -19,7 +19,7 @@ from cfetch.app.engine_plan import EnginePlan, find_engine, frozen_elsewhere, fr
 from cfetch.app.engines import RunContext, check_for_spark
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import ORIGIN_NAME, Prepared, join_roots, read_origin
-from cfetch.app.room import fit_to_room
+from cfetch.app.room import fit_to_room, foresee_room
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault, ManifestError, Problem, UsageError
@@ -146,6 +146,8 @@ def _make_prepared(
     if plan.here is not None:
         _refuse_one_file(plan.here, volumes)
     settings = fit_to_room(plan.frozen, volumes, settings)
+    if plan.here is not None:
+        plan.here.add_notes(foresee_room(plan.here, volumes, settings))
     if plan.here is not None and not plan.frozen.more_hosts:
         plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
     # the user's headers are for the plan's only host, if the settings name none

@@ -84,8 +84,8 @@ def read_text(data: bytes) -> str:
 
 def find_stated(content_type: str | None, text: str) -> list[str]:
     """The encodings that the header and the page state, best first, as far as they are known."""
-    found = (_HEADER.search(content_type or ""), _META.search(text[:_META_CHARS]))
-    names = (_find_encoding(match[1]) for match in found if match is not None)
+    statements = (_HEADER.search(content_type or ""), _META.search(text[:_META_CHARS]))
+    names = (_find_encoding(match[1]) for match in statements if match is not None)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 

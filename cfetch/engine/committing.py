@@ -1,6 +1,7 @@
 """Chooses how a run's entries are committed. No other module depends on the choice."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.engine.commitment import Commitment
@@ -15,6 +16,9 @@ from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
 from cfetch.storage.volume import Volume
 
+if TYPE_CHECKING:
+    from cfetch.engine.batches.borne import Bears
+
 
 def make_commitment(
     entries: Entries,
@@ -27,10 +31,12 @@ def make_commitment(
     outside: Surroundings,
     *,
     backwards: bool,
+    bears: "Bears",
 ) -> Commitment:
     """Make the commitment of a run: to batches if there are several volumes or named batches, else to files.
 
-    ``backwards``: the other end of the plan comes first; batches come in their own order.
+    ``backwards``: the other end of the plan comes first; batches come in their own order. ``bears``: what
+    hosts bear now, which several volumes share.
     """
     if len(volumes) == 1 and entries.batch_of is None:
         schedule: Schedule[Transfer] = Schedule(
@@ -43,4 +49,4 @@ def make_commitment(
         return Single(entries, volumes[0], schedule, ledger, switch, outside.clock)
     from cfetch.engine.batches.batched import Batched
 
-    return Batched(entries, placing, volumes, ledger, switch, idle, flights, outside)
+    return Batched(entries, placing, volumes, ledger, switch, idle, flights, outside, bears)

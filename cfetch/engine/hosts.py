@@ -229,6 +229,14 @@ class Hosts:
         """Whether a rate of requests is stated, so that each attempt may make one request only."""
         return self._pace is not None
 
+    def bears(self, name: str, now_s: float) -> tuple[int, int]:
+        """How many attempts run at ``name``, and how many it bears now: none while it pauses or is broken."""
+        host = self._hosts.get(name) or self._new_host(name)
+        if host.held_until_s > now_s or host.breaker is not CLOSED:
+            return host.running, 0
+        lease = self._leases.find(name)
+        return host.running, host.places if lease is None else min(host.places, lease)
+
     def free(self, name: str) -> int:
         """The number of free places at ``name``."""
         host = self._hosts.get(name) or self._new_host(name)

@@ -107,7 +107,16 @@ class Pool:
         switch = StopSwitch(clock, emit, self._break_off)
         ledger = Ledger(policy, flights, outside)
         commitment = make_commitment(
-            entries, settings.placing, volumes, ledger, switch, idle, flights, outside, backwards=backwards
+            entries,
+            settings.placing,
+            volumes,
+            ledger,
+            switch,
+            idle,
+            flights,
+            outside,
+            backwards=backwards,
+            bears=hosts.bears,
         )
         limiter = make_limiter(settings.rates, clock)
         segments = Segments(

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from cfetch.base.errors import ConfigError, Held
+from cfetch.timeline import owner as owner_module
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse
-from cfetch.timeline.owner import Owner
+from cfetch.timeline.owner import Owner, is_of_this_boot, this_owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
 from tests.timeline.real import look, nobody, start
 
@@ -360,6 +361,13 @@ def test_a_lock_that_has_ended_proves_the_end_of_its_process(processes, proof):
         return
     with pytest.raises(Held):
         start(two, instant, on_lost=nobody)
+
+
+def test_without_proc_no_process_is_of_this_boot(monkeypatch):
+    """The first processes of two machines would look alike."""
+    assert is_of_this_boot(this_owner("t"))
+    monkeypatch.setattr(owner_module, "boot_id", lambda: "unknown 1")
+    assert not is_of_this_boot(this_owner("t"))
 
 
 def test_a_count_that_moves_starts_the_watch_anew(files, clock):

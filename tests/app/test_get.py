@@ -87,7 +87,7 @@ async def test_a_get_beside_something_else_leaves_all_as_it_is(tmp_path, there):
     kept.mkdir(parents=True, mode=0o700)
     async with Origin({"x.bin": BODY}) as origin:
         done = await cfetch("get", origin.url + "x.bin", "--to", tmp_path, "--json")
-    assert (done.code, kept.exists(), (tmp_path / ".cfetch/format").exists()) == (0, True, True)
+    assert (done.code, kept.exists(), (tmp_path / ".cfetch/ballast").exists()) == (0, True, True)
     assert "plans" in there or Path(done.document["metrics"]).exists()
 
 

@@ -68,8 +68,8 @@ def foresee_room(plan: Plan, volumes: Volumes, settings: Settings) -> list[str]:
         return []
     rooms = [max(0, room - reserve_bytes(room)) for _, room in disks]
     if not plan.sizes_unknown and plan.total_bytes <= min(rooms):  # millions of entries are not cut for this
-        free = ", ".join(f"{printable(name, 1000)} {size(room)}" for name, room in disks)
-        return [f"space: {size(plan.total_bytes)} will fit; no disk will be full: free are {free}"]
+        free = ", ".join(f"{size(room)} free on {printable(name, 1000)}" for name, room in disks)
+        return [f"space: {size(plan.total_bytes)} will fit; no disk will be full: {free}"]
     cuts = cut(plan.sizes, plan.batch_of, share=settings.batch_share)
     batches: Sequence[int] = cuts.bytes
     seen = foresee(batches, rooms)

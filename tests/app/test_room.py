@@ -70,7 +70,7 @@ def test_a_run_over_several_volumes_says_before_whether_it_will_fit(prepared_wit
 def test_two_directories_of_one_disk_are_one_disk(prepared_with):
     """Its room, with the parts of dead runs, is told once."""
     [note] = prepared_with(1 << 30, notes=True, part_bytes=100 * KIB)
-    assert note.startswith("space: 3.9 MiB will fit; no disk will be full: free are ")
+    assert note.startswith("space: 3.9 MiB will fit; no disk will be full: 1.0 GiB free on ")
     assert (note.count("1.0 GiB"), note.count("v0 and ")) == (1, 1)
 
 

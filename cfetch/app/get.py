@@ -16,27 +16,27 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec.structs import replace as replace_fields
 
-from cfetch.app.download import prepare_entries
+from cfetch.app.given import prepare_entries
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.kinds import is_object_store
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ManifestError, SourceError, UsageError
+from cfetch.base.schemes import is_object_url
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_hash, check_path
 from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.names import choose_path
-from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.urls import UrlError, last_segment, strip_signature
+from cfetch.run.fetched_manifest import fetch_to
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import fetch_to
 from cfetch.run.server_names import ask_names, name_entry
 from cfetch.run.traces import Traces
 from cfetch.storage.files import STATE_NAME

@@ -25,6 +25,7 @@ The type says whose fault the error is, whether a retry can help, and the exit c
     ├── DeadlinePassed          nobody's        ends the run    exit 1: what is not in place is the next run's
     ├── LocalFault              this machine's  ends the run    exit 3
     │   ├── VolumeFault             one volume's    its batches go to another, where there is one
+    │   ├── Unstorable              one file's      per entry       exit 1: no such name or size is taken here
     │   └── NewerRecord             the timeline's  a newer version of cfetch has written a record of it
     ├── Held                    another run's   ends the run    exit 4: a live run has the plan
     └── Interrupted             a person or a supervisor        exit 130, 143
@@ -244,6 +245,16 @@ class VolumeFault(LocalFault):
         super().__init__(message)
         self.no_room = no_room
         self.denied = denied
+
+
+class Unstorable(LocalFault):
+    """The file system of the destination does not take this one file: its name, size, place or quota.
+
+    It is the entry's failure; the run goes on with the others.
+    """
+
+    exit_code = 1
+    kind = "unstorable"
 
 
 class NewerRecord(LocalFault):

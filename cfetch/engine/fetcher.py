@@ -7,27 +7,30 @@ schedule.
 
 import asyncio
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
 from cfetch.base.events import RetryScheduled, StragglerCancelled
 from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.fetching import Fetching
-from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.segments import Helper, Segments
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import Sink
-from cfetch.straggler.cures import NO_CURE, Cure
-from cfetch.straggler.policy import Policy
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 from cfetch.wire.judge import is_page_name
-from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
+
+if TYPE_CHECKING:
+    from cfetch.storage.volume import Sink
+    from cfetch.straggler.policy import Policy
+    from cfetch.wire.rate import Limiter
 
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 
@@ -39,13 +42,13 @@ class Fetcher:
         self,
         settings: Settings,
         hosts: Hosts,
-        policy: Policy,
+        policy: "Policy",
         flights: Flights,
         segments: Segments,
         links: Links,
         transport: Transport,
         outside: Surroundings,
-        limiter: Limiter | None,
+        limiter: "Limiter | None",
     ) -> None:
         self._settings = settings
         self._limits = hosts.limits
@@ -252,7 +255,7 @@ class Fetcher:
             self._flights.end_unjudged(attempt, str(fault), self._clock.now())
             raise
 
-    def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> tuple[Attempt, Cure]:
+    def _start(self, transfer: Transfer, sink: "Sink", helper: Helper | None) -> tuple[Attempt, Cure]:
         entry, now_s, segment, tries = transfer.entry, self._clock.now(), sink.segment, transfer.tries
         position = sink.position if segment is None else segment.position
         size_bytes = entry.size_bytes if segment is None else sink.total_bytes

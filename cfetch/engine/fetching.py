@@ -10,16 +10,17 @@ from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError, Tran
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.manifest.digests import Bytes
-from cfetch.storage.volume import Sink, Standing
-from cfetch.straggler.cures import NO_CURE, Cure
+from cfetch.storage.volume_values import Standing
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 from cfetch.wire.judge import Action, Asked, Verdict, judge
-from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import make_throttled
 from cfetch.wire.stated_hash import find_stated_hash
 from cfetch.wire.transport import Connecting, Response, Transport
 
 if TYPE_CHECKING:
     from cfetch.engine.transfer import Sources
+    from cfetch.storage.volume import Sink
+    from cfetch.wire.rate import Limiter
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
@@ -32,7 +33,7 @@ NO_END = (
 class Fetching:
     """Makes tries over one transport; ``limiter`` None: at any rate."""
 
-    def __init__(self, transport: Transport, clock: RunClock, limiter: Limiter | None) -> None:
+    def __init__(self, transport: Transport, clock: RunClock, limiter: "Limiter | None") -> None:
         self._transport = transport
         self._clock = clock
         self._limiter = limiter
@@ -40,7 +41,7 @@ class Fetching:
     async def fetch(
         self,
         attempt: Attempt,
-        part: Sink,
+        part: "Sink",
         *,
         url: SecretUrl,
         secrets: Mapping[str, str],
@@ -131,7 +132,7 @@ class Fetching:
     async def _take_reply(
         self,
         attempt: Attempt,
-        part: Sink,
+        part: "Sink",
         response: Response,
         asked: Asked,
         read: Callable[[], Awaitable[Bytes]],
@@ -170,7 +171,7 @@ class Fetching:
         return _check_end(attempt, part, asked, position, limit)
 
     def _accept(
-        self, attempt: Attempt, response: Response, part: Sink, asked: Asked
+        self, attempt: Attempt, response: Response, part: "Sink", asked: Asked
     ) -> tuple[int, int | None]:
         """Judge the reply and make ``part`` ready for it.
 
@@ -206,7 +207,7 @@ class Fetching:
             return verdict.from_byte, attempt.size_bytes
         return verdict.from_byte, verdict.from_byte + verdict.body_bytes
 
-    async def _wait_for_volume(self, attempt: Attempt, part: Sink) -> None:
+    async def _wait_for_volume(self, attempt: Attempt, part: "Sink") -> None:
         """Wait for the volume, and do not count the time as the server's."""
         attempt.hold(self._clock.now())
         try:
@@ -216,25 +217,33 @@ class Fetching:
 
 
 def _keep_to_origin(
-    attempt: Attempt, part: Sink, response: Response, asked: Asked, sources: "Sources"
+    attempt: Attempt, part: "Sink", response: Response, asked: Asked, sources: "Sources"
 ) -> None:
     """Raise RangeRefused if a redirect leads to another origin than that of the bytes to be joined."""
     if not asked.joins:
         if not attempt.is_helper:
             sources.place = response.source
-    elif not sources.has_same_origin(response.source):
+    elif not sources.note_origin(response.source):
         response.close()
         part.restart()
         raise RangeRefused("the rest would come from another host to which the URL redirects")
 
 
-def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Standing | None) -> Asked:
-    """Choose the next request's range: the whole rest, or as much of it as suits the host."""
+def _choose_range(attempt: Attempt, part: "Sink", chunk_bytes: int, standing: Standing | None) -> Asked:
+    """Choose the next request's range: the whole rest, or as much of it as suits the host.
+
+    A host that sends only the beginning of a reply fast is asked for chunks, one after the other. An attempt
+    whose whole rest fits into a chunk asks for it plainly, without a stated end, as any host understands
+    that. One that has received a chunk already goes on in chunks to the end.
+    """
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
     known = attempt.size_bytes if end is None else end
     if chunk_bytes and (attempt.received or known is None or known - start > chunk_bytes):
         end = start + chunk_bytes if known is None else min(start + chunk_bytes, known)
+    # The judge compares the reply with all of this: where it begins and ends; whether the object is still the
+    # one whose bytes the part has (``validator``); whether the file that stands in place is still current
+    # (``unless``, ``standing_bytes``); and where in the object the entry begins (``base``).
     return Asked(
         from_byte=start,
         end_byte=end,
@@ -284,7 +293,7 @@ def _range_of(asked: Asked) -> dict[str, str]:
     return wanted
 
 
-def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> None:
+def salvage(attempt: Attempt, part: "Sink", limit: int | None, now_s: float) -> None:
     """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
     segment = part.segment
     position = part.position if segment is None else segment.position
@@ -294,7 +303,7 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
         attempt.note(now_s, len(data))
 
 
-def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int | None) -> bool:
+def _check_end(attempt: Attempt, part: "Sink", asked: Asked, end: int, limit: int | None) -> bool:
     """Raise unless the body ended where it should. Returns whether more has to be asked for.
 
     A server may send less of a segment than it was asked for, but not less than ``MIN_TAIL_BYTES``.
@@ -313,7 +322,7 @@ def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int 
     return has_more
 
 
-def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:
+def _error_of(verdict: Verdict, response: Response, part: "Sink", clock: RunClock) -> SourceError:
     status, reason = response.status, verdict.reason
     match verdict.action:
         case Action.REFRESH:

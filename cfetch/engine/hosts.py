@@ -16,15 +16,16 @@ Memory: 300 bytes a host (1.5 KiB with a width), for hosts under way or in troub
 
 from collections.abc import Callable, Collection, Mapping
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.breaker import CLOSED, Position
 from cfetch.base.errors import RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.engine.connection_limit import ConnectionLimit
-from cfetch.engine.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
-from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
+
+if TYPE_CHECKING:
+    from cfetch.wire.request_pace import RequestPace
 
 FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
@@ -147,7 +148,7 @@ class Hosts:
         new_width: Callable[[int], Width] | None = None,
         served: Mapping[str, int] = NONE,
         keeps_one: bool = False,
-        pace: RequestPace | None = None,
+        pace: "RequestPace | None" = None,
     ) -> None:
         self._most = most
         self._pace = pace
@@ -245,7 +246,7 @@ class Hosts:
         host = self._hosts.get(name)
         if host is None or not host.speed_bps:
             return float("inf")
-        return finish_s(host.load_bytes, size_bytes, host.speed_bps)
+        return (host.load_bytes + size_bytes) / host.speed_bps
 
     def given_up(self, name: str, now_s: float) -> str | None:
         """The reason why ``name`` is given up; None while its entries may wait for it."""

@@ -7,7 +7,7 @@ file, divided by the measured speed); then the manifest's order counts.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -18,12 +18,11 @@ from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.engine.entry_helpers import Helpers
 from cfetch.engine.hosts import Hosts
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import Part, Standing
-from cfetch.wire.refresh import Link
+from cfetch.storage.volume_values import Standing
+from cfetch.wire.fresh_link import Link
 
 if TYPE_CHECKING:
-    from cfetch.engine.batches.staging import Staging
-
+    from cfetch.storage.volume import Part
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 LEFT = 1 << 30  # failures of a source that is never asked again
@@ -123,8 +122,8 @@ class Sources:
         self.number, self.host, self.corrupt = number, self.host_of(number), 0
         self.place = None
 
-    def has_same_origin(self, place: SecretUrl) -> bool:
-        """Whether bytes from ``place`` may follow the present ones: an ETag is valid for one origin only."""
+    def note_origin(self, place: SecretUrl) -> bool:
+        """Note where bytes come from; whether they may follow the present ones: an ETag is one origin's."""
         if self.place is None:  # the present bytes are from an earlier run
             self.place = place
         return self.place is place or self.place.origin() == place.origin()
@@ -253,6 +252,16 @@ class Waits(msgspec.Struct, gc=False):
     queued_s: float = 0.0
 
 
+class StagedBatch(Protocol):
+    """The batch of an entry on a volume, as its transfer sees it (``engine/batches/staging.py``)."""
+
+    volume_index: int
+
+    @property
+    def shown(self) -> str:
+        """The name of the batch in messages."""
+
+
 class Transfer:
     """An entry that is being brought to its end.
 
@@ -282,13 +291,13 @@ class Transfer:
     def __init__(
         self,
         entry: Entry,
-        part: Part,
+        part: "Part",
         *,
         index: int = 0,
         queue: int,
         host: str,
         now_s: float,
-        staging: "Staging | None" = None,
+        staging: StagedBatch | None = None,
     ) -> None:
         self.entry = entry
         self.part = part
@@ -439,7 +448,7 @@ class Transfer:
             attempts=self.attempts,
             error_kind=None if error is None else error.kind,
             error=None if error is None else f"{error}; {gave_up}" if gave_up else str(error),
-            batch=None if self.staging is None else self.staging.batch.shown,
+            batch=None if self.staging is None else self.staging.shown,
             url=str(entry.url) if status == "failed" else UNSET,
             line=entry.line if status == "failed" else UNSET,
             columns=dict(entry.kept) if entry.kept else UNSET,

@@ -18,10 +18,11 @@ from typing import IO
 from cfetch.base.errors import LocalFault
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Collision, Entry
-from cfetch.manifest.folding import collision_key
+from cfetch.manifest.folding import MAY_FOLD, Folding, collision_key, fold_letters
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
 MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes when it comes again
+_RENAME = "rename one, or leave it out by --bad-rows skip"
 MOST_IN_MEMORY = 4096  # hashes of a bucket: 12 MiB for all buckets, and 48 KiB a write
 
 
@@ -165,16 +166,19 @@ def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], 
     )
 
 
-def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:
+def compare_entries(
+    same_key: Iterable[Entry], inner: Entry | None, folding: Folding = MAY_FOLD
+) -> Iterator[int | Collision]:
     """Compare entries that may want the same path, in their order, with the first entry beneath that path.
 
-    Pieces of one file do not collide with each other.
+    Pieces of one file do not collide with each other. ``folding``: what the destination does with names.
 
     Yields collisions, and the position of each entry that only repeats an earlier one.
     """
     by_path: dict[str, Entry] = {}
+    by_key: dict[str, Entry] = {}
     for position, entry in enumerate(same_key):
-        outer = next(iter(by_path.values()), entry)
+        outer = by_key.setdefault(fold_letters(entry.path, folding), entry)
         other = by_path.setdefault(entry.path, entry)
         if other is not entry:
             if entry.piece is not None and other.piece is not None:
@@ -188,14 +192,19 @@ def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[
                     entry,
                     shown,
                     "give one of them another path, or name files by --name-by url-path, row or hash",
+                    left_out=entry,
                 )
-        elif outer is not entry and collision_key(outer.path) == collision_key(entry.path):
+        elif outer is not entry:
             shown = f"{printable(outer.path)!r} and {printable(entry.path)!r}"
-            yield Collision(outer, entry, f"{shown} differ only in case or Unicode form", "rename one")
-    for outer in list(by_path.values())[:1]:
-        if inner is not None and collision_key(inner.path).startswith(collision_key(outer.path) + "/"):
+            differ = f"{shown} differ only in case or Unicode form"
+            yield Collision(outer, entry, differ, _RENAME, left_out=entry)
+    if inner is None:
+        return
+    for outer in by_key.values():
+        if fold_letters(inner.path, folding).startswith(fold_letters(outer.path, folding) + "/"):
             shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(inner.path)!r}"
-            yield Collision(outer, inner, shown, "rename one")
+            yield Collision(outer, inner, shown, _RENAME, left_out=outer)  # others may be in that directory
+            break
 
 
 def _is_repeated(entry: Entry, other: Entry) -> bool:

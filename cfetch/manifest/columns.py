@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import UsageError
 from cfetch.manifest.digests import HEX_DIGITS
-from cfetch.manifest.kept import KEPT, MOST_COLUMNS
-from cfetch.manifest.strict_json import quoted_key
+from cfetch.manifest.faults import quoted_key
+from cfetch.manifest.kept_columns import KEPT, MOST_COLUMNS
 
 NO_COLUMN = "none"
 MAX_REMEMBERED = 1000  # sets of keys; rows of JSON may each have another

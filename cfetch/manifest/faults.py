@@ -1,14 +1,33 @@
-"""Collects the faults of a manifest, so that the user can correct all of them at once.
+"""Collects the faults of a manifest, so that the user can correct all at once; and names what is wrong.
 
 A fault in one row is added, and reading goes on. A fault in the document's own grammar ends the reading: it
 is raised as ``BrokenDocumentError`` and becomes the last fault.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cfetch.base.errors import ManifestError, Problem
+from cfetch.base.secret import printable
 
 MAX_KEPT = 100  # more than a person reads, and the message does not grow with the manifest; all are counted
+
+_KINDS = {
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number with a fraction or an exponent",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A value that is wrong for every key; ``reason`` says what it is."""
+
+    reason: str
 
 
 class BrokenDocumentError(Exception):
@@ -28,6 +47,11 @@ class Faults:
         self.source: str | None = None  # the manifest that is read now, if there are several
         self._kept: list[Problem] = []
         self._report = report
+
+    @property
+    def are_skipped(self) -> bool:
+        """Whether rows with faults are reported and left out."""
+        return self._report is not None
 
     def add(self, line: int, message: str) -> None:
         """Note one fault; ``message`` must hold no query of a URL, no userinfo and no header value."""
@@ -56,3 +80,14 @@ class Faults:
                 tuple(sorted(self._kept, key=lambda problem: (problem.source or "", problem.line))),
                 self.total,
             )
+
+
+def kind_of(value: object) -> str:
+    """The kind of ``value``, in JSON's words; never the value itself, which may be a secret."""
+    return value.reason if isinstance(value, Misfit) else _KINDS.get(type(value), "another type")
+
+
+def quoted_key(key: str) -> str:
+    """``key`` in quotes if it looks like one; a URL in its place may hold a secret and is not shown."""
+    plain = len(key) <= 64 and key.replace("_", "").replace("-", "").replace(" ", "").isalnum()
+    return repr(printable(key)) if plain else f"of {len(key)} characters that is no plain word"

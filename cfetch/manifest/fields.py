@@ -12,7 +12,7 @@ from functools import partial
 from cfetch.base.secret import SecretText
 from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.entry import Digest, SafePath, UnsafePathError, safe_path
-from cfetch.manifest.strict_json import kind_of, quoted_key
+from cfetch.manifest.faults import kind_of, quoted_key
 
 Headers = tuple[tuple[str, SecretText], ...]
 

@@ -17,6 +17,7 @@ FetchChunk = Callable[[int], bytes]
 MAX_ROW_CHARS = 1 << 20  # 300 times a long presigned URL; bounds memory and the cost of a number's digits
 # Few rows are cut at a window's edge, and it is small compared with the plan's columns.
 WINDOW_BYTES = 1 << 18
+MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
 
 

@@ -19,12 +19,13 @@ from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, Headers, check_path
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.freezing import freeze_again
 from cfetch.manifest.names import name_range
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, last_segment
-from cfetch.run.asking import open_transport
 from cfetch.run.known_names import KnownNames
+from cfetch.run.request_connections import open_transport
 from cfetch.storage.resume import identity_of
 from cfetch.wire.network import Network
 from cfetch.wire.stated_name import ask_name
@@ -47,6 +48,7 @@ def name_by_servers(
     only: Container[str] | None = None,
     known: KnownNames | None = None,
     asks_all: bool = False,
+    folding: Folding = KEEPS_NAMES,
 ) -> Plan:
     """Freeze the plan again, with the names from servers for entries whose paths the manifest does not state.
 
@@ -85,7 +87,7 @@ def name_by_servers(
         if report is not None and named:
             faults.forgive(0)
 
-    return freeze_again(plan, name_all(), faults, directory=directory, only=only)
+    return freeze_again(plan, name_all(), faults, directory=directory, only=only, folding=folding)
 
 
 def name_entry(entry: Entry, name: SafePath) -> Entry:

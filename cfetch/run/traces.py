@@ -16,9 +16,9 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.state_format import FORMAT_NAME
-from cfetch.timeline.ballast import BALLAST
+from cfetch.timeline.frozen_plans import PLANS
+from cfetch.timeline.full_disk_reserve import BALLAST
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.rollback import PLANS
 from cfetch.timeline.states import Action, State, is_instant, parse
 from cfetch.timeline.store import TIMELINE
 
@@ -42,7 +42,7 @@ class Traces:
         self.are_wanted = (
             state.name != STATE_NAME
             or settings.state is not None
-            or settings.group
+            or bool(settings.group)
             or settings.keep_metrics is not None
             or settings.metrics_tables is not None
             or len(settings.to) > 1

@@ -9,8 +9,10 @@ functions decide what a reply means and when to ask again.
 
 Read in this order::
 
-    transport.py        the port, and the transport of a run, which connects when it is first asked
-    http.py             its adapter: requests, redirects hop by hop
+    transport.py        the port; the transport of a run, which opens the source of a scheme when it is asked
+    source.py           the port for sources that are no HTTP servers; replies of their files
+    object_transport.py    objects of stores, by links that are signed for one request
+    http.py             the adapter to HTTP: requests, redirects hop by hop
     connections.py      the pool: kept connections and fresh connections
     exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
     reply_parser.py     a reply's limits, status, headers and pieces (pure)
@@ -24,7 +26,7 @@ Read in this order::
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
-    refresh.py  command.py         fresh links, one request for all that expire at once; the user's command
+    fresh_link.py  refresh.py  command.py    fresh links, one request for all that expire at once; a command
     serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)

@@ -21,9 +21,8 @@ from aiohttp.client_proto import ResponseHandler
 
 from cfetch.wire.body_buffer import Buffers
 from cfetch.wire.exchange import PooledConnection
-from cfetch.wire.foreign_errors import is_unknown_name
+from cfetch.wire.foreign_errors import NotPublic, is_unknown_name
 from cfetch.wire.network import Network
-from cfetch.wire.targets import NotPublic, is_public
 from cfetch.wire.transport import Connecting
 
 AHEAD_BYTES = 512 << 10  # per connection: twice the bytes of a read, so that no read pauses a fast stream
@@ -263,6 +262,8 @@ def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | N
     """Make the function that makes a socket for an address; None: no setting needs such a function."""
     if not network.public_only and network.limit_bps is None and network.addresses is None:
         return None
+    from cfetch.wire.targets import is_public  # most runs have none of these settings
+
     limit_bps = network.limit_bps
     ahead_bytes = (
         None if limit_bps is None else min(max(int(limit_bps * AHEAD_S), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)

@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import ConfigError, Refused, SourceError, Transient
+from cfetch.base.schemes import HTTPS
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
 from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
@@ -191,7 +192,7 @@ def make_chunk_fetcher(
     """
     if not _STATEMENT_ID.fullmatch(statement_id):
         raise ConfigError("the manifest's statement_id is not valid; cfetch builds no URL from it")
-    base = host if "://" in host else f"https://{host}"
+    base = host if "://" in host else f"{HTTPS}://{host}"
 
     async def fetch_chunk(index: int) -> bytes:
         url = SecretUrl(f"{base.rstrip('/')}/api/2.0/sql/statements/{statement_id}/result/chunks/{index}")

@@ -15,7 +15,6 @@ from httptools import HttpParserError
 
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
-from cfetch.wire.targets import NotPublic
 
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first match counts
     (
@@ -52,6 +51,13 @@ _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACK
 _UNKNOWN_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
 # The text of aiohappyeyeballs for several failures; only numbers and the kind of address are taken from it.
 _ONE_OF_SEVERAL = re.compile(r"\[Errno (\d{1,4})\](?: Connect call failed \('([0-9A-Fa-f.:]*))?", re.ASCII)
+
+
+class NotPublic(OSError):
+    """The address is not public. It is an OSError, as aiohttp passes only these on unchanged."""
+
+    def __init__(self) -> None:
+        super().__init__("not public")  # one text for all, so that several addresses make one error
 
 
 def map_error(error: Exception, *, proxied: bool = False, reading: bool = False) -> CfetchError:

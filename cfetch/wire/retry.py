@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cfetch.base.backoff import double_from
 from cfetch.base.errors import Corrupt, Expired, SourceError, Straggling, Throttled
 from cfetch.wire.judge import Headers
 
@@ -131,7 +132,7 @@ class Refusals:
 
 def backoff_s(errors: int, jitter: float) -> float:
     """Seconds to wait after the ``errors``-th failure (from 1); ``jitter`` is uniform in [0, 1)."""
-    return jitter * min(CAP_S, BASE_S * 2.0 ** min(errors - 1, 16))
+    return jitter * double_from(BASE_S, errors - 1, CAP_S)
 
 
 def retry_after_s(text: str | None, wall_s: float) -> float | None:

@@ -11,7 +11,7 @@ from cfetch.app.manifest_build import build_from_list
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, ManifestError, UsageError
-from cfetch.run.open_manifest import ManifestReader
+from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.part_file import PartFile
 from tests.app.site import NAMES
 from tests.engine.drive import tree

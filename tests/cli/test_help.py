@@ -65,6 +65,7 @@ def test_a_first_clause():
     assert first_clause("One; two") == "One."
 
 
+@pytest.mark.needs_plugins
 def test_the_manual_page_is_that_of_the_program():
     """After a change of an option: python -m cfetch.cli.manual > man/cfetch.1 ."""
     assert (ROOT / "man/cfetch.1").read_text() == "".join(f"{line}\n" for line in manual_lines())

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from cfetch.base.errors import LocalFault, UsageError
+from cfetch.base.schemes import KNOWN
 from cfetch.cli import app
 from cfetch.run.directories import make_own_directory
-from cfetch.show.metrics import expand_metrics
+from cfetch.show.metrics_reading import expand_metrics
 from cfetch.storage.directory import Directory
+from tests.needs import case
 from tests.show.records import attempt, record
 
 HEADER = {
@@ -54,14 +56,14 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("download empty", 2, "there are no manifests in empty"),
     ("download *.nope", 2, "there are no manifests in *.nope"),
     ("download broken.json", 2, "broken.json:3: expected ',' or ']', but something else stands there"),
-    ("download hash.txt", 2, "hash.txt:1: its third field is a hash and no path; put a first row"),
+    case("download hash.txt", 2, "hash.txt:1: its third field is a hash and no path; put a first row"),
     ("download twice.txt", 2, "name files by --name-by url-path, row or hash"),
     ("download slash.txt", 2, "path: it is not given, and the url's path ends without a file name"),
     ("download scheme.txt", 2, "a DOI names no file; give the list of files of the record"),
     ("download page.txt", 2, "it is an HTML page and no list: perhaps a login"),
     ("download torrent.txt", 2, "if it has web seeds, give their URLs as a list"),
     ("download csv.csv", 2, "csv.csv:1: the column url is missing: the columns must have url"),
-    ("download ftp://h/list", 2, "its scheme is not http, https, s3, gs, az or hf; fetch"),
+    ("download sftp://h/list", 2, f"its scheme is not {KNOWN}; fetch"),
     ("download one.txt --to one.txt", 3, "one.txt as a destination: it is a file; name a directory"),
     ("download one.txt --to /proc/nope", 3, "no directory can be made there; name another one"),
     ("download one.txt --state /proc/nope", 3, "no directory can be made there; name another one with"),
@@ -78,7 +80,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("download one.txt --to s3://b/p", 2, "--state, or an object store that nobody else reads"),
     ("download one.txt --to s3://b/p --state s3://b/p --engine spark", 2, "name one with --state"),
     ("download one.txt --state s3://b/p", 2, "is a directory: only plans for object stores"),
-    ("follow http://127.0.0.1:1/ --to s3://b/p --state s3://b/p", 2, "name one with --state"),
+    case("follow http://127.0.0.1:1/ --to s3://b/p --state s3://b/p", 2, "name one with --state"),
     ("downlod one.txt", 2, "Did you mean 'download'?"),
     ("get", 2, "Download one or a few files by their URLs"),
     ("get ''", 2, "the URL is empty"),
@@ -86,7 +88,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("report nope", 2, "nope: cannot read the metrics: No such file or directory"),
     ("report empty", 2, "empty: there are no metrics in this directory"),
     ("report log.jsonl", 2, "log.jsonl:1: not cfetch metrics"),
-    ("tune empty", 2, "there are no metrics in this directory"),
+    case("tune empty", 2, "there are no metrics in this directory"),
     ("plan run --to empty", 2, "there is no timeline in"),
     ("plan show 1 --to empty", 2, "give the --to or --state of a download"),
     ("verify one.txt --to nope", 2, "nope: No such file or directory"),
@@ -97,7 +99,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("typed", "code", "said"), MISTAKES, ids=[row[0] for row in MISTAKES])
+@pytest.mark.parametrize(("typed", "code", "said"), MISTAKES, ids=str)
 def test_an_answer_says_what_happened_to_what_and_what_to_do(
     typed, code, said, tmp_path, monkeypatch, capsys
 ):

@@ -11,8 +11,8 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.events import Progress
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.surroundings import Surroundings
 from cfetch.show.counts import LiveCounts
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import entry_of

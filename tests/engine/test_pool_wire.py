@@ -10,7 +10,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled, fan_out
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault

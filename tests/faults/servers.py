@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 
 from cfetch.base.errors import Refused, Transient
 from cfetch.base.secret import SecretText, SecretUrl
-from cfetch.wire.refresh import Link
+from cfetch.wire.fresh_link import Link
 from tests.faults.world import EPOCH
 
 __all__ = ["Network", "Signer"]

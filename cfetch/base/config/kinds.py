@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cfetch.base.config.units import duration_text, parse_duration, parse_rate, size_text
+from cfetch.base.schemes import OBJECT_STORES, WEB, WEB_PATTERN, scheme_of
 
 CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
-_OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
+_OBJECT_STORE = rf"({'|'.join(OBJECT_STORES)})://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +301,19 @@ def _check_host(text: str) -> None:
 
 def is_object_store(destination: str) -> bool:
     """Whether a destination is a URL and not a directory."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", destination) is not None
+    return scheme_of(destination) != ""
+
+
+def plugin_names(metavar: str, help_: str, *, find_known: Callable[[], tuple[str, ...]]) -> Kind:
+    """Names of plug-ins of other distributions. In one text, commas separate them."""
+
+    def check(name: str) -> None:
+        known = find_known()
+        if name not in known:
+            words = f"one of {', '.join(known)}" if known else "installed; no package here has one"
+            raise ValueError(f"must be {words}")
+
+    return Kind(metavar=metavar, read=_split, show=",".join, item=check, help=help_)
 
 
 def _split(raw: str) -> tuple[str, ...]:
@@ -339,7 +352,7 @@ def origin(help_: str, why: str = "") -> Kind:
 
 
 def _read_origin(raw: str) -> str:
-    if not re.fullmatch(r"(https?://)?[A-Za-z0-9.-]+(:\d{1,5})?/?", raw.strip(), re.ASCII):
+    if not re.fullmatch(rf"({WEB_PATTERN}://)?[A-Za-z0-9.-]+(:\d{{1,5}})?/?", raw.strip(), re.ASCII):
         raise ValueError("must be a host or https://host, without user, path or query")
     return raw.strip()
 
@@ -358,7 +371,7 @@ def read_proxy(raw: str) -> str:
     except ValueError:
         parts, port_is_fine = urlsplit(""), False
     plain = stripped.isascii() and stripped.isprintable() and " " not in stripped
-    if not plain or not port_is_fine or parts.scheme not in ("http", "https") or not parts.hostname:
+    if not plain or not port_is_fine or parts.scheme not in WEB or not parts.hostname:
         raise ValueError("must be a URL like http://proxy.example.org:3128; SOCKS proxies are not supported")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError("must be a proxy's URL, without path, query or fragment")

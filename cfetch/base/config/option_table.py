@@ -21,6 +21,7 @@ from cfetch.base.config.kinds import (
     headers,
     hosts,
     origin,
+    plugin_names,
     proxy_url,
     ratio,
     request_rate,
@@ -38,9 +39,21 @@ PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
 def _name_installed_policies() -> tuple[str, ...]:
-    from cfetch.base.registry import list_names  # it reads the names of all installed packages
+    from cfetch.base.registry import list_foreign_names  # it reads the names of all installed packages
 
-    return tuple(list_names("policies"))
+    return list_foreign_names("policies")
+
+
+def _name_installed_engines() -> tuple[str, ...]:
+    from cfetch.base.registry import list_foreign_names  # as above
+
+    return list_foreign_names("engines")
+
+
+def _name_installed_listeners() -> tuple[str, ...]:
+    from cfetch.base.registry import list_foreign_names  # as above
+
+    return list_foreign_names("listeners")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +210,10 @@ class OptionTable:
     engine: Annotated[
         str,
         choice(
-            ("local", "spark"), "Where it runs: in this process, or as a job on Spark.", "see docs/spark.md"
+            ("local", "spark"),
+            "Where it runs: in this process, or as a job on Spark.",
+            "see docs/spark.md",
+            find_more=_name_installed_engines,
         ),
     ] = "local"
     spark_master: Annotated[
@@ -469,6 +485,15 @@ class OptionTable:
     ] = True
 
     # How a run is watched, and its output.
+    listener: Annotated[
+        tuple[str, ...] | None,
+        plugin_names(
+            "NAME",
+            "Tell the events of the run to a listener of an installed package; repeat it for several. None "
+            "gets events only by being installed.",
+            find_known=_name_installed_listeners,
+        ),
+    ] = None
     serve: Annotated[
         str | None,
         text(

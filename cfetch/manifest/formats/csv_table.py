@@ -11,11 +11,12 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 
+from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, decode_text, read_digits
+from cfetch.manifest.strict_json import decode_text, read_digits
 
 _CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
 MOST_PLAIN_DIGITS = 16
@@ -24,7 +25,7 @@ _EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for ex
 _WHOLE = re.compile(r" *([0-9]{1,15})\.0+ *\Z")  # so pandas writes whole numbers in a column with gaps
 _SEPARATOR = re.compile(r"sep=([,\t;|])\Z")  # so spreadsheets write the separator in a line before the table
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
-_URL = re.compile(r"(?:https?|s3|gs|az|hf)://[!-~]", re.IGNORECASE)
+_URL = re.compile(rf"{FILES_PATTERN}://[!-~]", re.IGNORECASE)
 
 
 def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:

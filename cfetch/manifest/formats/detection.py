@@ -7,13 +7,12 @@ two readings are possible, none is chosen: the user has to name the format.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.schemes import GS, S3, WEB_PATTERN
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
-from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
 from cfetch.manifest.formats.table import (
     FORMATS,
@@ -26,13 +25,12 @@ from cfetch.manifest.formats.table import (
     parse_endings,
     parse_signs,
 )
-from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.rows import Document, Row
-from cfetch.manifest.source import HEAD_BYTES, Source
+from cfetch.manifest.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
-_BARE_URL = re.compile(r"https?://[^\s,;|\"']+\Z", re.IGNORECASE)
-_LINK = re.compile(r"https?://", re.IGNORECASE)
+_BARE_URL = re.compile(rf"{WEB_PATTERN}://[^\s,;|\"']+\Z")
+_LINK = re.compile(f"{WEB_PATTERN}://")
 
 _LEXEME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(?:\s*+(:))?)?|([\[{])|([\]}])', re.DOTALL)
 """A string or a bracket; ``lastindex`` tells which. A string without an end is one too, and repetitions give
@@ -42,6 +40,7 @@ _KEY, _OPENING, _CLOSING = 2, 3, 4  # groups of it; a string that is no key is 1
 _NO_SPACE = re.compile(rb"\S")
 _DEEPEST = 1000  # Python's reader of JSON goes no deeper, so the rest of such a document is of no use
 _SQL_KEYS = {"external_links", "statement_id", "result"}
+_STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _TELLING_KEYS = {*_SQL_KEYS, "url"}
 
 
@@ -54,13 +53,12 @@ _KNOWN_LINES = parse_signs("lines", FORMATS)
 _ENDINGS = parse_endings()
 _PARQUET = b"PAR1"
 _STORAGE_TRANSFER = "TsvHttpData-1.0"
-_ANNEX = "cfetch.plugins.formats.annex_batch:is_annex_line"
 _PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
 _DIRECTORY = "cfetch.plugins.formats.html_index:is_directory_index"
 
 _GOOGLE = re.compile(
-    rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
-    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"(?:gs|s3)://'
+    rb'"url":\s*"%(start)s[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
+    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"%(start)s' % {b"start": f"(?:{GS}|{S3})://".encode()}
 )
 """What ``gcloud storage ls --json`` writes; its keys alone may be those of any table."""
 
@@ -90,7 +88,17 @@ def reader_for(source: Source, options: ReadingOptions) -> Reader:
     return find_reader(name)
 
 
+def statement_id_of(file: BinaryIO) -> str | None:
+    """The ``statement_id`` at the beginning of a statement's reply; None for any other document."""
+    file.seek(0)
+    head = file.read(HEAD_BYTES).decode("utf-8", "replace")
+    match = _STATEMENT_ID.search(head) if head.lstrip().startswith("{") else None
+    return match[1] if match else None
+
+
 AMBIGUOUS = "url-and-more"
+URL_AND_MORE = re.compile(r"(?P<url>[A-Za-z][A-Za-z0-9+.-]*://[^ ]+) (?P<path>[^ ].*)\Z")
+"""A line of a URL, a space and more text; it may also be a URL with a space in it."""
 
 
 def _make_refusal(name: str) -> Reader:
@@ -100,6 +108,9 @@ def _make_refusal(name: str) -> Reader:
     )
 
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+        # a table of patterns that only a page of a browser needs
+        from cfetch.manifest.formats.landing_pages import find_list_address
+
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
         raise BrokenDocumentError(0, f"{message}{way}")
@@ -137,11 +148,7 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     return (
         _kind_by_signs(FORMATS, first, head, content)
         or _kind_of_table(first, ending, options)
-        or (
-            AMBIGUOUS
-            if content and ending != "csv" and all(ask_sign(_ANNEX, line) for line in content)
-            else ""
-        )
+        or (AMBIGUOUS if content and ending != "csv" and all(map(URL_AND_MORE.match, content)) else "")
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or _kind_by_signs(list_foreign_formats(), first, head, content)
         or ending
@@ -158,10 +165,6 @@ def _kind_by_signs(formats: Mapping[str, Format], first: str, head: str, content
             if place and text and ask_sign(place, text):
                 return name
     return ""
-
-
-def _are_annex_lines(lines: Sequence[str]) -> bool:
-    return all(ask_sign(_ANNEX, line) for line in lines)
 
 
 def _is_prose(lines: Sequence[str]) -> bool:
@@ -191,6 +194,9 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
     """``csv`` if the first line names a column of URLs, or has tabs and one URL as a cell; else empty."""
     if ending == "csv" or (options is not None and options.url_column is not None):
         return "csv"
+    # the reader of tables: a plain list of URLs is told without it
+    from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
+
     for delimiter in DELIMITERS:
         cells = split_line(first, delimiter)
         if has_url_column(cells) and "://" not in first:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cfetch.manifest.columns import ColumnError, is_url_name
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, quoted_key
 from cfetch.manifest.rows import HEADER_KEYS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP, quoted_key
+from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}\Z")

@@ -2,7 +2,8 @@
 
 A reader, or a sign that is a function, is written as ``module:function`` and imported when it is asked for:
 a plain list of URLs imports none of them. Another distribution adds a format by an entry point of the group
-``cfetch.formats`` whose object is a ``Format``; its signs are asked where no format of cfetch is sure.
+``cfetch.formats`` whose object is a ``Format``; its signs in text are asked where no format of cfetch is
+sure. JSON of such a format is read where ``--from-format`` names it.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,9 +11,9 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from cfetch.base.clock import Clock
-from cfetch.base.errors import UsageError
-from cfetch.base.registry import import_object, list_foreign
-from cfetch.manifest.faults import Faults
+from cfetch.base.errors import CfetchError, UsageError
+from cfetch.base.registry import has_plugins, import_object, import_part, list_foreign, make_plugin_error
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
@@ -79,6 +80,7 @@ FORMATS: dict[str, Format] = {
     "pooch": Format(
         f"{_PLUGIN}pooch_registry:read_pooch_registry", first_line=f"{_PLUGIN}pooch_registry:is_registry_line"
     ),
+    "apt-uris": Format(f"{_PLUGIN}apt_uris:read_apt_uris", first_line=f"{_PLUGIN}apt_uris:is_uri_line"),
     "aws-s3-ls": Format(
         f"{_PLUGIN}s3_listing:read_s3_listing", first_line=f"{_PLUGIN}s3_listing:is_listing_line"
     ),
@@ -153,8 +155,26 @@ def find_reader(name: str) -> Reader:
     if format_ is None:
         known = ", ".join(sorted({*FORMATS, *list_foreign_formats()}))
         raise UsageError(f"no manifest format is called {name!r}; known are {known}")
-    reader: Reader = import_object(format_.reader)
-    return reader
+    reader: Reader = _import(name, format_.reader)
+    return reader if name in FORMATS else _name_errors(name, reader)
+
+
+def _name_errors(name: str, reader: Reader) -> Reader:
+    """The reader of another distribution, whose errors that nobody expects name that distribution."""
+
+    def read(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+        try:
+            yield from reader(source, document, faults)
+        except (BrokenDocumentError, CfetchError):
+            raise
+        except Exception as error:
+            raise make_plugin_error("formats", name, error) from error
+
+    return read
+
+
+def _import(name: str, place: str) -> Any:  # noqa: ANN401 - as the place says
+    return import_object(place) if name in FORMATS else import_part("formats", name, place)
 
 
 @cache
@@ -165,15 +185,20 @@ def list_foreign_formats() -> dict[str, Format]:
 
 def find_more(source: Source, name: str) -> Continued | None:
     """What a document of the format ``name`` leaves to others; None: nothing."""
-    format_ = FORMATS.get(name)
+    format_ = FORMATS.get(name) or list_foreign_formats().get(name)
     if format_ is None or not format_.more:
         return None
-    more: Continued | None = import_object(format_.more)(source)
+    more: Continued | None = _import(name, format_.more)(source)
     return more
 
 
 def ask_sign(place: str, text: Any) -> bool:  # noqa: ANN401 - a line, lines or a text, as the sign takes it
-    """Whether the sign at ``place`` holds. Raises UsageError: the plug-in is not installed."""
+    """Whether the sign at ``place`` holds; that of a plug-in does not where there are no plug-ins.
+
+    A list in cfetch's own formats is then read without them. The reader of any other one cannot be had.
+    """
+    if place.startswith(_PLUGIN) and not has_plugins():
+        return False
     return bool(import_object(place)(text))
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.names import decode_path
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import UrlError
@@ -26,6 +25,8 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
 
 
 def _relative_fields(url: str, path: str) -> dict[str, object]:
+    from cfetch.manifest.names import decode_path  # most lists have absolute links
+
     try:
         return {"url": url, "path": decode_path(path)}
     except UrlError:

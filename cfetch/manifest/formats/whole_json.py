@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from cfetch.manifest.digests import HEX_DIGITS
-from cfetch.manifest.faults import BrokenDocumentError
-from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit, decode_text, kind_of
+from cfetch.manifest.faults import BrokenDocumentError, Misfit, kind_of
+from cfetch.manifest.source import MAX_DOCUMENT_BYTES, Source
+from cfetch.manifest.strict_json import decode_text
 
-MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
 _CONTENT_SIZE = re.compile(r"([0-9]{1,20})(?: ?B)?\Z")
 
 

@@ -7,6 +7,7 @@
     annex_batch.py  annex_whereis.py    ``git annex addurl``; ``git annex whereis --json``
     curl_config.py  lfs_files.py        ``curl --config``; ``git lfs ls-files --json``
     pooch_registry.py  ena_report.py    pooch; file reports of the European Nucleotide Archive
+    apt_uris.py                         ``apt-get --print-uris``
     s3_listing.py  rclone_lsjson.py     ``aws s3 ls``, S3 inventories; ``rclone lsjson``
     bucket_ls.py  bucket_json.py        listings by other tools of object stores
     zenodo.py  figshare.py  dataverse.py

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
+from cfetch.base.schemes import DEFAULT_PORTS, FTP, FTPS, HTTP, WEB, is_web
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.whole_json import load_bytes
@@ -33,10 +34,9 @@ _INDEX = re.compile(
     re.IGNORECASE,
 )
 _PLACE = re.compile(r"[^:/?#]+://[^/?#]+(?:[^?#]*/)?")
-_UNKNOWN_PLACE = "http://directory.invalid/-/"
+_UNKNOWN_PLACE = f"{HTTP}://directory.invalid/-/"
 _TO_ENCODE = re.compile(r"[^!-~]+")
-_PORTS = {"http": 80, "https": 443}
-_OTHER_SCHEMES = frozenset({"mailto", "javascript", "data", "tel", "ftp", "ftps", "rsync", "magnet"})
+_OTHER_SCHEMES = frozenset({"mailto", "javascript", "data", "tel", FTP, FTPS, "rsync", "magnet"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - names to compare
 _PAGING = frozenset({
     "page", "p", "offset", "start", "from", "skip", "after", "next", "cursor", "marker", "token", "pagetoken",
@@ -95,7 +95,7 @@ def read_page(text: str, place: str | None, content_type: str | None = None) -> 
 
     ``text`` is as ``page_names.read_text`` gives it; ``content_type`` is the server's header.
     """
-    if place is None or not place.lower().startswith(("http://", "https://")):
+    if place is None or not is_web(place):
         place = _UNKNOWN_PLACE
     from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
 
@@ -156,7 +156,7 @@ def _locate(url: str) -> _Address:
             names.append(name)
             parts.append(part)
     is_directory = part in (b"", b".", b"..")
-    host, port = (split.hostname or "").removesuffix("."), split.port or _PORTS.get(split.scheme)
+    host, port = (split.hostname or "").removesuffix("."), split.port or DEFAULT_PORTS.get(split.scheme)
     return _Address(split.scheme, host, port, names, parts, is_directory, split.query, split.fragment)
 
 
@@ -181,7 +181,7 @@ def _is_entry(address: _Address, home: _Address, rest: list[bytes]) -> bool:
 
 def _is_doubtful(address: _Address, home: _Address, rest: list[bytes], *, is_led_away: bool) -> bool:
     """Whether a link that is no entry as it stands may mean an entry, or a further page of the list."""
-    if address.scheme not in _PORTS:
+    if address.scheme not in WEB:
         return address.scheme not in _OTHER_SCHEMES
     if address.parts == home.parts and address[:3] == home[:3]:
         return any(key.lower() in _PAGING for key, _ in parse_qsl(address.query, keep_blank_values=True))

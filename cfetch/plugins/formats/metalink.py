@@ -14,10 +14,10 @@ from typing import Any
 
 from cfetch.base.errors import UsageError
 from cfetch.manifest.digests import missing_library
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit
 from cfetch.manifest.rows import MAX_MIRRORS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, read_digits
+from cfetch.manifest.strict_json import read_digits
 
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
 OLD_NAMESPACE = "http://www.metalinker.org/"

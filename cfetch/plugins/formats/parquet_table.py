@@ -15,11 +15,10 @@ from cfetch.base.errors import UsageError
 from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.digests import missing_library
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
 from cfetch.manifest.formats.csv_table import json_cell
 from cfetch.manifest.rows import KEYS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, quoted_key
 from cfetch.plugins.formats.parquet_pages import BATCH_BYTES, MAX_COLUMNS, measure_pages, refuse_bomb
 
 MAGIC = b"PAR1"

@@ -4,7 +4,7 @@ Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the 
 """
 
 from collections import deque
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cfetch.base.events import (
     ActiveAttempt,
@@ -37,7 +37,9 @@ from cfetch.show.counts import Counts, count_received
 from cfetch.show.format import duration, percent, plural, rate
 from cfetch.show.live.hosts import SlowHosts
 from cfetch.show.live.pace import Pace
-from cfetch.show.live.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_left
+
+if TYPE_CHECKING:
+    from cfetch.show.live.time_left import TimeLeft
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
@@ -233,11 +235,14 @@ class View:
         return len(self._slow) or (self.progress.stragglers if self.progress else 0)
 
     @property
-    def time_left(self) -> TimeLeft | None:
+    def time_left(self) -> "TimeLeft | None":
         """How long the run still takes; None if there is no data for an estimate."""
         progress, run = self.progress, self.run
         if progress is None or run is None or not progress.t_s:
             return None
+        # a run of a moment shows no such estimate
+        from cfetch.show.live.time_left import LEAST_BPS, Rest, estimate_time_left
+
         missing = run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes
         stands_still = self.rate_bps < LEAST_BPS and not self.pace.files_per_s
         rest = Rest(

@@ -6,7 +6,6 @@ own, which it holds locked, before it sends a first piece. A later run, or ``cfe
 uploads of files that nobody holds. It does so with botocore, which is loaded only then, and only at S3.
 """
 
-import fcntl
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,11 +15,13 @@ from secrets import token_hex
 
 import msgspec
 
-from cfetch.base.errors import LocalFault
+from cfetch.base.errors import Held, LocalFault
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.schemes import S3, scheme_of
 from cfetch.manifest.object_urls import split_destination
 from cfetch.storage.buckets.s3_client import connect_s3, has_botocore
 from cfetch.storage.files import make_private
+from cfetch.storage.locks import take_lock
 
 ENDING = ".uploads"
 READ_S = 10.0  # for a reply; a run waits for it before its first upload
@@ -79,7 +80,7 @@ class OpenUploads:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(early, flags, 0o600)
         with suppress(OSError):  # where there are no locks, nobody takes the file for a dead run's
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(self._descriptor, f"{{holder}} has {early}")
         os.write(self._descriptor, msgspec.json.encode(("store", self._url)) + b"\n")
         early.rename(self._path)
 
@@ -92,12 +93,13 @@ def abort_dead_uploads(directory: Path, env: Mapping[str, str], url: str | None 
     """
     aborted = 0
     for path in sorted(directory.glob(f"*{ENDING}")):
-        with suppress(OSError), path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError, Held), path.open("rb") as file:
+            if not take_lock(file.fileno(), f"{{holder}} uploads by {path}"):
+                continue  # its run may be alive
             store, keys = _read(file)
             if url is not None and store != url:
                 continue
-            if keys and (not store.startswith("s3://") or not has_botocore()):
+            if keys and (scheme_of(store) != S3 or not has_botocore()):
                 continue
             with suppress(Exception):  # of many types, and any of them means: another time
                 aborted += _abort(store, keys, env) if keys else 0
@@ -121,7 +123,7 @@ def _read(lines: Iterator[bytes]) -> tuple[str, list[str]]:
 def _abort(url: str, keys: list[str], env: Mapping[str, str]) -> int:
     parts = split_destination(url)
     assert parts is not None
-    bucket, prefix = parts.store.removeprefix("s3://"), parts.key.strip("/")
+    bucket, prefix = parts.store.partition("//")[2], parts.key.strip("/")
     client = connect_s3(env, read_s=READ_S)
     aborted = 0
     for key in keys:

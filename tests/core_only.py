@@ -2,8 +2,8 @@
 
 The copy has neither ``cfetch/plugins`` nor ``tests/plugins``. The origin that many tests of the core download
 from, and the simulated disks and servers, are tools of theirs: these modules are copied beside the tests,
-under another name. Test modules that need more than this of a plug-in, by an import or by a verb, are left out,
-and counted.
+under another name. Test modules that need more than this of a plug-in, by an import or by a verb, are left
+out, and counted.
 """
 
 import ast

@@ -3,12 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
-from cfetch.engine.placement.volume_slots import Shares
-
 from cfetch.base.errors import Throttled
 from cfetch.engine.batches.arrivals import BatchQueues
 from cfetch.engine.batches.borne import Borne
 from cfetch.engine.hosts import Hosts
+from cfetch.engine.placement.volume_slots import Shares
 from cfetch.engine.schedule import Schedule
 from cfetch.wire.retry import Limits
 

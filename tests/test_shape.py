@@ -63,27 +63,35 @@ def count_lines(path):
     return path.read_bytes().count(b"\n")
 
 
-def test_a_plain_download_imports_a_part_of_cfetch(list_of_files, tmp_path):
-    """At most 200 modules and 32,000 lines, in all processes of the command together.
-
-    If it imports more: import what a plain run does not use where it is first needed, with the reason beside
-    it, or move a type or a constant to a lower module.
-    """
-    notes, site = tmp_path / "notes", tmp_path / "site"
-    notes.mkdir()
+def run_recorded(list_of_files, folder):
+    """The modules of cfetch that all processes of a plain download imported."""
+    notes, site = folder / "notes", folder / "site"
+    notes.mkdir(parents=True)
     site.mkdir()
     (site / "sitecustomize.py").write_text(RECORDER)
     env = {key: value for key, value in os.environ.items() if not key.startswith(("CFETCH_", "OTEL_"))}
     env |= {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "NOTES": str(notes)}
     done = subprocess.run(
         [sys.executable, "-m", "cfetch", "download", str(list_of_files), "-o", "out"],
-        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False,
+        cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len([*(tmp_path / "out").glob("f*")]) == 20
+    assert len([*(folder / "out").glob("f*")]) == 20
     imported = {name for note in notes.iterdir() for name in json.loads(note.read_text())} & FILES.keys()
     assert {"cfetch.engine.pool", "cfetch.wire.http", "cfetch.straggler.adaptive"} <= imported
     assert [name for name in imported if name.startswith("cfetch.plugins")] == []
+    return imported
+
+
+def test_a_plain_download_imports_a_part_of_cfetch(list_of_files, tmp_path):
+    """At most 200 modules and 32,000 lines, in all processes of the command together.
+
+    On a busy machine a run explains what set its end, and cancels attempts, and is no plain one: so the
+    smallest of three counts. If it imports more: import what a plain run does not use where it is first
+    needed, with the reason beside it, or move a type or a constant to a lower module.
+    """
+    runs = [run_recorded(list_of_files, tmp_path / str(number)) for number in range(3)]
+    imported = min(runs, key=len)
     lines = sum(count_lines(FILES[name]) for name in imported)
     assert (len(imported) <= MOST_MODULES, lines <= MOST_LINES) == (True, True), (len(imported), lines)
 

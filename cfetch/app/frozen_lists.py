@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.clock import Clock
+from cfetch.base.config.reading import ASKING
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import find_source
@@ -80,7 +81,7 @@ def freeze_lists(
             )
         )
 
-    if settings.reading.name_by == "header":
+    if settings.reading.name_by in ASKING:
         # asks servers, and remembers their answers: no other way to name files does
         from cfetch.run.known_names import KnownNames
         from cfetch.run.server_names import name_by_servers
@@ -99,6 +100,7 @@ def freeze_lists(
                 known=stack.enter_context(KnownNames(state)),
                 asks_all=settings.existing != "trust",
                 folding=folding,
+                by_final_url=settings.name_by == "final-url",
             )
         )
     else:

@@ -15,7 +15,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
-from cfetch.base.home import find_home
 from cfetch.base.registry import SHIPPED, find, list_installed, load
 from cfetch.base.version import __version__
 from cfetch.cli.help import Command, Group
@@ -140,7 +139,7 @@ def main() -> None:
     try:
         add_verbs(word)
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
-            code = _run_verb(_make_completion if _COMPLETION & {*sys.argv[1:]} else app)
+            code = _run_verb(_load_completion() if _COMPLETION & {*sys.argv[1:]} else app)
     except UsageError as error:  # of the verb's plug-in, which does not load
         print(f"cfetch: {error}", file=sys.stderr)
         code = error.exit_code
@@ -151,18 +150,10 @@ def main() -> None:
     _leave(code)
 
 
-def _make_completion() -> None:
-    """Install or show the completion of a shell, which typer does. Raises LocalFault."""
-    if find_home(os.environ) is None:
-        raise LocalFault(
-            "completion is installed in the home directory, and this user has none; set HOME to a directory"
-        )
-    try:
-        app()
-    except OSError as error:
-        from cfetch.storage.files import local_fault
+def _load_completion() -> Callable[[], None]:
+    from cfetch.cli.completion import install  # once for each user, if ever
 
-        raise local_fault(error, "cannot install the completion in the home directory") from None
+    return lambda: install(app)
 
 
 def _tell_unraisable(lost: "sys.UnraisableHookArgs") -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from cfetch.base.errors import UsageError
+
 COMMON = (
     "to",
     "concurrency",
@@ -26,6 +28,7 @@ COMMON = (
     "quiet",
 )
 """The settings of the short help."""
+OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
 WIDTH = 80
 _EXAMPLES = 2  # of a command's examples, in the short help
 _HELP_ALL = "--help-all"
@@ -82,6 +85,27 @@ class _Helps:
 
 class Command(_Helps, TyperCommand):
     """A verb."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - see get_params
+        """Accept flags of other programs that change nothing, and name the own flag for the others.
+
+        Raises UsageError.
+        """
+        if ctx.info_name not in OF_DOWNLOADS:
+            return super().parse_args(ctx, args)
+        options = [param for param in self.get_params(ctx) if isinstance(param, TyperOption)]
+        known = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
+        if any(word.startswith("-") and word.partition("=")[0] not in known for word in args):
+            from cfetch.cli.foreign_flags import (
+                drop_harmless,
+                find_foreign,
+            )  # most commands have only own flags
+
+            valued = [flag for option in options if not option.is_flag for flag in option.opts]
+            args = drop_harmless(args, known)
+            if (said := find_foreign(args, known, valued)) is not None:
+                raise UsageError(said)
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Write ``[OPTIONS] MANIFEST`` as manuals do; Typer alone writes ``{MANIFEST}``."""

@@ -102,8 +102,10 @@ class Monitor:
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
-        for key in find_stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
-            self._flights.attempt(key).break_off(BreakOff.STALLED)
+        for attempt in attempts:
+            patience_s = attempt.assignment.patience_s
+            if find_stalled([attempt], now_s, stall_timeout_s=timeout_s, reply_timeout_s=patience_s):
+                attempt.break_off(BreakOff.STALLED)
         if self._rate_floor is not None:
             self._rate_floor.look(now_s)
         self._report_slowdown(check, now_s)

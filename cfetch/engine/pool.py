@@ -167,7 +167,7 @@ class Pool:
             await commitment.close()
             for task in watching:
                 task.cancel()
-        for step in (commitment.end, monitor.report):
+        for step in (commitment.end, monitor.report, self._parts.fetcher.report):
             try:
                 step()
             except Exception as bug:  # noqa: BLE001 - the first one is raised

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec import UNSET
 
-from cfetch.base.errors import CfetchError, Corrupt, Expired, SourceError, Straggling, Throttled
+from cfetch.base.errors import CfetchError, Corrupt, Expired, NotReady, SourceError, Straggling, Throttled
 from cfetch.base.records import AttemptRecord, FileRecord, Status, round_rate, round_s
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.engine.entry_helpers import Helpers
-from cfetch.engine.hosts import Hosts
+from cfetch.engine.hosts import UNAVAILABLE, Hosts
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume_values import Standing
 from cfetch.wire.fresh_link import Link
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 LEFT = 1 << 30  # failures of a source that is never asked again
-TOO_MANY = 429
 
 
 class Sources:
@@ -218,7 +217,7 @@ class Tries(msgspec.Struct, gc=False):
     stragglers, which cost no try; ``below_min_rate`` attempts that were cancelled for the stated rate, which
     never make an entry immune. ``best_bytes`` is the most that was ever there, at ``progress_s``.
     ``gave_up``: the limit that ended the tries, in words. ``silences``: stragglers in a row that had not
-    brought a byte.
+    brought a byte. ``unheard`` counts attempts whose first byte took too long.
     """
 
     progress_s: float
@@ -228,6 +227,7 @@ class Tries(msgspec.Struct, gc=False):
     below_min_rate: int = 0
     best_bytes: int = 0
     silences: int = 0
+    unheard: int = 0
     gave_up: str = ""
 
     def note_progress(self, position: int, now_s: float) -> None:
@@ -399,10 +399,11 @@ class Transfer:
         """Count a failed try. Stragglers and expired links have limits of their own.
 
         A 429 is about the host and not about this entry, so only the retry budget ends it: while a host
-        throttles, one entry after the other would use up its tries as the probe.
+        throttles, one entry after the other would use up its tries as the probe. A file that is not ready yet
+        is waited for as long.
         """
-        is_throttled = isinstance(error, Throttled) and error.http_status == TOO_MANY
-        self.tries.errors += not (is_throttled or isinstance(error, Straggling | Expired))
+        is_throttled = isinstance(error, Throttled) and error.http_status not in (None, UNAVAILABLE)
+        self.tries.errors += not (is_throttled or isinstance(error, Straggling | Expired | NotReady))
         has_digest = self.entry.digest is not None
         self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
 

@@ -10,19 +10,17 @@ the caller reads those few entries again and ``compare_entries`` decides.
 import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import IO
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.secret import printable
-from cfetch.manifest.entry import Collision, Entry
-from cfetch.manifest.folding import MAY_FOLD, Folding, collision_key, fold_letters
+from cfetch.manifest.folding import collision_key
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
 MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes when it comes again
-_RENAME = "rename one, or leave it out by --bad-rows skip"
 MOST_IN_MEMORY = 4096  # hashes of a bucket: 12 MiB for all buckets, and 48 KiB a write
 
 
@@ -164,54 +162,3 @@ def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], 
         array("q", (number >> 32 for number in joined)),
         array("I", (number & 0xFFFFFFFF for number in joined)),
     )
-
-
-def compare_entries(
-    same_key: Iterable[Entry], inner: Entry | None, folding: Folding = MAY_FOLD
-) -> Iterator[int | Collision]:
-    """Compare entries that may want the same path, in their order, with the first entry beneath that path.
-
-    Pieces of one file do not collide with each other. ``folding``: what the destination does with names.
-
-    Yields collisions, and the position of each entry that only repeats an earlier one.
-    """
-    by_path: dict[str, Entry] = {}
-    by_key: dict[str, Entry] = {}
-    for position, entry in enumerate(same_key):
-        outer = by_key.setdefault(fold_letters(entry.path, folding), entry)
-        other = by_path.setdefault(entry.path, entry)
-        if other is not entry:
-            if entry.piece is not None and other.piece is not None:
-                continue
-            if _is_repeated(entry, other):
-                yield position
-            else:
-                shown = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
-                yield Collision(
-                    other,
-                    entry,
-                    shown,
-                    "give one of them another path, or name files by --name-by url-path, row or hash",
-                    left_out=entry,
-                )
-        elif outer is not entry:
-            shown = f"{printable(outer.path)!r} and {printable(entry.path)!r}"
-            differ = f"{shown} differ only in case or Unicode form"
-            yield Collision(outer, entry, differ, _RENAME, left_out=entry)
-    if inner is None:
-        return
-    for outer in by_key.values():
-        if fold_letters(inner.path, folding).startswith(fold_letters(outer.path, folding) + "/"):
-            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(inner.path)!r}"
-            yield Collision(outer, inner, shown, _RENAME, left_out=outer)  # others may be in that directory
-            break
-
-
-def _is_repeated(entry: Entry, other: Entry) -> bool:
-    same_bytes = (entry.size_bytes, entry.range_start, entry.digest, entry.piece) == (
-        other.size_bytes,
-        other.range_start,
-        other.digest,
-        other.piece,
-    )
-    return same_bytes and entry.url == other.url

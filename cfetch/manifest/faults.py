@@ -4,6 +4,8 @@ A fault in one row is added, and reading goes on. A fault in the document's own 
 is raised as ``BrokenDocumentError`` and becomes the last fault.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,6 +32,10 @@ class Misfit:
     reason: str
 
 
+MOST_OF_ONE_SORT = 500
+_DETAIL = re.compile(r"\A\w+\[[0-9]+\]: |'[^']*'|[0-9]+")
+
+
 class BrokenDocumentError(Exception):
     """The document cannot be read further than ``line``."""
 
@@ -41,8 +47,11 @@ class BrokenDocumentError(Exception):
 class Faults:
     """Counts every fault and keeps the first ``MAX_KEPT``; ``report`` gets each one, if given."""
 
-    def __init__(self, report: Callable[[int, str], None] | None = None) -> None:
+    def __init__(self, report: Callable[[int, str], None] | None = None, *, gives_up: bool = False) -> None:
+        """``gives_up``: end the reading at the ``MOST_OF_ONE_SORT``-th fault of one sort."""
         self.total = 0
+        self._gives_up = gives_up
+        self._sorts: Counter[str] = Counter()
         self.skipped = 0
         self.source: str | None = None  # the manifest that is read now, if there are several
         self._kept: list[Problem] = []
@@ -54,7 +63,24 @@ class Faults:
         return self._report is not None
 
     def add(self, line: int, message: str) -> None:
-        """Note one fault; ``message`` must hold no query of a URL, no userinfo and no header value."""
+        """Note one fault; ``message`` must hold no query of a URL, no userinfo and no header value.
+
+        Raises:
+            BrokenDocumentError: there are so many of its sort that this is another kind of list, or none.
+        """
+        self._keep(line, message)
+        if self._gives_up:
+            sort = _DETAIL.sub("", message)
+            self._sorts[sort] += 1
+            if self._sorts[sort] >= MOST_OF_ONE_SORT or len(self._sorts) > MOST_OF_ONE_SORT:
+                raise BrokenDocumentError(
+                    line,
+                    f"so many rows have a fault like this that it may be a list of another kind, or none: "
+                    f"{MOST_OF_ONE_SORT}; --from-format names the kind of a list, and --bad-rows skip leaves "
+                    "such rows out",
+                )
+
+    def _keep(self, line: int, message: str) -> None:
         self.total += 1
         if self._report is not None:
             self._report(line, message if self.source is None else f"{self.source}: {message}")
@@ -64,7 +90,7 @@ class Faults:
     def note_break(self, error: BrokenDocumentError) -> None:
         """Note where reading ended; this fault is always kept, as later faults are unknown."""
         del self._kept[MAX_KEPT - 1 :]
-        self.add(error.line, f"{error}; what follows was not read")
+        self._keep(error.line, f"{error}; what follows was not read")
 
     def forgive(self, before: int) -> None:
         """Drop all but the first ``before`` faults: they are in rows that are skipped."""

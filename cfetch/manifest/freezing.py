@@ -17,7 +17,6 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
-from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.faults import Faults
@@ -113,7 +112,7 @@ class _Walk:
         self._base_url = base_url
         self._options = options
         self._begins: list[int] = []  # of each manifest, the number of its first row
-        self.faults = Faults(report if options.bad_rows == "skip" else None)
+        self.faults = Faults(report) if options.bad_rows == "skip" else Faults(gives_up=True)
         self.document = Document()
 
     def read(self) -> Iterator[Entry]:
@@ -279,6 +278,8 @@ class _Comparison:
     def compare_all(self) -> None:
         """Compare all entries of the sealed file."""
         for same_key, beneath in self._file.paths.candidates():
+            from cfetch.manifest.clashes import compare_entries  # few lists want a path twice
+
             inner = self._file.entry(beneath[0]) if beneath else None
             for result in compare_entries(map(self._file.entry, same_key), inner, self._folding):
                 if isinstance(result, int):

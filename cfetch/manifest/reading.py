@@ -72,6 +72,10 @@ class Reading:
             self.faults.note_break(error)
             return
         self.document.notes.extend(ranges.notes())
+        if self._source.is_signed():
+            self.document.notes.append(
+                "the list has a signature, which cfetch does not verify: gpg --verify does"
+            )
         if self._skips and good and not self.document.is_faulty:
             self.faults.forgive(before)
 

@@ -3,15 +3,16 @@
 A reader only finds rows; it never checks them. ``null`` means that a key was not given.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cfetch.base.config.reading import ReadingOptions
-from cfetch.base.schemes import HUGGING_FACE, is_repository_url, is_web
+from cfetch.base.config.reading import ASKING, ReadingOptions
+from cfetch.base.schemes import HUGGING_FACE, is_object_url, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.digests import choose_stronger, needs_library
+from cfetch.manifest.digests import choose_stronger, find_stated, needs_library
 from cfetch.manifest.entry import Digest, Entry, Piece
 from cfetch.manifest.faults import Faults, kind_of, quoted_key
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
@@ -26,6 +27,7 @@ KEYS = ("url", *CHECKS, "mirrors")
 HEADER_KEYS = ("version", "base_url", "headers", "assemble")
 """The keys that a document may have for all of its entries."""
 
+_MD5 = re.compile(r"[0-9A-Fa-f]{32}\Z")
 MAX_FIELDS = 100  # keys of one entry; the search for a similar key takes time for each unknown key
 MAX_MIRRORS = 100  # more sources for one file are a mistake, and each would be tried before the entry fails
 
@@ -147,6 +149,7 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
                 faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
             faults.add(row.line, f"{label}{key}: {error}")
+    _take_fragment(values)
     is_sound = faults.total == before
     for fault in _complete(values, fields, index, document, is_sound=is_sound):
         if fault is not None:
@@ -154,6 +157,21 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
     if faults.total != before:
         return None
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)
+
+
+def _take_fragment(values: dict[str, Any]) -> None:
+    """Take the hash in a URL's fragment, as package indexes and conda write it: ``#sha256=…``, ``#HEX``.
+
+    The fragment never reaches the server, so it says something only about the file.
+    """
+    url = values["url"].value if "url" in values else ""
+    if "#" not in url:
+        return
+    text = url.rpartition("#")[2]
+    stated = find_stated(text) or (("md5", text) if _MD5.match(text) else None)
+    if stated is not None and not is_object_url(url):  # the key of an object may end so
+        digest, other = Digest(stated[0], stated[1].lower()), values.get("digest")
+        values["digest"] = digest if other is None else choose_stronger(digest, other)
 
 
 def _complete(
@@ -247,7 +265,7 @@ def _set_default_path(values: dict[str, Any], index: int, options: ReadingOption
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
-        if name_by == "header":
+        if name_by in ASKING:
             asks = is_web(url)  # the key of an object, or the path of any other scheme, is the name
             name_by, values["is_unnamed"] = ("hash" if asks else "last"), asks
         is_range = "range_start" in values and name_by != "row"

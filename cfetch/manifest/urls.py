@@ -57,48 +57,6 @@ def is_url(name: str) -> bool:
     return is_web(name)
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# For each way to sign: the query keys that every such link has, and all keys that may change when it is
-# signed anew. A single key is no signature: ``?st=CA`` and ``?st=NY`` name two objects.
-_SIGNATURES = (
-    (  # AWS Signature Version 4, "Authenticating requests: using query parameters"
-        _words("x-amz-algorithm x-amz-credential x-amz-date x-amz-signature"),
-        _words(
-            "x-amz-algorithm x-amz-credential x-amz-date x-amz-signature x-amz-expires x-amz-signedheaders"
-            " x-amz-security-token"
-        ),
-    ),
-    (  # Google Cloud Storage, V4 signing
-        _words("x-goog-algorithm x-goog-credential x-goog-date x-goog-signature"),
-        _words(
-            "x-goog-algorithm x-goog-credential x-goog-date x-goog-signature x-goog-expires"
-            " x-goog-signedheaders"
-        ),
-    ),
-    *(  # Azure Storage: shared access signatures of a service, a user, an account, or a stored policy
-        (
-            _words(f"sv sig {scope} {life}"),
-            _words(
-                "sv sig sr ss srt sp se st si spr sip ses sdd saoid suoid scid skoid sktid skt ske sks skv"
-            ),
-        )
-        for scope in ("sr", "ss srt")
-        for life in ("se", "si")
-    ),
-    *(  # CloudFront, with a canned and with a custom policy
-        (_words(f"key-pair-id signature {life}"), _words("key-pair-id signature expires policy"))
-        for life in ("expires", "policy")
-    ),
-    *(  # Version 2 of Amazon S3 and of Google Cloud Storage
-        (_words(f"{signer} signature expires"), _words(f"{signer} signature expires x-amz-security-token"))
-        for signer in ("awsaccesskeyid", "googleaccessid")
-    ),
-)
-
-
 _TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
 _LOGIN = re.compile("//[^/]*@")
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
@@ -190,7 +148,7 @@ def host_of(url: str) -> str:
 def strip_signature(url: str) -> str:
     """The URL without its signature: the same for two links to one object.
 
-    Keys are removed only if the signature is complete (``_SIGNATURES``); else the whole query stays.
+    Keys are removed only if the signature is complete (``signatures.py``); else the whole query stays.
     """
     if "?" not in url and "#" not in url:  # fast path
         return url
@@ -199,11 +157,10 @@ def strip_signature(url: str) -> str:
     stem, mark, query = url.partition("#")[0].partition("?") if "#" in url else url.partition("?")
     if not mark:
         return stem
-    pairs = [(pair.partition("=")[0].lower(), pair) for pair in query.split("&")]
-    keys = {key for key, _ in pairs}
-    signed = next((changing for needed, changing in _SIGNATURES if needed <= keys), frozenset[str]())
-    kept = [pair for key, pair in pairs if key not in signed]
-    return f"{stem}?{'&'.join(kept)}" if kept else stem
+    from cfetch.manifest.signatures import drop_signature  # most links have no query
+
+    kept = drop_signature(query)
+    return f"{stem}?{kept}" if kept else stem
 
 
 def strip_secrets(url: str) -> str:
@@ -296,9 +253,14 @@ def join_url(base_url: str, text: str) -> str:
     if not is_web(base_url) and not _SCHEME.match(text):  # Python joins only URLs of schemes that it knows
         return scheme + join_url(f"{HTTP}:{rest}", text).removeprefix(HTTP)
     try:
-        return urljoin(base_url, text)
+        joined = urljoin(base_url, text)
     except ValueError:  # //[…, without an IPv6 address
         raise UrlError(_REASONS[-1][1]) from None
+    if "/." not in joined:
+        return joined
+    from cfetch.manifest.dot_segments import remove_dots  # few links have such segments
+
+    return remove_dots(joined)
 
 
 def _join(text: str, find_base: Callable[[], str | None]) -> str:

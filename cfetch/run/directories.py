@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeVar
 from cfetch.base.config.kinds import is_object_store
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault
-from cfetch.base.home import find_home
 from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.group_rights import refuse_foreign_state, share_destination, share_state
@@ -90,6 +89,8 @@ def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Place
             f"state is {settings.state}, and the engine {settings.engine} keeps cfetch's own files in a "
             "directory that all machines see: name one with --state"
         )
+    from cfetch.base.home import find_home  # few runs have their timeline in a store
+
     user = find_home(os.environ) or Path()
     home = Path(os.environ.get("XDG_STATE_HOME") or user / ".local/state")
     if not home.is_absolute():

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.base.clock import Clock
-from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.plan import Plan
@@ -94,7 +94,7 @@ class Renewal:
             from cfetch.wire.refresh import StatementRefresher
 
             return StatementRefresher(chunks, clock)
-        if not is_url(origin.manifest) or origin.options.name_by == "header":  # its entries have no names
+        if not is_url(origin.manifest) or origin.options.name_by in ASKING:  # its entries have no names
             return None
         from cfetch.wire.document import fetch_document
         from cfetch.wire.refresh import ManifestRefresher

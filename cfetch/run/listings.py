@@ -26,7 +26,7 @@ from cfetch.manifest.repository_urls import (
 )
 from cfetch.run.request_connections import open_loop
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport

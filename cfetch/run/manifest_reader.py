@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.base.clock import SystemClock
-from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.freezing import freeze
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.plan import Plan
@@ -72,10 +72,16 @@ class ManifestReader(NamedTuple):
                     options=self.options,
                 )
             )
-            if file_network is not None and self.options.name_by == "header":
+            if file_network is not None and self.options.name_by in ASKING:
                 (directory / "named").mkdir(0o700)
                 plan = stack.enter_context(
-                    name_by_servers(plan, directory / "named", network=file_network(plan), clock=clock)
+                    name_by_servers(
+                        plan,
+                        directory / "named",
+                        network=file_network(plan),
+                        clock=clock,
+                        by_final_url=self.options.name_by == "final-url",
+                    )
                 )
             plan.add_notes(notes)
             refuse_empty(len(plan), plan.source, allowed=self.allow_empty)

@@ -69,6 +69,7 @@ class Volumes:
         self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
+        self._folding: Folding | None = None
         self._timeout_s = write_timeout_s
         if self._has_labels:
             from cfetch.run.labels import Labels  # a single directory has none
@@ -212,7 +213,15 @@ class Volumes:
         return None
 
     def find_folding(self) -> Folding:
-        """What the directories together do with names; a directory that cannot be asked is left out."""
+        """What the directories together do with names; a directory that cannot be asked is left out.
+
+        They are asked once: each question makes a file, and both freezing and the check of a plan need it.
+        """
+        if self._folding is None:
+            self._folding = self._ask_for_folding()
+        return self._folding
+
+    def _ask_for_folding(self) -> Folding:
         all_of_them: list[Folding] = []
         for volume in self.local:
             with suppress(LocalFault):

@@ -1,5 +1,6 @@
 """What a person does about failures that a repetition alone does not repair (pure)."""
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -35,15 +36,27 @@ REMEDIES = (  # of failures that a repetition alone does not repair; the first r
 )
 
 
+AS_SAID = "do what the reasons of the failures say"
+_CODE = re.compile(r"HTTP \d{3}[^,;]{0,80}, ([\w.:-]{1,60})", re.ASCII)
+
+
 def find_remedy(failures: Iterable[Summary.Failure]) -> str:
     """The steps that are needed before a repetition; empty if that alone may be enough for one of them."""
     steps = {_find_step(failure) for failure in failures}
     if "" in steps:
         return ""
-    return ", and ".join(remedy.step for remedy in REMEDIES if remedy.step in steps)
+    known = (*(remedy.step for remedy in REMEDIES), AS_SAID)
+    return ", and ".join(step for step in known if step in steps)
 
 
 def _find_step(failure: Summary.Failure) -> str:
+    code = _CODE.match(failure.message)
+    if code is not None:
+        from cfetch.base.refusals import find_known  # few refusals state a code
+
+        known = find_known(code[1])
+        if known is not None and known.next_step:
+            return AS_SAID
     fitting = (
         remedy.step
         for remedy in REMEDIES

@@ -30,7 +30,6 @@ FLUSH_DIRECTORY = Lack(  # EBADF is old CIFS's word, EACCES and EPERM are some F
 )
 FLUSH_ALL = Lack(_UNKNOWN, FLUSH_FILE.loss)
 MODE = Lack(_UNKNOWN | {errno.EPERM, errno.EACCES}, "keeps no modes of files")
-TIMES = Lack(_UNKNOWN | {errno.EPERM, errno.EACCES}, "keeps no times of files")
 LINKS = Lack(
     _UNKNOWN - {errno.EINVAL} | {errno.EPERM, errno.EMLINK, errno.EXDEV},
     "has no hard links: a name is looked up, then given",

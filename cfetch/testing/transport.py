@@ -23,7 +23,7 @@ class World(Protocol):
     body: bytes
 
     def url(self, file: str) -> str:
-        """Of one of the files above."""
+        """The URL of one of the files above."""
 
     def play(self, scene: Scene) -> Any:
         """Run a scene in the loop that the transport needs, and close the transport."""

@@ -15,7 +15,7 @@ from cfetch.storage.files import local_fault
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import FORMAT_NAME, MARKER
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.files import Files, LocalFiles, PatientFiles, place_of
+from cfetch.timeline.files import Files, LocalFiles, place_of
 from cfetch.timeline.full_disk_reserve import leave_ballast, use_ballast
 from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse, Verdict, look
 from cfetch.timeline.lock import TableLock
@@ -347,6 +347,8 @@ def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absen
         files = LocalFiles(path)
         stack.callback(files.close)
         return files
+    from cfetch.timeline.patient_files import PatientFiles  # a plain run has one disk, and waits for it
+
     place = place_of(path)
     try:
         files = call_within(limit_s, place, lambda: LocalFiles(path))

@@ -27,6 +27,7 @@ from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.transport import Connecting, Response, SourceContext
 
+LEAST_SECRET = 6  # characters; a shorter word, such as "Basic", is no secret
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
@@ -105,9 +106,16 @@ class HttpTransport:
             if proxied and reply.status == 407:
                 reply.close()
                 raise make_proxy_refusal(reply.status)
+            reply.place, reply.source = place, url
+            reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
             if reply.status not in REDIRECTS:
-                reply.place, reply.source = place, url
                 return reply
+            if "Location" not in reply.headers:
+                from cfetch.wire.reasons import refuse  # only a refusal needs it
+
+                refusal = await refuse(reply, f"HTTP {reply.status}: the server redirects to nowhere")
+                reply.close()
+                raise refusal
             from cfetch.wire.targets import next_hop  # many servers redirect nobody
 
             seen.append(url)
@@ -191,6 +199,12 @@ class HttpTransport:
     async def close(self) -> None:
         """Close connections and files, as ``Transport`` says."""
         await self._pool.close()
+
+
+def _list_secrets(headers: Mapping[str, str]) -> list[str]:
+    """The values of headers, and the words in them, that no message may show."""
+    words = [word for value in headers.values() for word in (value, *value.split())]
+    return [word for word in words if len(word) >= LEAST_SECRET]
 
 
 class _Origin:

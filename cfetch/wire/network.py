@@ -17,7 +17,6 @@ import msgspec
 from cfetch.base.config.kinds import read_proxy
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
-from cfetch.base.home import find_home
 from cfetch.base.schemes import HTTP, WEB
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.wire.credentials import Credentials, read_credentials
@@ -33,6 +32,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     ``proxies``: by scheme. ``no_proxy``: hosts that are reached without a proxy, in NO_PROXY's form.
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
     ``addresses`` gathers those to which a connection was tried.
+    ``resolve``: addresses by host and port, used in place of the resolver's.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
 
@@ -45,6 +45,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     public_only: bool = False
     addresses: set[str] | None = None
     limit_bps: int | None = None
+    resolve: dict[tuple[str, int], list[str]] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -106,7 +107,19 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         tls=_make_tls_context(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
+        resolve=_read_addresses(options.resolve),
     )
+
+
+def _read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:
+    if not texts:
+        return {}
+    from cfetch.base.config.addresses import split_address  # few runs name addresses
+
+    by_host: dict[tuple[str, int], list[str]] = {}
+    for host, port, address in map(split_address, texts):
+        by_host.setdefault((host, port), []).append(address)
+    return by_host
 
 
 def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
@@ -136,6 +149,8 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     A file that others can read is refused, as by ftp(1) (curl does not check this).
     """
     import netrc
+
+    from cfetch.base.home import find_home  # netrc is off in a plain run
 
     home = find_home(env)
     if home is None and not env.get("NETRC"):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from cfetch.base.errors import Refused
 from cfetch.base.schemes import S3, scheme_of
 from cfetch.base.secret import SecretUrl
 from cfetch.storage.buckets.object_source import ObjectLinks
@@ -47,8 +46,12 @@ class ObjectTransport:
             link, headers, secrets, fresh=fresh, method=method, connecting=connecting
         )
         if (why := OBJECT_REFUSALS.get(reply.status)) is not None:
-            reply.close()
-            raise Refused(f"HTTP {reply.status}: {why}", http_status=reply.status)
+            from cfetch.wire.reasons import refuse_object  # only a refusal needs it
+
+            try:
+                raise await refuse_object(reply, why)
+            finally:
+                reply.close()
         return reply
 
     def keep_at_most(self, most: Mapping[str, int]) -> None:

@@ -9,7 +9,7 @@ a row in ``base/schemes.py`` returns a ``Transport``: ``FileTransport(source)``,
 import asyncio
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from multidict import CIMultiDict
@@ -126,6 +126,8 @@ class FileReply:
         self.place = self.source = url
         self.peer = file.peer
         self.carried_bytes = 0
+        self.hidden: Sequence[str] = ()
+        self.tls_end = None  # such a source tells the true end itself
         self.first_byte = first_byte
         self.left_bytes: int | None = None
         self.has_body = False

@@ -17,7 +17,7 @@ from cfetch.base.errors import Refused
 from cfetch.base.schemes import HTTP, HTTPS, WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 
 MAX_HOPS = 5  # object stores need one, download portals two or three
 

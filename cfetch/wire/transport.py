@@ -5,7 +5,7 @@ is opened, and its libraries are imported, for the first request to it: if all f
 none.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from cfetch.base.registry import find_source, load_opener
 from cfetch.base.schemes import HTTPS, KNOWN
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 from cfetch.wire.network import Network
 
 
@@ -23,12 +23,14 @@ class Response(Protocol):
 
     ``place``: the address of the reply, after the redirects that stayed at the first host. Relative URLs in
     the body are relative to ``place``: another host that only stores the bytes does not have the other files.
-    ``source``: the address of the reply, after all redirects.
+    ``source``: the address of the reply, after all redirects. ``hidden``: values of the request that no
+    message may show, if the reply is a refusal.
     """
 
     status: int
     place: SecretUrl
     source: SecretUrl
+    hidden: Sequence[str]
 
     @property
     def headers(self) -> Headers:
@@ -37,6 +39,10 @@ class Response(Protocol):
     @property
     def peer(self) -> str | None:
         """Address and port of the other end, if they are known."""
+
+    @property
+    def tls_end(self) -> bool | None:
+        """Whether TLS has told the end of the connection, so that nothing was cut; None: it is not TLS."""
 
     @property
     def carried_bytes(self) -> int:

@@ -35,7 +35,7 @@ FILES = {
     "empty.txt": "",
     "comments.txt": "# nothing\n",
     "broken.json": '{"version": 1, "files": [\n{"url": "http://h/a", "size": 1}\n{"url": "http://h/b"}]}\n',
-    "hash.txt": f"http://h/a.bin 3000 {5:064}\n",
+    "hash.txt": f"http://h/a.bin 3000 {5:032}\n",
     "twice.txt": "http://h/d/a.bin\nhttp://h/e/a.bin\n",
     "slash.txt": "http://h/d/\n",
     "scheme.txt": "doi:10.5281/zenodo.1\n",

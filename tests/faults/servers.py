@@ -340,6 +340,8 @@ class Body:
         self.peer = "192.0.2.1:80"
         self.place = self.source = SecretUrl("")  # set by the network
         self.carried_bytes = 0
+        self.tls_end = None
+        self.hidden = ()
         self._network = network
         self._arrivals = deque(arrivals)
         self._ending = reply.ending

@@ -7,7 +7,8 @@ import pytest
 
 from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.table import FORMATS
-from tests.manifest.lists import BASE, MD5, SAMPLES, H, Sample, find_samples, make_table, needs_plugins, read
+from tests.manifest.lists import SAMPLES, find_samples, make_table, needs_plugins, read
+from tests.manifest.sample import BASE, MD5, H, Sample
 from tests.needs import case
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "manifests.md"

@@ -4,8 +4,9 @@ import pytest
 
 from cfetch.base.errors import Refused
 from cfetch.base.secret import SecretUrl
-from cfetch.wire.judge import Action, Asked, judge
+from cfetch.wire.judge import judge
 from cfetch.wire.source import FileTransport
+from cfetch.wire.verdict import Action, Asked
 
 BODY = bytes(range(200))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from cfetch.base.config.units import duration_text, parse_duration, parse_rate, size_text
+from cfetch.base.config.units import duration_text, parse_duration, parse_rate, parse_size, size_text
 from cfetch.base.schemes import OBJECT_STORES, WEB, WEB_PATTERN, scheme_of
 
 CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
@@ -37,6 +37,7 @@ class Kind:
     find_more: Callable[[], tuple[str, ...]] | None = None  # words beside ``choices`` that are allowed too
     is_flag: bool = False
     item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
+    takes_text: bool = False  # a list of one value may be the value itself
     secret: bool = False
 
     @property
@@ -67,7 +68,7 @@ class Kind:
         for words in value if isinstance(value, tuple) else (value,):
             if isinstance(words, str) and not words.isascii():
                 _refuse_broken_text(words)
-        if self.item is not None and value is not None:
+        if self.item is not None and value is not None and not (self.takes_text and isinstance(value, str)):
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
             for item in value:
@@ -197,6 +198,11 @@ def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
     return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
 
 
+def byte_size(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """Bytes, written like 500K, 10M or 2G."""
+    return Kind(metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why)
+
+
 def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
     """Requests a second, written like 5/s, 30/m or 100/h."""
 
@@ -255,6 +261,16 @@ def text(metavar: str, help_: str, why: str = "") -> Kind:
     return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
 
 
+def columns(help_: str, why: str = "") -> Kind:
+    """A column's name, or several; in one text, such as an environment variable, it is one name."""
+    return Kind(metavar="NAME", read=str, show=str, item=_check_column, takes_text=True, help=help_, why=why)
+
+
+def _check_column(name: str) -> None:
+    if not name:
+        raise ValueError("must be the name of a column")
+
+
 def destinations(help_: str, why: str = "") -> Kind:
     """Directories and object stores. In one text, such as an environment variable, commas separate them."""
     return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
@@ -297,6 +313,19 @@ def hosts(help_: str, why: str = "") -> Kind:
 def _check_host(text: str) -> None:
     if text != "*" and not re.fullmatch(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?", text):
         raise ValueError("must be a host as its URLs have it, in lower case, like example.org or h.test:8080")
+
+
+def addresses(help_: str, why: str = "") -> Kind:
+    """Addresses of hosts, as ``HOST:PORT:ADDRESS``. In one text, commas separate them."""
+    return Kind(
+        metavar="HOST:PORT:ADDR", read=_split, show=",".join, item=_check_address, help=help_, why=why
+    )
+
+
+def _check_address(text: str) -> None:
+    from cfetch.base.config.addresses import split_address  # few runs name addresses
+
+    split_address(text)
 
 
 def is_object_store(destination: str) -> bool:

@@ -8,7 +8,7 @@ from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import PLACES, OptionTable
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
-from cfetch.base.config.wire import NetworkOptions, RateLimits
+from cfetch.base.config.wire import NetworkOptions, RateLimits, ReplyOptions
 from cfetch.base.errors import ConfigError
 
 GROWN = 64  # downloads at a time, at most, if the user sets no number
@@ -23,6 +23,8 @@ class Settings(OptionTable):
     """
 
     def __post_init__(self) -> None:
+        if isinstance(self.url_column, tuple) and len(self.url_column) == 1:
+            object.__setattr__(self, "url_column", self.url_column[0])
         for name, kind in KINDS.items():
             try:
                 kind.check(getattr(self, name))
@@ -103,13 +105,31 @@ class Settings(OptionTable):
         """How the manifest is read."""
         return ReadingOptions(
             from_format=self.from_format,
-            url_column=self.url_column,
+            query=self.query,
+            url_column=self.url_column if isinstance(self.url_column, str | None) else self.url_column[0],
+            more_url_columns=self.url_column[1:] if isinstance(self.url_column, tuple) else (),
+            url_template=self.url_template,
             path_column=self.path_column,
             size_column=self.size_column,
             hash_column=self.hash_column,
             keep_columns=tuple(filter(None, map(str.strip, (self.keep_columns or "").split(",")))),
             name_by=self.name_by,
             bad_rows=self.bad_rows,
+        )
+
+    @property
+    def first_byte_s(self) -> float:
+        """How long the first try of a file waits for its first byte."""
+        return 2 * self.stall_timeout if self.first_byte_timeout is None else self.first_byte_timeout
+
+    @property
+    def replies(self) -> ReplyOptions:
+        """What is done with odd replies."""
+        return ReplyOptions(
+            encoded=self.encoded,
+            accept_unframed=self.accept_unframed,
+            doubtful=self.doubtful,
+            max_bytes=self.max_file_size,
         )
 
     @property
@@ -128,6 +148,7 @@ class Settings(OptionTable):
             bearer_env=self.bearer_env,
             user_agent=self.user_agent,
             cookies=self.cookies,
+            resolve=self.resolve or (),
             rates=self.rates,
         )
 

@@ -18,7 +18,18 @@
     html_index.py  html_links.py        a web server's listing of a directory; the links of a page
     page_names.py                       names in such a listing that are not UTF-8
     index_tree.py                       the directories below such a listing
-    sitemap.py                          sitemaps
+    sitemap.py                          sitemaps, lists of ResourceSync
+    links.py                            the links of any text, by ``--from-format links``
+    json_query.py                       rows of any JSON, by ``--query``
+    workbook.py                         workbooks of spreadsheets
+    hashdeep.py  crc_list.py            hashdeep; SFV
+    hls_playlist.py                     playlists of HTTP Live Streaming
+    xml_elements.py                     XML as a stream of elements, for the readers of the next line
+    feed.py  repository_xml.py          RSS and Atom; RPM, NLTK, WebDAV
+    internet_archive.py                 items of the Internet Archive
+    debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo and npm
+    conda_repodata.py                   the packages of a conda channel
+    catalogue_json.py                   CKAN, NASA's CMR, OSF, Modrinth
 
 A reader is a function ``(source, document, faults) -> rows``, as ``manifest/formats/`` says. A sign is a
 function in the reader's file that tells its format from the first lines, or a set of keys in the table.

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from cfetch.base.schemes import DEFAULT_PORTS, FTP, FTPS, HTTP, WEB, is_web
-from cfetch.base.secret import SecretUrl
-from cfetch.manifest.faults import Faults
+from cfetch.base.secret import SecretUrl, printable
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import load_bytes
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -207,12 +207,34 @@ def _is_listed(rest: list[bytes], files: set[bytes], directories: set[bytes]) ->
 
 def load_page(source: Source, place: str | None) -> Page:
     """Read the page in ``source``. Raises BrokenDocumentError: it is too long."""
-    return read_page(read_text(load_bytes(source, "the page")), place, source.content_type)
+    return read_page(_load_text(source), place, source.content_type)
+
+
+def _load_text(source: Source) -> str:
+    return read_text(load_bytes(source, "the page"))
+
+
+def _refuse_absolute_paths(text: str) -> None:
+    """Raise BrokenDocumentError if a saved page names its files by paths from the root of its server."""
+    from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
+
+    stated = find_stated(None, text)
+    links = [encode_link(link, stated) for _, link in read_links(text).targets if re.match("/[^/?]", link)]
+    if links:
+        directory = min((link[: link.rfind("/", 0, -1) + 1] for link in links), key=len)
+        raise BrokenDocumentError(
+            0,
+            f"its links are absolute paths, so the page says not where it is from; say it by --base-url "
+            f"https://HOST{printable(directory, 200)}",
+        )
 
 
 def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows, each with a ``url`` relative to the page's directory, and a name that is not UTF-8."""
-    page = load_page(source, find_place(document.base() or ""))
+    text, base = _load_text(source), document.base()
+    page = read_page(text, find_place(base or ""), source.content_type)
+    if base is None and not page.files and not page.directories:
+        _refuse_absolute_paths(text)
     for doubt in page.doubts:
         document.note_partial(doubt)
     document.notes.extend(page.notes)

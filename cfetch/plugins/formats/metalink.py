@@ -25,10 +25,13 @@ MAX_DEPTH = 32  # Metalink has five levels; elements of other namespaces have a 
 MAX_PARTS = 10_000  # sizes, hashes and sources of one file; they are in memory until it ends
 LAST_PRIORITY = 999_999  # section 4.2.16.1: the priority of a source that states none
 
-_ALGORITHMS = {"sha-512": "sha512", "sha-256": "sha256", "sha-1": "sha1", "md5": "md5"}
+_ALGORITHMS = {
+    "sha-512": "sha512", "sha-384": "sha384", "sha-256": "sha256", "sha-224": "sha224", "sha-1": "sha1",
+    "md5": "md5",
+}  # fmt: skip
 """The registry's name of a hash (IANA's "Hash Function Textual Names", see RFC 5854) -> cfetch's name."""
 
-_OLD_ALGORITHMS = {"sha512": "sha-512", "sha256": "sha-256", "sha1": "sha-1"}  # version 3's name -> 4's
+_OLD_ALGORITHMS = {f"sha{bits}": f"sha-{bits}" for bits in (512, 384, 256, 224, 1)}  # version 3's name -> 4's
 _OLD_WRAPPERS = frozenset({"files", "verification", "resources"})
 _MOST_PREFERENCE = 100  # version 3's best source
 

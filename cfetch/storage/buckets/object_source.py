@@ -222,6 +222,17 @@ def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN
     return any(about["path"] > last for about in behind)
 
 
+def _find_known(text: str) -> str | None:
+    """What to do about a code that the store has sent, if cfetch knows it."""
+    from cfetch.base.refusals import find_known  # only a refusal needs it
+
+    for code in find_status(text):
+        known = find_known(code)
+        if known is not None and known.course and known.next_step:
+            return f"{code}: {known.next_step}"
+    return None
+
+
 def explain_fault(url: str, error: Exception, what: str) -> SourceError:
     """Make an error in cfetch's own words; the text of ``error`` may hold a key or a signed URL."""
     if isinstance(error, (UsageError, LocalFault)):
@@ -235,6 +246,8 @@ def explain_fault(url: str, error: Exception, what: str) -> SourceError:
         )
     elif isinstance(error, FileNotFoundError) or "404" in said:
         why = "there is no such bucket or container; correct the URL, or the endpoint in the environment"
+    elif (known := _find_known(text)) is not None:
+        why = known
     elif "configured region" in text or said & {"PermanentRedirect", "AuthorizationHeaderMalformed"}:
         why = "it is in another region; set AWS_REGION"
     elif said & {"401", "403"}:

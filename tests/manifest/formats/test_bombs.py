@@ -34,8 +34,8 @@ WORDS = {
     "unclosed_links": "",
     "unclosed_locations": "",
     "csv_quotes": "the line is longer than",
-    "unclosed_string": "it is not JSON: Unterminated string",
-    "long_string": "it is not JSON: Unterminated string",
+    "unclosed_string": "a value is longer than",
+    "long_string": "a value is longer than",
     "brackets": "it is nested too deeply",
     "zeros": "times its own size; decompress it yourself",
 }

@@ -186,7 +186,7 @@ ARTICLE = [{"name": "a", "download_url": "http://h/a", "computed_md5": "0"}]
         ({"description": LONG["text"], "resources": []}, "datapackage"),
         ({"@context": {}, "recordSet": [LONG], "distribution": []}, "croissant"),
         ({"version": 1, "headers": LONG, "files": []}, "json"),
-        ({"odd": LONG, "even": 1}, "json"),
+        ({"odd": LONG, "even": 1}, "foreign-json"),
         ({"files": RECORDED, "conceptrecid": "1", "recid": "2"}, "zenodo"),
         ({"files": [{"id": n} for n in range(9000)], "recid": "2"}, "zenodo"),
         ({"files": [{"id": n} for n in range(9000)], "custom_fields": [], "figshare_url": "x"}, "figshare"),

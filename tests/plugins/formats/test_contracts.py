@@ -34,7 +34,7 @@ class TestAptUris(FormatContract):
         f"'http://deb.test/pool/b_1%3a2_all.deb' b_1%3a2_all.deb 10 SHA256:{HASH}\n"
         "'http://deb.test/pool/c.deb' c.deb 7 \n".encode(): ["b_1:2_all.deb", "c.deb"]
     }
-    foreign: ClassVar = {b"'http://deb.test/c.deb'\n": "urls"}
+    foreign: ClassVar = {b"'http://deb.test/c.deb'\n": "within"}
 
 
 def test_the_suite_refuses_a_format_that_is_taken_for_another():

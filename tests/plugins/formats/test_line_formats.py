@@ -111,7 +111,7 @@ def test_checksum_list(frozen):
         (f"{SHA}  /etc/passwd", "absolute"),
         (f"\\{SHA}  a\\nb", "control"),
         (f"\\{SHA}  a\\\\b", "backslash"),
-        (f"{SHA} x", "not a line of a checksum list"),
+        (f"{SHA}x", "not a line of a checksum list"),
         (f"{SHA[:-2]}  x", "not a line of a checksum list"),
         ("CRC16 (x) = abcd", "not a line of a checksum list"),
         (f"MD5 (x) = {SHA}", "md5: it must be 32"),

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -181,16 +182,22 @@ def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, monkey
 
 def test_a_process_that_cannot_be_let_go_ends_the_run(tmp_path, monkeypatch, workers):
     """With the error, instead of a run that waits for ever with all its files in place."""
-    close = worker.Worker.close
+    close, in_place, brought = worker.Worker.close, list[Event](), threading.Event()
 
     def fail(self):
         close(self)
+        assert brought.wait(60)  # the error stops the other process too, which may not have begun yet
         raise LocalFault("the process cannot be reaped")
+
+    def listen(event):
+        in_place.extend([event] if isinstance(event, EntryFinished) else [])
+        if len(in_place) == len(FILES):
+            brought.set()
 
     monkeypatch.setattr(worker.Worker, "close", fail)
     with served(FILES) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        summary = download(manifest, tmp_path / "to", **TWO)
+        summary = download(manifest, tmp_path / "to", listen, **TWO)
     assert (summary.exit_code, summary.files.done) == (3, len(FILES))
 
 

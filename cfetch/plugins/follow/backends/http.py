@@ -38,7 +38,7 @@ from cfetch.plugins.follow.protocol import (
 from cfetch.plugins.follow.ranges import KeyRange, Position, Range, Span
 from cfetch.plugins.follow.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.show.format import plural
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 from cfetch.wire.network import DIRECT, Network
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges

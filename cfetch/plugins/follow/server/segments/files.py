@@ -15,7 +15,8 @@ from cfetch.plugins.follow.backends.web import Web
 from cfetch.plugins.follow.server.segments.index import MAX_SEGMENT_BYTES
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import Answer
-from cfetch.wire.judge import Action, Asked, Verdict, judge
+from cfetch.wire.judge import judge
+from cfetch.wire.verdict import Action, Asked, Verdict
 
 _MISSING = frozenset({404, 410})
 _JUDGED = frozenset({206, 304, 416})  # judged here, as the code that sends the request knows no ranges

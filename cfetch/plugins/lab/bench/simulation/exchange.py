@@ -3,7 +3,7 @@
 import asyncio
 import math
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
@@ -14,7 +14,7 @@ from cfetch.plugins.lab.bench.http_messages import choose_slice
 from cfetch.plugins.lab.bench.network import Network, lasting_pace, pace_now
 from cfetch.plugins.lab.bench.simulation.connections import GOOD, Connection, usual_bps
 from cfetch.plugins.lab.bench.simulation.link import FASTEST_BPS, Flow, Link
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 
 QUANTUM_S = 0.05  # between the pieces that a reader gets: a busy reader of a real socket gets no finer ones
 PACKET_BYTES = 1460  # the least that comes at once
@@ -70,6 +70,9 @@ class Exchange:
 
     place: SecretUrl  # set by the transport
     source: SecretUrl  # set by the transport
+
+    hidden: Sequence[str] = ()
+    tls_end: bool | None = None
 
     def __init__(self, transport: Simulated, connection: Connection, meets: Meets) -> None:
         self._transport = transport

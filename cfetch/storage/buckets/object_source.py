@@ -127,7 +127,7 @@ def _walk(listing: Listing, *, look: bool) -> Iterator[tuple[str, int, str]]:
 
 def _has_key_order(url: str) -> bool:
     """Whether the store lists keys in their order, and may be asked for those behind one of them."""
-    return url.startswith("s3://") and not url.endswith("--x-s3")
+    return scheme_of(url) == S3 and not url.endswith("--x-s3")
 
 
 def _walk_on(listing: Listing, behind: str) -> Iterator[tuple[str, int, str]]:
@@ -147,7 +147,7 @@ def _walk_on(listing: Listing, behind: str) -> Iterator[tuple[str, int, str]]:
     page: Mapping[str, Any] = {}
     try:
         client = connect_s3(os.environ, read_s=LIST_TIMEOUT_S)
-        for page in list_pages(client, url.removeprefix("s3://"), listing.prefix, behind=behind):
+        for page in list_pages(client, url.partition("//")[2], listing.prefix, behind=behind):
             for about in page.get("Contents", ()):
                 key, size_bytes = about["Key"], about["Size"]
                 is_mark = not size_bytes and key.endswith("/")

@@ -3,6 +3,7 @@
     download.py          prepares a plan; the one place where rooms are wired
     planned.py  given.py prepares a plan that is on the timeline already; of entries that a caller has
     free_space.py              the space that a plan needs, against the space of its volumes
+    foreseen_space.py          before a run over several volumes: whether all of its batches will find room
     frozen_lists.py      freezes the lists of which the plan is made
     prepared.py  several_machines.py   puts a plan on the timeline and runs it; with other machines
     engine_plan.py       a frozen manifest in the form that each engine takes

@@ -145,6 +145,10 @@ def make_prepared(
     if plan.here is not None:
         _refuse_one_file(plan.here, volumes)
     settings = fit_to_room(plan.frozen, volumes, settings)
+    if plan.here is not None and len(volumes.roots) > 1:
+        from cfetch.app.foreseen_space import foresee_room  # a plain run has one destination
+
+        plan.here.add_notes(foresee_room(plan.here, volumes, settings))
     if plan.here is not None and not plan.frozen.more_hosts:
         plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
     # the user's headers are for the plan's only host, if the settings name none

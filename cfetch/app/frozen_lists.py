@@ -101,6 +101,7 @@ def freeze_lists(
                 asks_all=settings.existing != "trust",
                 folding=folding,
                 by_final_url=settings.name_by == "final-url",
+                clash=settings.clash,
             )
         )
     else:

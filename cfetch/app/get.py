@@ -38,6 +38,7 @@ from cfetch.run.fetched_manifest import fetch_to
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.server_names import ask_names, name_entry
+from cfetch.run.traces import Traces
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.network import Network, make_network
 
@@ -85,7 +86,7 @@ def prepare_get(
         network = make_network(settings.network, env)
         digests = (stated or _read_hash_beside(entry.url, clock, network) for entry in entries)
         entries = [replace_fields(e, digest=digest) for e, digest in zip(entries, digests, strict=True)]
-    with prepare_entries(entries, NAME, settings, env=env, clock=clock) as prepared:
+    with prepare_entries(entries, NAME, settings, env=env, clock=clock, traces=Traces) as prepared:
         yield prepared
 
 

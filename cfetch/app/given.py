@@ -3,7 +3,8 @@
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from cfetch.app.download import fit_descriptors, make_prepared, open_volumes, prove_places
 from cfetch.app.engine_plan import frozen_here
@@ -16,6 +17,9 @@ from cfetch.manifest.freezing import Opened, Part, freeze_entries
 from cfetch.run.directories import make_own_directory
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.timeline.states import new_instant
+
+if TYPE_CHECKING:
+    from cfetch.run.traces import Traces
 
 
 @contextmanager
@@ -44,16 +48,30 @@ def prepare_document(
 
 @contextmanager
 def prepare_entries(
-    entries: Iterable[ManifestEntry], name: str, settings: Settings, *, env: Mapping[str, str], clock: Clock
+    entries: Iterable[ManifestEntry],
+    name: str,
+    settings: Settings,
+    *,
+    env: Mapping[str, str],
+    clock: Clock,
+    traces: "Callable[[Path, str, Settings], Traces] | None" = None,
 ) -> Iterator[Prepared]:
-    """Prepare a plan, called ``name``, of entries that are checked already. Raises as ``prepare``."""
+    """Prepare a plan, called ``name``, of entries that are checked already. Raises as ``prepare``.
+
+    ``traces``: the run leaves none beside its files, if nobody wants them.
+    """
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = prove_places(settings)
     with ExitStack() as stack:
+        own_traces = None if traces is None else traces(destinations.state, name, settings)
+        if own_traces is not None:
+            stack.callback(own_traces.remove)  # last, when this run's own directory has gone
         settings = fit_descriptors(settings, len(destinations.roots))
         volumes = open_volumes(stack, settings)
         directory = make_own_directory(stack, destinations.state, instant)
         folding = volumes.find_folding()
         frozen = freeze_entries(entries, name=name, directory=directory, folding=folding)
         plan = frozen_here(stack.enter_context(frozen))
-        yield make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
+        prepared = make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
+        prepared.traces = own_traces
+        yield prepared

@@ -48,6 +48,7 @@ from cfetch.timeline.table import Table, ignore_note, open_table, when_free
 from cfetch.timeline.tidying import tidy_up
 
 if TYPE_CHECKING:
+    from cfetch.run.traces import Traces
     from cfetch.show.plan_view import Preview, Scheduled
     from cfetch.tasks.nodes.board import SharedJob
 
@@ -70,6 +71,7 @@ class Prepared:
         self._state = context.state
         self._clock = context.clock
         self._is_scheduled = is_scheduled
+        self.traces: Traces | None = None  # what to remove at the end
         self._frame: Frame | None = None
         self._interrupted: Interrupted | None = None
 
@@ -154,6 +156,8 @@ class Prepared:
                 with suppress(LocalFault, OSError):  # all is in place; a later run tidies up what failed
                     self._on_state(lambda: forget_frozen(table, self._state, execution.instant))
                     tidy_up(table, KEEP_S)
+                if self.traces is not None:
+                    self.traces.is_over = not summary.files.failed
             return summary
 
     def join(self, listener: Listener) -> Summary | None:
@@ -190,7 +194,15 @@ class Prepared:
 
     def _make_frame(self, engine: Engine) -> Frame:
         """Make the frame that ``interrupt`` ends from now on."""
-        frame = Frame(engine, self.plan, self._volumes.roots, self._settings, self._clock)
+        keeps_metrics = self.traces is None or self.traces.are_wanted or self._settings.metrics is not None
+        frame = Frame(
+            engine,
+            self.plan,
+            self._volumes.roots,
+            self._settings,
+            self._clock,
+            keeps_metrics=keeps_metrics,
+        )
         self._frame = frame
         if self._interrupted is not None:
             frame.interrupt(self._interrupted)

@@ -122,6 +122,11 @@ class Verification:
                     )
 
     @property
+    def without_hash(self) -> int:
+        """How many of the good files no hash vouches for: they have the stated size, or are only there."""
+        return self.good["size"] + self.good["none"]
+
+    @property
     def duplicates(self) -> Iterator[Duplicate]:
         """The files that are on several volumes, in the manifest's order."""
         sets = [tuple(self._names[volume_index] for volume_index in right) for right in self._sets]

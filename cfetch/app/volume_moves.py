@@ -96,12 +96,13 @@ class _Opened(NamedTuple):
         return groups, stayed
 
     def shelves(self, groups: Sequence[_Group]) -> list[Shelf]:
-        """The volumes as the planner sees them."""
+        """The volumes as the planner sees them; one that does not say its room has room for all batches."""
+        ample_bytes = 2 * sum(group.bytes for group in groups)
         return [
             Shelf(
                 sum(group.bytes for group in groups if group.home == index),
                 sum(group.files for group in groups if group.home == index),
-                standing.free_bytes or 0,
+                ample_bytes if standing.free_bytes is None else standing.free_bytes,
                 standing.state in ("mounted", "full"),
             )
             for index, standing in enumerate(self.standings)

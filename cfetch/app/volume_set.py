@@ -21,6 +21,7 @@ from cfetch.show.volume_view import Holder, VolumeRow, Volumes, Whereabouts
 from cfetch.storage.batch_records import Unread, read_records
 from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.storage.hanging_calls import call_within
+from cfetch.storage.lacking import count_free_bytes
 from cfetch.storage.tree import ReadOnlyTree
 from cfetch.storage.volume_values import BatchRecord
 
@@ -28,7 +29,10 @@ Advance = Callable[[int, int], None]
 
 
 class Standing(NamedTuple):
-    """A volume that was looked at. ``state``: mounted, full, read-only or missing; ``why`` it is missing."""
+    """A volume that was looked at. ``state``: mounted, full, read-only or missing; ``why`` it is missing.
+
+    ``free_bytes`` is None if it is missing, or its file system does not say.
+    """
 
     root: Path
     label: str | None
@@ -131,12 +135,12 @@ def _look(root: Path, labels: Labels) -> Standing:
         return Standing(root, None, "missing", "there is no such directory; is it mounted?", None)
     labels.check(root)
     usage = os.statvfs(root)
-    free_bytes = usage.f_bavail * usage.f_frsize
+    free_bytes = count_free_bytes(usage)
     state = "mounted"
     place = root / STATE_NAME if (root / STATE_NAME).is_dir() else root
     if usage.f_flag & os.ST_RDONLY or not os.access(place, os.W_OK):
         state = "read-only"
-    elif free_bytes <= reserve_bytes(usage.f_blocks * usage.f_frsize):
+    elif free_bytes is not None and free_bytes <= reserve_bytes(usage.f_blocks * usage.f_frsize):
         state = "full"
     return Standing(root, read_label(root), state, None, free_bytes)
 

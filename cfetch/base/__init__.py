@@ -6,6 +6,7 @@
     secret.py     URLs and tokens that cannot be printed by accident
     refusals.py   what error codes of stores, hubs and TLS mean (a table)
     breaker.py    keeps work away from a failing host or volume (a value)     backoff.py   waits that double
+    home.py       the user's home directory, which not every user has
     registry.py   finds plug-ins by their names; nothing in the core imports one
     schemes.py    the table of URL schemes
     threads.py    starts threads           version.py   the version of cfetch

@@ -68,6 +68,7 @@ def root(
     """Download a very large set of files whole, verified and without stragglers."""
 
 
+_COMPLETION = frozenset({"--install-completion", "--show-completion"})
 _OF_UNIX = ("fcntl", "resource", "termios")
 
 
@@ -138,7 +139,7 @@ def main() -> None:
     try:
         add_verbs(word)
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
-            code = _run_verb(app)
+            code = _run_verb(_load_completion() if _COMPLETION & {*sys.argv[1:]} else app)
     except UsageError as error:  # of the verb's plug-in, which does not load
         print(f"cfetch: {error}", file=sys.stderr)
         code = error.exit_code
@@ -147,6 +148,12 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on Python would answer with a traceback
     _leave(code)
+
+
+def _load_completion() -> Callable[[], None]:
+    from cfetch.cli.completion import install  # once for each user, if ever
+
+    return lambda: install(app)
 
 
 def _tell_unraisable(lost: "sys.UnraisableHookArgs") -> None:

@@ -43,6 +43,7 @@ PANELS = {
         "keep_columns",
         "name_by",
         "bad_rows",
+        "clash",
         "allow_empty",
     ),
     "Where it runs": ("engine", "spark_master", "processes"),

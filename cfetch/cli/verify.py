@@ -25,6 +25,9 @@ Roots = Annotated[
     ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Compare sizes only; do not hash.")]
+NeedHashes = Annotated[
+    bool, typer.Option("--need-hashes", help="Fail if the manifest has no hash of a file that is there.")
+]
 
 
 @with_reading
@@ -33,6 +36,7 @@ def verify(
     manifests: ManifestsArgument,
     to: Roots = None,
     quick: Quick = False,
+    need_hashes: NeedHashes = False,
     json: JsonOption = False,
     settings: "Settings",
 ) -> None:
@@ -40,6 +44,9 @@ def verify(
 
     The command names each file that is missing, has another size or hash, is no regular file, cannot be read,
     or is not in the manifest. The exit code is 0 if there is no such file, and 1 otherwise.
+
+    A file that the manifest has no hash of is compared by its size. If the manifest has no size either, the
+    file is counted as only there. Neither is wrong, but with --need-hashes the exit code is 1.
 
     If there are several directories, each file must be in one of them. A file that is in two of them is
     named, but it does not count as wrong.
@@ -57,9 +64,15 @@ def verify(
 
       cfetch verify manifest.json --to s3://bucket/prefix --quick
 
+      cfetch verify manifest.json --to data/ --need-hashes
+
       cfetch verify manifest.json --to data/ --json | jq .found
     """
     from cfetch.app.verify import open_verification
+    from cfetch.show.format import plural
+
+    if quick and need_hashes:
+        raise ConfigError("--quick compares no hashes, and --need-hashes asks for them; leave one out")
 
     with open_verification(
         manifests[0],
@@ -69,7 +82,14 @@ def verify(
         reader=make_reader(settings, manifests),
     ) as comparison:
         print_verification(comparison, json=json)
-    if comparison.found:
+    lacking = comparison.without_hash if need_hashes else 0
+    if lacking and not json:
+        print(
+            f"--need-hashes: the manifest has no hash of {plural(lacking, 'file')} found there; state "
+            "hashes in it, for example those of the publisher's checksum list",
+            file=sys.stderr,
+        )
+    if comparison.found or lacking:
         raise typer.Exit(1)
 
 
@@ -104,6 +124,7 @@ def _print_json(comparison: "Verification", differences: Iterator["Difference"])
         "files": comparison.files,
         "quick": comparison.quick,
         "good": comparison.good,
+        "without_hash": comparison.without_hash,
         "found": comparison.found,
     }
     sys.stdout.write("],\n" + encode_json(rest)[1:] + "\n")
@@ -120,10 +141,12 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
         where = ", ".join(printable(volume, 1000) for volume in duplicate.volumes)
         print(f"duplicate: {printable(duplicate.path, len(duplicate.path) + 1)}: it stands on {where}")
     proved = ", ".join(f"{number:,} by {by}" for by, number in comparison.good.items() if by != "none")
-    unchecked = ""
+    unchecked, nothing = "", "nothing wrong"
     if number := comparison.good.get("none", 0):
         unknown = "no size, and --quick reads no bytes" if comparison.quick else "neither size nor hash"
-        unchecked = f"; {number:,} there but not checked, as the manifest has {unknown}"
+        unchecked = f"; {number:,} only there, not checked, as the manifest has {unknown}"
+        checked = comparison.good.total() - number
+        nothing = f"nothing wrong in the {checked:,} that could be checked" if checked else "nothing to check"
     bad = ", ".join(f"{number:,} {kind}" for kind, number in comparison.found.items())
     twice = f"; {duplicates:,} on several volumes" if duplicates else ""
-    print(f"good: {proved or 'none'}{unchecked}; found: {bad or 'nothing wrong'}{twice}", file=sys.stderr)
+    print(f"good: {proved or 'none'}{unchecked}; found: {bad or nothing}{twice}", file=sys.stderr)

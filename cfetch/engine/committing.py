@@ -14,6 +14,7 @@ from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
 
 if TYPE_CHECKING:
+    from cfetch.engine.batches.borne import Bears
     from cfetch.engine.commitment import Commitment
     from cfetch.manifest.entries import Entries
     from cfetch.storage.volume import Volume
@@ -30,10 +31,12 @@ def make_commitment(
     outside: Surroundings,
     *,
     backwards: bool,
+    bears: "Bears",
 ) -> "Commitment":
     """Make the commitment of a run: to batches if there are several volumes or named batches, else to files.
 
-    ``backwards``: the other end of the plan comes first; batches come in their own order.
+    ``backwards``: the other end of the plan comes first; batches come in their own order. ``bears``: what
+    hosts bear now, which several volumes share.
     """
     if len(volumes) == 1 and entries.batch_of is None:
         schedule: Schedule[Transfer] = Schedule(
@@ -46,4 +49,4 @@ def make_commitment(
         return Single(entries, volumes[0], schedule, ledger, switch, outside.clock)
     from cfetch.engine.batches.batched import Batched
 
-    return Batched(entries, placing, volumes, ledger, switch, idle, flights, outside)
+    return Batched(entries, placing, volumes, ledger, switch, idle, flights, outside, bears)

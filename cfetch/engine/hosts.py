@@ -230,11 +230,13 @@ class Hosts:
         """Whether a rate of requests is stated, so that each attempt may make one request only."""
         return self._pace is not None
 
-    def free(self, name: str) -> int:
-        """The number of free places at ``name``."""
+    def bears(self, name: str, now_s: float = inf) -> tuple[int, int]:
+        """How many attempts run at ``name``, and how many it bears; at ``now_s`` none, while it pauses."""
         host = self._hosts.get(name) or self._new_host(name)
+        if host.held_until_s > now_s or (host.breaker is not CLOSED and host.breaker.opens_s(now_s) > now_s):
+            return host.running, 0
         lease = self._leases.find(name)
-        return max(0, (host.places if lease is None else min(host.places, lease)) - host.running)
+        return host.running, host.places if lease is None else min(host.places, lease)
 
     def finish_s(self, name: str, size_bytes: int) -> float:
         """When ``name`` would have sent so many more bytes, after those under way; infinity if unknown.

@@ -108,7 +108,16 @@ class Pool:
         switch = StopSwitch(clock, emit, self._break_off)
         ledger = Ledger(policy, flights, outside)
         commitment = make_commitment(
-            entries, settings.placing, volumes, ledger, switch, idle, flights, outside, backwards=backwards
+            entries,
+            settings.placing,
+            volumes,
+            ledger,
+            switch,
+            idle,
+            flights,
+            outside,
+            backwards=backwards,
+            bears=hosts.bears,
         )
         limiter = None
         if settings.rates.least_bps is not None:

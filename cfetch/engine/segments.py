@@ -281,7 +281,8 @@ class Segments:
 
     def _free_places(self, host: str) -> int:
         """Free places at ``host``, without those for entries that wait after a failed try."""
-        return max(0, self._hosts.free(host) - self._schedule.put_back)
+        running, borne = self._hosts.bears(host)
+        return max(0, borne - running - self._schedule.put_back)
 
     def _candidate_of(self, flight: Flight, now_s: float) -> "Candidate | None":
         """The attempt as a candidate for help; None if it cannot be helped just now."""

@@ -10,7 +10,7 @@ from cfetch.manifest.digests import choose_stronger
 from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.folding import MAY_FOLD, Folding, fold_letters
 
-_RENAME = "rename one, or leave it out by --bad-rows skip"
+_RENAME = "rename one, or leave it out by --bad-rows skip, or say --clash rename"
 
 
 def compare_entries(
@@ -49,7 +49,8 @@ def compare_entries(
                     other,
                     entry,
                     shown,
-                    "give one of them another path, or name files by --name-by url-path, row or hash",
+                    "give one of them another path, or name files by --name-by url-path, row or hash, or say "
+                    "--clash rename",
                     left_out=entry,
                 )
         elif outer is not entry:

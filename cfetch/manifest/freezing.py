@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -27,12 +27,16 @@ from cfetch.manifest.reading import Reading
 from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 
+if TYPE_CHECKING:
+    from cfetch.manifest.settled_clashes import Settled
+
 PROGRESS_ENTRIES = 20 * BLOCK  # about a tenth of a second
 
 
 class Opened(NamedTuple):
-    """A manifest as a seekable binary file; ``own_url`` is its address, if it comes from a server.
+    """A manifest as a seekable binary file.
 
+    ``own_url`` is its address, and ``content_type`` the header of its reply, if it comes from a server.
     ``partial`` is as in ``Document``, and ``notes`` are for the user: both are about the way in which it was
     fetched. ``fetch_chunk`` asks for further links, if it is the result of a SQL statement.
     """
@@ -42,6 +46,7 @@ class Opened(NamedTuple):
     partial: str | None = None
     notes: Sequence[str] = ()
     fetch_chunk: FetchChunk | None = None
+    content_type: str | None = None
 
 
 class Part(NamedTuple):
@@ -93,6 +98,7 @@ def freeze(
         only=only,
         find_place=walk.find_place if len(parts) > 1 else None,
         folding=folding,
+        clash=options.clash,
     )
 
 
@@ -120,7 +126,13 @@ class _Walk:
             self.faults.source = part.name if has_several else None
             self._begins.append(first)
             with part.open() as opened, open_decompressed(opened.file, part.name) as plain:
-                manifest = Source(plain, part.name, opened.fetch_chunk, own_url=opened.own_url)
+                manifest = Source(
+                    plain,
+                    part.name,
+                    opened.fetch_chunk,
+                    own_url=opened.own_url,
+                    content_type=opened.content_type,
+                )
                 reading = Reading(
                     manifest, self._base_url, options=self._options, first=first, faults=self.faults
                 )
@@ -168,6 +180,7 @@ def freeze_again(
     directory: Path,
     only: Container[str] | None,
     folding: Folding = KEEPS_NAMES,
+    clash: str = "fail",
 ) -> Plan:
     """Seal entries of ``plan`` with other paths; ``faults`` are complete when all entries have been read.
 
@@ -175,7 +188,14 @@ def freeze_again(
     """
     document = Document(headers=plan.headers, notes=list(plan.notes), partial=plan.partial)
     return _freeze(
-        entries, faults, document, name=plan.source, directory=directory, only=only, folding=folding
+        entries,
+        faults,
+        document,
+        name=plan.source,
+        directory=directory,
+        only=only,
+        folding=folding,
+        clash=clash,
     )
 
 
@@ -190,6 +210,7 @@ def _freeze(
     only: Container[str] | None = None,
     find_place: Callable[[Entry], str] | None = None,
     folding: Folding = KEEPS_NAMES,
+    clash: str = "fail",
 ) -> Plan:
     """Seal ``entries``; ``faults`` and ``document`` are complete when all of them have been read.
 
@@ -198,11 +219,15 @@ def _freeze(
     files: list[PlanFile] = []
     try:
         file, has_pieces = _seal_entries(entries, directory, files, progress)
-        comparison = _Comparison(file, faults, find_place, folding)
+        comparison = _Comparison(file, faults, find_place, folding, clash)
         comparison.compare_all()
+        if comparison.settled is not None:
+            document.notes += comparison.settled.notes()
         merged = len(comparison.repeated)
         # rows that were skipped had numbers too, and equal plans must have equal ids
-        if not faults.total and (merged or only is not None or faults.skipped or has_pieces):
+        if not faults.total and (
+            merged or only is not None or faults.skipped or has_pieces or comparison.settled is not None
+        ):
             smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
             files.append(smaller)
             _copy_wanted(comparison, only, file, smaller)
@@ -249,7 +274,7 @@ class _Comparison:
     """Compares entries that want the same path, and reports collisions as faults.
 
     ``repeated``: the indexes of entries that only repeat an earlier one; ``left_out``: those that collide
-    with another, if faulty rows are skipped. ``placed``: by index, the places of pieces in their files.
+    with another, if such entries are skipped. ``placed``: by index, the places of pieces in their files.
     """
 
     def __init__(
@@ -258,11 +283,14 @@ class _Comparison:
         faults: Faults,
         find_place: Callable[[Entry], str] | None,
         folding: Folding,
+        clash: str,
     ) -> None:
         self._file = file
         self._faults = faults
         self._find_place = find_place
         self._folding = folding
+        self._clash = clash
+        self.settled: Settled | None = None  # how clashes were settled, if there were any and it is wished
         self.left_out: set[int] = set()
         self.repeated = array("q")
         self.placed: dict[int, Piece] = {}
@@ -272,11 +300,15 @@ class _Comparison:
         for same_key, beneath in self._file.paths.candidates():
             from cfetch.manifest.clashes import compare_entries  # few lists want a path twice
 
+            if self._clash != "fail" and self.settled is None:
+                from cfetch.manifest.settled_clashes import Settled  # it is off by default
+
+                self.settled = Settled(self._file, renames=self._clash == "rename")
             inner = self._file.entry(beneath[0]) if beneath else None
             for result in compare_entries(map(self._file.entry, same_key), inner, self._folding):
                 if isinstance(result, int):
                     self.repeated.append(same_key[result])
-                else:
+                elif self.settled is None or not self.settled.settle(result, same_key):
                     self._report(result)
                     if self._faults.are_skipped and result.left_out is not None:
                         self._faults.forgive(self._faults.total - 1)
@@ -318,7 +350,9 @@ class _Comparison:
 def _copy_wanted(
     comparison: _Comparison, only: Container[str] | None, file: PlanFile, smaller: PlanFile
 ) -> None:
-    dropped = iter(sorted({*comparison.repeated, *comparison.left_out}))
+    settled = comparison.settled
+    left_out = () if settled is None else settled.left_out
+    dropped = iter(sorted({*comparison.repeated, *comparison.left_out, *left_out}))
     next_dropped, entry_id = next(dropped, -1), 0
     for index in range(len(file)):
         if index == next_dropped:
@@ -329,6 +363,8 @@ def _copy_wanted(
             from cfetch.manifest.assembly import put_in_place  # few manifests have pieces
 
             entry = put_in_place(entry, piece)
+        if settled is not None and (path := settled.renamed.get(index)) is not None:
+            entry = msgspec.structs.replace(entry, path=path)
         if only is None or entry.path in only:
             smaller.extend([msgspec.structs.replace(entry, id=entry_id)])
         entry_id += 1

@@ -36,12 +36,17 @@ def choose_path(url: str, index: int, name_by: str) -> str:
         query = "" if object_url else urlsplit(strip_signature(url)).query.replace("/", "%2F")
         name = last_segment(url)
         return f"{name}?{query}" if query else name
-    ending = _ENDING.search(path)
-    suffix = ending[0].lower() if ending else ""
+    suffix = find_ending(path).lower()
     if name_by == "row":
         return f"{index // ROWS_PER_DIRECTORY:05d}/{index:09d}{suffix}"
     digits = sha256(strip_signature(url).encode()).hexdigest()
     return f"{digits[:2]}/{digits[:40]}{suffix}"
+
+
+def find_ending(path: str) -> str:
+    """The ending of a name, with the dot; empty: it has none."""
+    match = _ENDING.search(path)
+    return match[0] if match else ""
 
 
 def name_range(path: str, start: int, size_bytes: int) -> str:

@@ -28,7 +28,8 @@ class Source:
 
     ``fetch_chunk`` asks for further chunks of a SQL statement's reply. A source may be a part of the file:
     the bytes [``begin``, ``end``), which begin with line ``line`` and end with a whole line, or the
-    ``row_groups`` of a Parquet table. ``own_url`` is its address, if it comes from a server.
+    ``row_groups`` of a Parquet table. If it comes from a server, ``own_url`` is its address, and
+    ``content_type`` the header of the reply.
     """
 
     file: BinaryIO
@@ -40,6 +41,7 @@ class Source:
     line: int = 1
     row_groups: range | None = None
     own_url: str | None = None
+    content_type: str | None = None
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """At most ``size_bytes`` bytes from ``position``.

@@ -89,10 +89,10 @@ def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Place
             f"state is {settings.state}, and the engine {settings.engine} keeps cfetch's own files in a "
             "directory that all machines see: name one with --state"
         )
-    try:
-        home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
-    except RuntimeError:  # nobody knows the user's home
-        home = Path()
+    from cfetch.base.home import find_home  # few runs have their timeline in a store
+
+    user = find_home(os.environ) or Path()
+    home = Path(os.environ.get("XDG_STATE_HOME") or user / ".local/state")
     if not home.is_absolute():
         raise ConfigError(
             f"state is {settings.state}, and this user has no home directory for what is this machine's own: "

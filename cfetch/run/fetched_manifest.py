@@ -70,20 +70,20 @@ def _fetch(spool: BinaryIO, manifest: str, clock: Clock, network: Network, *, wh
     own_url, doubt = fetched.place.reveal(), _find_doubt(manifest, fetched)
     if is_object_url(manifest):
         own_url = manifest[: manifest.rindex("/") + 1]
-    more = _find_more(spool, own_url, whole_tree=whole_tree, is_page=is_url(manifest))
+    source = Source(spool, own_url=own_url, content_type=fetched.content_type)
+    more = _find_more(source, whole_tree=whole_tree, is_page=is_url(manifest))
     if more is not None:
         _write_rows(spool, more.list_files(clock, network))
         return Opened(spool, own_url, doubt or more.doubt, more.notes)
-    return Opened(spool, own_url, doubt)
+    return Opened(spool, own_url, doubt, content_type=source.content_type)
 
 
-def _find_more(spool: BinaryIO, own_url: str, *, whole_tree: bool, is_page: bool) -> Continued | None:
-    """The rest of the list in ``spool``, if it is one whose rest has to be asked for.
+def _find_more(source: Source, *, whole_tree: bool, is_page: bool) -> Continued | None:
+    """The rest of the list in ``source``, if it is one whose rest has to be asked for.
 
     ``whole_tree``: the directories below a directory index are wanted too. ``is_page``: the document comes
     from an http(s) URL, so that it may name a next page.
     """
-    source = Source(spool, own_url=own_url)
     name = detect_format(source)
     if not (whole_tree if name == INDEX else is_page):
         return None

@@ -26,6 +26,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from cfetch.base.clock import Clock, RunClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.config.units import duration_text
@@ -131,8 +133,12 @@ class Frame:
         roots: Sequence[str | Path],
         settings: Settings,
         clock: Clock,
+        *,
+        keeps_metrics: bool = True,
     ) -> None:
+        """``keeps_metrics``: False if they are removed after a run without a failure."""
         self._engine = engine
+        self._keeps_metrics = keeps_metrics
         self._plan = plan
         self._roots = roots
         self._settings = settings
@@ -189,6 +195,8 @@ class Frame:
                     self._note_cut_metrics(run)
                 path = None if metrics is None else str(metrics.path)
                 summary = tally.summary(run.clock.now(), error=error, metrics=path, end=end)
+                if not self._keeps_metrics and not summary.exit_code and not summary.files.failed:
+                    summary = replace(summary, metrics=None)
                 emit(RunFinished(t_s=run.clock.now(), summary=summary))
                 if self._bug is not None:
                     raise self._bug

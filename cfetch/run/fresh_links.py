@@ -111,7 +111,7 @@ class Renewal:
                     fetched = await fetch_document(
                         url, spool, transport=transport, clock=clock, jitter=random.random
                     )
-                    opened = Opened(spool, fetched.place.reveal())
+                    opened = Opened(spool, fetched.place.reveal(), content_type=fetched.content_type)
                     return await asyncio.to_thread(
                         freeze,
                         [Part(str(url), lambda: nullcontext(opened))],

@@ -81,6 +81,7 @@ class ManifestReader(NamedTuple):
                         network=file_network(plan),
                         clock=clock,
                         by_final_url=self.options.name_by == "final-url",
+                        clash=self.options.clash,
                     )
                 )
             plan.add_notes(notes)

@@ -1,5 +1,6 @@
 """A manifest by the name that a person gives it: a path, an http(s) URL, or ``-`` for standard input."""
 
+import errno
 import glob
 import os
 import shutil
@@ -51,7 +52,7 @@ def open_manifest(
     with open_spool() as spool:
         try:
             if manifest == "-":
-                shutil.copyfileobj(sys.stdin.buffer, spool)
+                _copy_stdin(spool)
                 opened = Opened(spool)
             else:
                 # a manifest on this machine needs nothing of what asks servers for one
@@ -69,6 +70,18 @@ def open_manifest(
                 f"cannot keep {shown_name(manifest)} in a temporary file: {error.strerror}"
             ) from None
         yield opened
+
+
+def _copy_stdin(spool: BinaryIO) -> None:
+    """Write standard input to ``spool``. Raises OSError; UsageError: it is closed."""
+    try:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+    except OSError as error:
+        if error.errno != errno.EBADF:  # the disk of the temporary file says other things
+            raise
+        raise UsageError(
+            "cannot read the manifest from standard input: it is closed; name a file, or give it with <"
+        ) from None
 
 
 def _open_file(manifest: str) -> BinaryIO:

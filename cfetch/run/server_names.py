@@ -51,6 +51,7 @@ def name_by_servers(
     asks_all: bool = False,
     folding: Folding = KEEPS_NAMES,
     by_final_url: bool = False,
+    clash: str = "fail",
 ) -> Plan:
     """Freeze the plan again, with the names from servers for entries whose paths the manifest does not state.
 
@@ -95,7 +96,9 @@ def name_by_servers(
         if report is not None and named:
             faults.forgive(0)
 
-    frozen = freeze_again(plan, name_all(), faults, directory=directory, only=only, folding=folding)
+    frozen = freeze_again(
+        plan, name_all(), faults, directory=directory, only=only, folding=folding, clash=clash
+    )
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"… and {len(notes) - MOST_NOTES} more names of servers that no file may have"]
     frozen.add_notes(notes)

@@ -154,6 +154,29 @@ class Volumes:
             for volume in self.local
         )
 
+    def disks(self) -> list[tuple[str, int]] | None:
+        """The file systems of the directories, by their names, with the room for files on each.
+
+        Parts count as room, since the run continues them. None: a store, or a file
+        system that does not say it, has no known limit. Raises LocalFault.
+        """
+        if self.stores:
+            return None
+        names: dict[int, list[str]] = {}
+        rooms: dict[int, int] = {}
+        for volume in self.local:
+            with on_disk(volume.root):
+                device = self._ask(volume.root, volume.root.stat).st_dev
+                kept = self._ask(volume.root, partial(_disk_bytes, volume.root / STATE_NAME / ATTEMPTS))
+                if device not in rooms:
+                    free_bytes = self._ask(volume.root, volume.free_bytes)
+                    if free_bytes is None:
+                        return None
+                    rooms[device] = free_bytes
+                rooms[device] += kept
+                names.setdefault(device, []).append(str(volume.root))
+        return [(" and ".join(names[device]), room) for device, room in rooms.items()]
+
     def rooms(self) -> dict[str, int | None]:
         """The free space by volume; None: no known limit."""
         return {str(place.root): place.free_bytes() for place in self.local} | dict.fromkeys(self.stores)

@@ -99,12 +99,16 @@ def set_mode(descriptor: int, mode: int) -> None:
 
 
 def find_free_bytes(descriptor: int) -> int | None:
-    """Bytes that an unprivileged user may still write; None: the file system does not say.
+    """Bytes that an unprivileged user may still write; None: the file system does not say, which is noted."""
+    free_bytes = count_free_bytes(os.fstatvfs(descriptor))
+    if free_bytes is None:
+        _lacking[ROOM.loss] = None
+    return free_bytes
+
+
+def count_free_bytes(usage: os.statvfs_result) -> int | None:
+    """The free bytes in the answer of ``statvfs``; None: the file system does not say.
 
     Mounts of stores and some FUSE file systems report that they have no blocks at all.
     """
-    usage = os.fstatvfs(descriptor)
-    if usage.f_blocks == 0:
-        _lacking[ROOM.loss] = None
-        return None
-    return usage.f_bavail * usage.f_frsize
+    return usage.f_bavail * usage.f_frsize if usage.f_blocks else None

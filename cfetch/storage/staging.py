@@ -20,6 +20,7 @@ from cfetch.storage.group_rights import create_file
 from cfetch.storage.resume import NOTE_SUFFIX, PART_NAME
 
 MAX_FILE_BYTES = 16 << 10
+NO_BOOT = "unknown"  # begins the id of a boot where the system tells none
 _KEPT = re.compile(r"[0-9]+-[0-9]+")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -38,7 +39,7 @@ def boot_id() -> str:
     """The id of this boot, which changes when the machine restarts."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    return f"unknown {os.getpid()}"  # counts as another boot: no file counts as flushed
+    return f"{NO_BOOT} {os.getpid()}"  # counts as another boot: no file counts as flushed
 
 
 def _leftovers_in(attempts: int, instant: str) -> Iterator[Leftover]:

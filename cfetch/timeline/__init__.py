@@ -8,8 +8,9 @@ are fenced off), ``lock.py``, ``store.py`` (instants on disk), ``records.py`` (t
 ``full_disk_reserve.py`` (room on a full disk); then the verbs: ``execution.py``, ``rollback.py``,
 ``clean.py``, ``tidying.py`` (after each run), ``archive.py`` (``frozen_plans.py`` removes manifests).
 ``table.py`` puts the parts together.
-``files.py`` and ``owner.py`` are the edges to the machine, ``bucket_files.py`` is the second home of a
-timeline: an object store, in which one object holds all names (``bucket_index.py``).
+``files.py`` and ``owner.py`` are the edges to the machine; ``patient_files.py`` does not wait for ever for a
+disk. ``bucket_files.py`` is the second home of a timeline: an object store, in which one object holds all
+names (``bucket_index.py``).
 
 ::
 

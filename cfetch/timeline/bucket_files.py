@@ -152,6 +152,13 @@ class BucketFiles:
 
         self.index.change(change)
 
+    def lock(self, path: str) -> None:
+        """Lock nothing: a store has no locks that end with a process."""
+
+    def has_lost_lock(self, path: str, device: int) -> bool:  # noqa: ARG002 - the port's
+        """Prove nothing."""
+        return False
+
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory; raises OSError if it is not."""
 

@@ -5,27 +5,35 @@ component is followed if it is a symlink. ``OSError`` is not converted: ``FileNo
 ``FileExistsError`` show the timeline that another process was faster.
 """
 
+import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
+from cfetch.base.errors import Held
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
 from cfetch.storage.group_rights import create_file, make_directory
-from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.lacking import flush_directory, flush_file, set_mode
+from cfetch.storage.locks import take_lock
 from cfetch.storage.state_format import refuse_newer_state
-
-T = TypeVar("T")
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 PRIVATE = 0o600  # a plan's manifest names the data's sources, so the umask must not widen this
+_IN_USE = "{holder} is alive"
 MAX_READ_BYTES = 8 << 20  # an archive file is under 1 MiB; a foreign file must not fill the memory
+
+
+class Locked(NamedTuple):
+    """A lock that ends with the process or the descriptor; ``device`` is its file system's."""
+
+    descriptor: int
+    device: int
 
 
 class Files(Protocol):
@@ -54,6 +62,12 @@ class Files(Protocol):
 
     def copy(self, old: str, new: str) -> None:
         """Make a new file with the bytes of an old one."""
+
+    def lock(self, path: str) -> "Locked | None":
+        """Lock a file for as long as this process lives; None: files cannot be locked here."""
+
+    def has_lost_lock(self, path: str, device: int) -> bool:
+        """Whether it is proved that nobody holds the lock of a file that was locked on ``device``."""
 
     def unlink(self, path: str) -> None:
         """Remove a name."""
@@ -151,6 +165,25 @@ class LocalFiles:
                 set_mode(target, stat.S_IMODE(os.fstat(source).st_mode))  # a part becomes the user's file
                 shutil.copyfileobj(reader, writer, 1 << 20)
 
+    def lock(self, path: str) -> Locked | None:
+        """Lock a file for as long as this process lives; None: files here cannot be locked."""
+        with self._open(path, os.O_RDWR) as descriptor:
+            try:
+                is_locked = take_lock(descriptor, _IN_USE)
+            except (Held, OSError):
+                is_locked = False
+            if not is_locked:
+                return None
+            # a duplicate has the same lock, which ends when the last of them is closed
+            return Locked(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3), os.fstat(descriptor).st_dev)
+
+    def has_lost_lock(self, path: str, device: int) -> bool:
+        """Whether it is proved that nobody holds the lock of a file that was locked on ``device``."""
+        with suppress(Held, OSError), self._open(path, os.O_RDONLY) as descriptor:
+            if os.fstat(descriptor).st_dev == device:  # else it may be another mount, with locks of its own
+                return take_lock(descriptor, _IN_USE, shared=True)
+        return False
+
     def unlink(self, path: str) -> None:
         """Remove a name."""
         with self._parent(path) as (parent, name):
@@ -218,83 +251,6 @@ class LocalFiles:
             yield descriptor
         finally:
             os.close(descriptor)
-
-
-class PatientFiles:
-    """The files of ``root``, on a disk that may hang: a call is abandoned after ``limit_s``.
-
-    ``as_absent``: files that cannot be had in time count as missing. Without it, TimeoutError is raised.
-    """
-
-    def __init__(self, files: Files, root: Path, limit_s: float, *, as_absent: bool) -> None:
-        self._files = files
-        self._place = place_of(root)
-        self._limit_s = limit_s
-        self._as_absent = as_absent
-
-    def _call(self, step: Callable[[], T]) -> T:
-        try:
-            return call_within(self._limit_s, self._place, step)
-        except TimeoutError as error:
-            if self._as_absent:
-                raise FileNotFoundError(*error.args) from None
-            raise
-
-    def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
-        """Call ``Files.create``."""
-        self._call(lambda: self._files.create(path, data, flush=flush))
-
-    def read(self, path: str) -> bytes:
-        """Call ``Files.read``."""
-        return self._call(lambda: self._files.read(path))
-
-    def rewrite(self, path: str, head: bytes, data: bytes) -> None:
-        """Call ``Files.rewrite``."""
-        self._call(lambda: self._files.rewrite(path, head, data))
-
-    def rename(self, old: str, new: str) -> None:
-        """Call ``Files.rename``."""
-        self._call(lambda: self._files.rename(old, new))
-
-    def link(self, old: str, new: str) -> None:
-        """Call ``Files.link``."""
-        self._call(lambda: self._files.link(old, new))
-
-    def copy(self, old: str, new: str) -> None:
-        """Call ``Files.copy``, which may take minutes, and is waited for."""
-        self._files.copy(old, new)
-
-    def unlink(self, path: str) -> None:
-        """Call ``Files.unlink``."""
-        self._call(lambda: self._files.unlink(path))
-
-    def unlink_all(self, paths: Sequence[str]) -> None:
-        """Call ``Files.unlink`` for each that is there."""
-        for path in paths:
-            with suppress(FileNotFoundError):
-                self.unlink(path)
-
-    def make_directory(self, path: str) -> None:
-        """Call ``Files.make_directory``."""
-        self._call(lambda: self._files.make_directory(path))
-
-    def remove_directory(self, path: str) -> None:
-        """Call ``Files.remove_directory``."""
-        self._call(lambda: self._files.remove_directory(path))
-
-    def names(self, path: str) -> list[str]:
-        """Call ``Files.names``."""
-        with suppress(FileNotFoundError):
-            return self._call(lambda: self._files.names(path))
-        return []
-
-    def flush_names(self, path: str) -> None:
-        """Call ``Files.flush_names``."""
-        self._call(lambda: self._files.flush_names(path))
-
-    def modified_s(self, path: str) -> float:
-        """Call ``Files.modified_s``."""
-        return self._call(lambda: self._files.modified_s(path))
 
 
 def place_of(state: Path) -> str:

@@ -11,19 +11,21 @@ monotonic time, and takes the owner for dead when the count has not changed for 
 The owner measures the same time from before its last write, so it knows first, and then never beats again.
 """
 
+import os
 import signal
 import sys
 import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from cfetch.base.errors import ConfigError, LocalFault
 from cfetch.base.threads import start_thread
-from cfetch.timeline.files import Files
+from cfetch.timeline.files import Files, Locked
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
 
@@ -107,7 +109,9 @@ class Pulse:
     ) -> None:
         self._files = files
         self._path = f"{HEARTBEATS}/{instant}.json"
-        self._head = beat_head(instant, epoch, owner, expiry_s)
+        self._make_head = partial(beat_head, instant, epoch, owner, expiry_s)
+        self._head = self._make_head()
+        self._locked: Locked | None = None
         self._temporary = f"{HEARTBEATS}/.{instant}.{owner.token}.tmp"
         self._expiry_s = expiry_s
         self._monotonic = monotonic
@@ -118,12 +122,20 @@ class Pulse:
         self._ended = False
 
     def first(self) -> None:
-        """Write the first beat in one step, in place of a dead owner's. Raises OSError."""
+        """Write the first beat in one step, in place of a dead owner's. Raises OSError.
+
+        It is locked before it has its name. The system drops the lock when this process ends, however it
+        ends, so a process in another container of the same machine need not wait for the silence.
+        """
         self._files.make_directory(HEARTBEATS)
         self._good_s = self._monotonic()
         with suppress(FileNotFoundError):
             self._files.unlink(self._temporary)
         self._files.create(self._temporary, encode_beat(self._head, 0))
+        self._locked = self._files.lock(self._temporary)
+        if self._locked is not None:
+            unlocked, self._head = self._head, self._make_head(lock_device=self._locked.device)
+            self._files.rewrite(self._temporary, unlocked, encode_beat(self._head, 0))
         self._files.rename(self._temporary, self._path)
 
     def beat(self) -> None:
@@ -167,6 +179,7 @@ class Pulse:
                 self._files.rewrite(
                     self._path, self._head, encode_beat(self._head, counter, is_released=True)
                 )
+            self._unlock()
 
     def remove(self) -> None:
         """Remove the beat, as the instant is over; another owner's beat stays. Never raises OSError."""
@@ -174,6 +187,13 @@ class Pulse:
         with suppress(OSError):
             if self._files.read(self._path).startswith(self._head):
                 self._files.unlink(self._path)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        """Give the lock back. A lost pulse keeps it: its process may still be writing."""
+        locked, self._locked = self._locked, None
+        if locked is not None:
+            os.close(locked.descriptor)
 
     def _is_lost(self) -> bool:
         if self._lost is None and self._monotonic() - self._good_s >= self._expiry_s:
@@ -257,8 +277,12 @@ class Observer:
         self._has_restarted = has_restarted
         self._seen: dict[str, tuple[tuple[object, ...], float, bool]] = {}
 
-    def judge(self, instant: str, epoch: int, beat: Beat | None, age_s: float | None) -> Verdict:
+    def judge(
+        self, instant: str, epoch: int, beat: Beat | None, age_s: float | None, *, has_died: bool = False
+    ) -> Verdict:
         """Whether the owner of ``epoch`` lives. Without a beat of this epoch it does not.
+
+        ``has_died``: a lock that ends with its process proves that it does not.
 
         A young file is a sign of life that costs no waiting. An old file proves no death, since another clock
         dated it; only a count that stands still proves it. If the owner's machine has restarted, an old file
@@ -266,7 +290,7 @@ class Observer:
         """
         if beat is None or beat.epoch < epoch:
             return Verdict(False, False, True, None, None)
-        if beat.is_released or self._is_gone(beat.owner):
+        if beat.is_released or has_died or self._is_gone(beat.owner):
             return Verdict(False, True, True, beat, age_s)
         is_old = age_s is not None and age_s > beat.expiry_s
         if is_old and self._has_restarted(beat.owner):

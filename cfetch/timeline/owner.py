@@ -11,7 +11,7 @@ import msgspec
 from cfetch.base.errors import Held
 from cfetch.base.secret import printable
 from cfetch.storage.files import replace_file
-from cfetch.storage.staging import boot_id
+from cfetch.storage.staging import NO_BOOT, boot_id
 
 OWNER_NAME = "owner.json"
 
@@ -78,6 +78,11 @@ def is_alive(owner: Owner) -> bool:
     with suppress(OSError):
         return bool(is_here) and _start_ticks(owner.pid) == owner.started
     return False
+
+
+def is_of_this_boot(owner: Owner) -> bool:
+    """Whether the owner runs, or ran, under the running kernel: here, or in another container."""
+    return owner.boot_id == boot_id() and not owner.boot_id.startswith(NO_BOOT)
 
 
 def has_restarted(owner: Owner) -> bool:

@@ -9,6 +9,7 @@ from cfetch.timeline.states import Kind
 PLAN_SCHEMA = "cfetch.plan/1"
 ROLLBACK_SCHEMA = "cfetch.rollback/1"
 _COUNTER_DIGITS = 18
+_DEVICE_DIGITS = 20  # 64 bits
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +51,8 @@ class RollbackRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """A heartbeat. It states the silence after which its owner is dead, whatever the observer's settings.
 
-    ``is_released``: the owner is done with the instant, and nothing of it writes any more.
+    ``is_released``: the owner is done with the instant, and nothing of it writes any more. ``lock_device``:
+    the owner keeps this file locked while its process lives, on this device; 0: it does not.
     """
 
     instant: str
@@ -59,14 +61,16 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     expiry_s: float
     is_released: bool
     counter: int
+    lock_device: int = 0
 
 
-def beat_head(instant: str, epoch: int, owner: Owner, expiry_s: float) -> bytes:
+def beat_head(instant: str, epoch: int, owner: Owner, expiry_s: float, *, lock_device: int = 0) -> bytes:
     """The beginning of all beats of one owner and epoch, by which the owner knows its own file."""
     fixed = msgspec.json.encode(
         {"instant": instant, "epoch": epoch, "owner": owner, "expiry_s": float(expiry_s)}
     )
-    return fixed[:-1] + b',"is_released":'
+    locked = f'"lock_device":{lock_device:>{_DEVICE_DIGITS}}'.encode()
+    return fixed[:-1] + b"," + locked + b',"is_released":'
 
 
 def encode_beat(head: bytes, counter: int, *, is_released: bool = False) -> bytes:

@@ -1,5 +1,6 @@
 """One state directory as one process sees it: joins the parts of this room, and answers all verbs."""
 
+import math
 import os
 import secrets
 import time
@@ -14,11 +15,11 @@ from cfetch.storage.files import local_fault
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import FORMAT_NAME, MARKER
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.files import Files, LocalFiles, PatientFiles, place_of
+from cfetch.timeline.files import Files, LocalFiles, place_of
 from cfetch.timeline.full_disk_reserve import leave_ballast, use_ballast
-from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, Verdict, look
+from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse, Verdict, look
 from cfetch.timeline.lock import TableLock
-from cfetch.timeline.owner import Owner, has_restarted, is_gone, this_owner
+from cfetch.timeline.owner import Owner, has_restarted, is_gone, is_of_this_boot, this_owner
 from cfetch.timeline.records import Completion, RollbackRecord
 from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_instant
 from cfetch.timeline.store import TIMELINE, Store
@@ -42,6 +43,7 @@ class Node(NamedTuple):
     tail: Callable[[], str]
     is_gone: Callable[[Owner], bool]
     has_restarted: Callable[[Owner], bool]
+    is_of_this_boot: Callable[[Owner], bool] = is_of_this_boot
 
 
 def this_node() -> Node:
@@ -163,7 +165,13 @@ class Table:
     def verdict(self, entry: Entry, now_s: float) -> Verdict:
         """Whether an instant's owner lives; ``now_s`` by the file system's clock."""
         beat, age_s = look(self.files, entry.instant, now_s)
-        return self._observer.judge(entry.instant, entry.epoch, beat, age_s)
+        has_died = (
+            beat is not None
+            and bool(beat.lock_device)
+            and self.node.is_of_this_boot(beat.owner)
+            and self.files.has_lost_lock(f"{HEARTBEATS}/{entry.instant}.json", beat.lock_device)
+        )
+        return self._observer.judge(entry.instant, entry.epoch, beat, age_s, has_died=has_died)
 
     def rollbacks_of(self, target: str, entries: Sequence[Entry]) -> list[tuple[Entry, RollbackRecord]]:
         """The pending rollbacks that name ``target``: none or one, or more if the lock was lost."""
@@ -204,9 +212,11 @@ class Table:
         beat, age_s = verdict.beat, verdict.age_s
         assert beat is not None
         last = "which is alive" if age_s is None or age_s < 0 else f"last heartbeat {age_s:.0f} s ago"
+        left_s = beat.expiry_s - (age_s if age_s is not None and 0 <= age_s <= beat.expiry_s else 0.0)
         return Held(
             f"another run is at it: plan {instant} is held by {beat.owner.shown} ({last}); wait until it has "
-            "ended, or end it, and run the same command again",
+            f"ended (--wait does), or end it, and run the same command again. If it is dead, its hold ends "
+            f"within {math.ceil(left_s)} s",
             host=beat.owner.host,
             pid=beat.owner.pid,
             age_s=age_s,
@@ -337,6 +347,8 @@ def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absen
         files = LocalFiles(path)
         stack.callback(files.close)
         return files
+    from cfetch.timeline.patient_files import PatientFiles  # a plain run has one disk, and waits for it
+
     place = place_of(path)
     try:
         files = call_within(limit_s, place, lambda: LocalFiles(path))

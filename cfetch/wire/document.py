@@ -51,6 +51,11 @@ class Fetched(NamedTuple):
     source: SecretUrl
     headers: Headers
 
+    @property
+    def content_type(self) -> str | None:
+        """The header; None: there is none."""
+        return next(iter(self.headers.getall("Content-Type", [])), None)
+
 
 class Answer(NamedTuple):
     """A reply that has been read; ``source`` is as in ``Response``."""
@@ -59,6 +64,11 @@ class Answer(NamedTuple):
     headers: Headers
     body: bytes
     source: SecretUrl
+
+    @property
+    def content_type(self) -> str | None:
+        """The header; None: there is none."""
+        return next(iter(self.headers.getall("Content-Type", [])), None)
 
 
 async def fetch_document(

@@ -150,7 +150,12 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     """
     import netrc
 
-    path = Path(env.get("NETRC") or Path("~/.netrc").expanduser())
+    from cfetch.base.home import find_home  # netrc is off in a plain run
+
+    home = find_home(env)
+    if home is None and not env.get("NETRC"):
+        raise ConfigError("netrc is on, and this user has no home directory; name the file in NETRC")
+    path = Path(env.get("NETRC") or (home or Path()) / ".netrc")
     shown = printable(str(path))
     try:
         with path.open("rb") as file:

@@ -2,6 +2,9 @@
 
 import asyncio
 import hashlib
+import os
+import time
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from cfetch.base.errors import UsageError
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.timeline.states import new_instant
 from tests.cli.verbs import cfetch
 from tests.conditions.runner import call
 from tests.engine.drive import tree
@@ -57,6 +61,46 @@ async def test_a_file_under_a_name_of_its_own(tmp_path):
         wrong = await cfetch(*words, "0" * 64, "--to", to, "--json", "--max-attempts", "1")
         assert (wrong.code, wrong.document["failures"][0]["kind"]) == (1, "corrupt")
         assert not (to / "x.bin").exists()
+
+
+async def test_a_finished_get_leaves_nothing_beside_its_file(tmp_path):
+    """Also if it had failed before; the file itself says what it is, so a second run skips it."""
+    to = tmp_path / "to"
+    missing, found = reply(b"", status="404 Not Found"), reply(BODY, 'ETag: "1"')
+    async with RawServer(missing) as server:
+        words = [server.url + "x.bin", "--to", to, "--json", "--max-attempts", "1"]
+        failed = await cfetch("get", *words)
+        assert (failed.code, Path(failed.document["metrics"]).exists()) == (1, True)
+        server.replies = (found,)
+        other = await cfetch("get", server.url + "y.bin", *words[1:])
+        assert (other.code, other.document["metrics"]) == (0, None)
+        assert (to / ".cfetch/timeline").exists()  # the first one's plan is pending
+        done = await cfetch("get", *words)
+        assert (done.code, done.document["metrics"]) == (0, None)
+        assert sorted(os.listdir(to)) == ["x.bin", "y.bin"]
+        again = await cfetch("get", *words)
+        assert (again.document["files"]["skipped"], sorted(os.listdir(to))) == (1, ["x.bin", "y.bin"])
+
+
+@pytest.mark.parametrize("there", ["plans/{}", "guards/g", "timeline/{}.later.requested"])
+async def test_a_get_beside_something_else_leaves_all_as_it_is(tmp_path, there):
+    """The state may be another's: a run that begins, a follower, a later version."""
+    kept = tmp_path / ".cfetch" / there.format(new_instant(time.time(), "abcd"))
+    kept.mkdir(parents=True, mode=0o700)
+    async with Origin({"x.bin": BODY}) as origin:
+        done = await cfetch("get", origin.url + "x.bin", "--to", tmp_path, "--json")
+    assert (done.code, kept.exists(), (tmp_path / ".cfetch/ballast").exists()) == (0, True, True)
+    assert "plans" in there or Path(done.document["metrics"]).exists()
+
+
+async def test_metrics_that_are_asked_for_stay(tmp_path):
+    """They are where the user has said, and named in the summary."""
+    metrics = tmp_path / "m.jsonl"
+    async with Origin({"x.bin": BODY}) as origin:
+        words = ["get", origin.url + "x.bin", "--to", tmp_path / "to", "--metrics", metrics, "--json"]
+        done = await cfetch(*words)
+    assert (done.document["metrics"], metrics.exists()) == (str(metrics), True)
+    assert os.listdir(tmp_path / "to") == ["x.bin"]
 
 
 async def test_a_large_file_is_continued_in_segments(tmp_path):

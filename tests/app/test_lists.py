@@ -75,6 +75,22 @@ async def test_faulty_rows_are_skipped_and_listed(tmp_path):
     assert "columns that are left out: 'label'" in ended.err
 
 
+async def test_files_that_clash_are_in_place_for_a_second_run(tmp_path):
+    """Under their other names, and none of them is asked for again."""
+    async with Origin(FILES) as origin:
+        (tmp_path / "l.txt").write_text(
+            "".join(json.dumps({"url": f"{origin.url}{name}", "path": "a.bin"}) + "\n" for name in FILES)
+        )
+        words = (tmp_path / "l.txt", "--to", tmp_path / "to", "--clash", "rename")
+        first = await run(*words)
+        requests = len(origin.requests)
+        second = await run(*words)
+        assert (first.code, second.code, len(origin.requests)) == (0, 0, requests), first.err + second.err
+    names = zip(("a.bin", "a-2.bin", "a-3.bin"), FILES, strict=True)
+    assert tree(tmp_path / "to") == bytes_of(*names)
+    assert "have other names: 2; 'a.bin' is 'a-2.bin'" in first.err
+
+
 async def test_kept_columns_are_in_the_metrics(tmp_path):
     """Of a file that came, of one that was in place, and of one that failed."""
     text = "".join(json.dumps({"url": f"{n}.bin", "label": f"cat?a=CANARY {n}"}) + "\n" for n in "acz")

@@ -111,7 +111,8 @@ async def test_an_object_of_google(tmp_path, monkeypatch):
         login = {**GOOGLE_LOGIN, "gcs_base_url": url, "private_key": key}
         (tmp_path / "login.json").write_text(json.dumps(login))
         monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "login.json"))
-        done = await cfetch("get", "gs://bucket/d/a b", "--to", tmp_path / "to", "--json", "--quiet")
+        words = ["--to", tmp_path / "to", "--metrics", tmp_path / "m.jsonl", "--json", "--quiet"]
+        done = await cfetch("get", "gs://bucket/d/a b", *words)
         assert (done.code, tree(tmp_path / "to")) == (0, {"a b": body})
         assert verified(done) == {"a b": "server-crc32c"}
         put = urllib.request.Request(f"{url}/bucket/d/list.txt", b"a%20b\n", method="PUT")
@@ -187,7 +188,8 @@ async def test_a_prefix_of_google(bucket, tmp_path, monkeypatch):
 async def test_bytes_that_are_not_those_the_store_meant(tmp_path):
     """They are fetched again, and the file fails while it is so."""
     async with RawServer(reply(b"123456788", "x-goog-hash: crc32c=4waSgw==")) as server:
-        words = ["--to", tmp_path / "to", "--json", "--max-attempts", "2", "--retry-budget", "5s"]
+        metrics = ["--metrics", tmp_path / "metrics.jsonl"]
+        words = ["--to", tmp_path / "to", "--json", "--max-attempts", "2", "--retry-budget", "5s", *metrics]
         done = await cfetch("get", f"{server.url}a", *words)
         assert (done.code, done.document["failures"][0]["kind"], len(server.heads)) == (1, "corrupt", 2)
         assert tree(tmp_path / "to") == {}

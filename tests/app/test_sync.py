@@ -153,13 +153,36 @@ async def test_an_index_means_all_directories_below_it(tmp_path):
         assert (below.code, tree(tmp_path / "below")) == (0, {"g/h": b"6"})
 
 
+async def test_names_of_an_old_index_are_asked_for_by_their_bytes(tmp_path):
+    """The directories too, whose pages have their own encodings; on disk they are in UTF-8."""
+    root = b"<html><title>Index of /</title><a href=a>a</a><a href=%E9t%E9/>\xe9t\xe9/</a></html>"
+    below = "<html><title>Index of /</title><meta charset=shift_jis><a href=表.txt></a></html>".encode(
+        "cp932"
+    )
+    asked = []
+
+    class Old(RecordingServer):
+        async def converse(self, reader, writer):
+            while await self.read_head(reader):
+                path = self.line(-1).split()[1]
+                asked.append(path)
+                pages = {"/": root, "/%E9t%E9/": below}
+                fields = ["Content-Type: text/html;charset=ISO-8859-1"] if path == "/" else []
+                writer.write(reply(pages.get(path, b"12345"), *fields))
+
+    async with Old() as server:
+        ran, _ = await sync(server.url, tmp_path / "to")
+    assert (ran.code, tree(tmp_path / "to")) == (0, {"a": b"12345", "été/表.txt": b"12345"})
+    assert set(asked) == {"/", "/%E9t%E9/", "/a", "/%E9t%E9/%95%5C.txt"}
+
+
 @pytest.mark.parametrize(
     ("page", "why"),
     [
         (None, "the directory d/: its page is refused with HTTP 403"),
         (b"<html><title>Welcome</title></html>", "it has a page of its own instead of a list of its files"),
         (b"<html><title>Index of /d/</title><a href=x>", "d/: the page is cut off"),
-        (b"<html><title>Index of /d/</title><a href=%ff/></a></html>", "the directory d/%ff/: "),
+        (b"<html><title>Index of /d/</title><a href=x%2fy/></a></html>", "the directory d/x%2fy/: "),
     ],
 )
 @pytest.mark.needs_plugins

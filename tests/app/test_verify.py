@@ -297,9 +297,25 @@ def test_a_file_that_nothing_proves_is_not_called_good(tmp_path):
     (tmp_path / "there" / "a").write_bytes(b"anything")
     done = cfetch("verify", tmp_path / "list.txt", "--to", tmp_path / "there")
     said = (
-        "good: none; 1 there but not checked, as the manifest has neither size nor hash; found: nothing wrong"
+        "good: none; 1 only there, not checked, as the manifest has neither size nor hash; found: nothing to"
     )
-    assert said in done.stderr
+    assert (done.returncode, said in done.stderr) == (0, True)
+
+
+def test_hashes_may_be_demanded(tree, manifest, tmp_path):
+    """A size, or nothing, is then no proof; what is only there is never said to be without fault."""
+    sized = {key: value for key, value in entry_of("z.bin", b"omega").items() if key != "sha256"}
+    files = [*json.loads(Path(manifest).read_text())["files"][:2], sized, {"url": "https://h/d/e/c.bin"}]
+    some = write(tmp_path / "some.json", [*files[:3], {**files[3], "path": "d/e/c.bin"}])
+    assert cfetch("verify", manifest, "--to", tree, "--need-hashes").returncode == 0
+    lax, strict = (cfetch("verify", some, "--to", tree, *more) for more in ((), ("--need-hashes",)))
+    assert (lax.returncode, strict.returncode) == (0, 1)
+    assert "1 only there, not checked" in lax.stderr
+    assert "found: nothing wrong in the 3 that could be checked" in lax.stderr
+    assert "the manifest has no hash of 2 files found there" in strict.stderr
+    done = cfetch("verify", some, "--to", tree, "--json", "--need-hashes")
+    assert (done.returncode, json.loads(done.stdout)["without_hash"]) == (1, 2)
+    assert cfetch("verify", some, "--to", tree, "--quick", "--need-hashes").returncode == 2
 
 
 def test_command_says_what_is_wrong(tree, manifest):
@@ -321,7 +337,7 @@ def test_command_json_and_exit_codes(tree, manifest):
     assert (good.returncode, good.stderr) == (0, "")
     assert json.loads(good.stdout) == {
         "schema": "cfetch.verification/1", "differences": [], "duplicates": [], "files": 4, "quick": False,
-        "good": {"sha256": 4}, "found": {},
+        "good": {"sha256": 4}, "without_hash": 0, "found": {},
     }  # fmt: skip
     add(tree)
     remove(tree)

@@ -22,7 +22,7 @@ _NAMES = "|".join(sorted(SCHEMES, key=len, reverse=True))
 _SPELLED = re.compile(rf"(?<![A-Za-z0-9+])(?:{_NAMES}|https\?)\)*://(?![A-Za-z0-9\\])|\[Hh\]\[Tt\]")
 ALLOWED = {
     "plugins/follow/backends/bucket_events.py": "a key of Amazon's messages",
-    "storage/buckets/object_uploads.py": "the name of a service, for botocore",
+    "storage/buckets/s3_client.py": "the name of a service, for botocore",
 }
 
 

@@ -57,6 +57,7 @@ class Scene:
             flights,
             outside,
             backwards=False,
+            bears=lambda host, now_s: (0, 4),
         )
 
     def stop(self):

@@ -412,7 +412,7 @@ def test_stragglers_leave_a_host_its_places():
 def test_what_a_host_served_is_remembered_until_it_serves_more():
     """It begins with that many places, over proven connections first; a wider host is no such host."""
     hosts = Hosts(64, Limits(5, 300.0), new_width=lambda served: Width(16, 64, served), served={"h": 8})
-    assert (hosts.free("h"), hosts.free("other")) == (8, 16)
+    assert (hosts.bears("h"), hosts.bears("other")) == ((0, 8), (0, 16))
     hosts.take_place("h")
     hosts.take_place("other")
     assert (hosts.is_capped("h"), hosts.is_capped("other")) == (True, False)

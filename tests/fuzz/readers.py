@@ -440,7 +440,9 @@ def _judge_archive(data: bytes) -> bool:
 def _judge_beat(data: bytes) -> bool:
     beat = records.read_beat(data)
     if beat is not None and -(10**17) < beat.counter < 10**18:
-        head = records.beat_head(beat.instant, beat.epoch, beat.owner, beat.expiry_s)
+        head = records.beat_head(
+            beat.instant, beat.epoch, beat.owner, beat.expiry_s, lock_device=beat.lock_device
+        )
         _same(beat, records.read_beat(records.encode_beat(head, beat.counter, is_released=beat.is_released)))
     return beat is not None
 

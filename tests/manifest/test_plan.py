@@ -18,6 +18,7 @@ from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
 from cfetch.manifest.freezing import freeze_entries
 from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES, PlanFile
+from cfetch.manifest.settled_clashes import number_name
 from tests.manifest.frozen import freeze
 
 SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object
@@ -210,6 +211,46 @@ def test_rows_that_clash_are_left_out_if_faulty_rows_are_skipped(frozen):
         (4, "'a' and 'A' differ only in case or Unicode form"),
         (5, "'b' is a file, and a directory for 'b/x'"),
     ]
+
+
+CLASHING = document(
+    *map(entry, ["a", "b/x", "A", "b", "b/y"]),
+    *({"url": f"http://h/{place}/f.tar.gz"} for place in "pqqr"),
+    {"url": "http://h/s/f-3.tar.gz"},
+)
+
+
+def test_files_that_clash_get_other_names(frozen):
+    """A number behind the stem, the first that no file has; a repeated row is still one file."""
+    plan = frozen(CLASHING, folding=MAY_FOLD, options=ReadingOptions(clash="rename"))
+    names = ["a", "b/x", "A-2", "b-2", "b/y", "f.tar.gz", "f-2.tar.gz", "f-4.tar.gz", "f-3.tar.gz"]
+    assert [each.path for each in plan.entries()] == names
+    assert [each.id for each in plan.entries()] == list(range(9))
+    urls = [f"http://h/{place}/f.tar.gz" for place in "pqr"]
+    assert [each.url.value for each in plan.entries()][5:8] == urls
+    (note,) = plan.notes
+    assert note.startswith("files that clash with others and have other names: 4; ")
+
+
+def test_files_that_clash_are_left_out(frozen):
+    """The first of them stays, whatever it is."""
+    plan = frozen(CLASHING, folding=MAY_FOLD, options=ReadingOptions(clash="skip"))
+    assert [each.path for each in plan.entries()] == ["a", "b/x", "b/y", "f.tar.gz", "f-3.tar.gz"]
+    assert (plan.skipped, len(plan.notes)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("d/a.txt", "d/a-2.txt"),
+        (".profile", ".profile-2"),
+        ("d.x/a", "d.x/a-2"),
+        ("\u00e9" * 125 + ".json", "\u00e9" * 124 + "-2.json"),
+    ],
+)
+def test_a_number_goes_before_the_ending(path, name):
+    """The name stays one that a file may have."""
+    assert number_name(path, 2) == name
 
 
 @pytest.mark.parametrize(

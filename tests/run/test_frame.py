@@ -27,7 +27,7 @@ from cfetch.run.frame import Frame
 from cfetch.run.signals import keep_handlers, listen
 from cfetch.show.metrics import MetricsFile
 from cfetch.show.metrics_reading import read_metrics
-from cfetch.storage.lacking import FLUSH_DIRECTORY, note_lack
+from cfetch.storage.lacking import FLUSH_DIRECTORY, note_lack, take_losses
 from cfetch.straggler.knowledge import NOTHING
 from tests.run.engines import FakeGuard
 from tests.show.records import attempt, record
@@ -77,6 +77,7 @@ class FakeEngine:
 @pytest.fixture
 def run(tmp_path):
     """Run an engine in a frame: the summary, the guard and the events."""
+    take_losses()  # of other tests in this process
 
     def go(
         engine,

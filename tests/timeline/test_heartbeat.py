@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import signal
 import threading
 from typing import Any
@@ -10,9 +11,10 @@ import msgspec
 import pytest
 
 from cfetch.base.errors import ConfigError, Held
+from cfetch.timeline import owner as owner_module
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse
-from cfetch.timeline.owner import Owner
+from cfetch.timeline.owner import Owner, is_of_this_boot, this_owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
 from tests.timeline.real import look, nobody, start
 
@@ -145,8 +147,15 @@ def test_H4_one_stream_of_beats(files, clock):  # noqa: N802
     pulse = a_pulse(files, clock)
     pulse.first()
     inode, size = path_of(files).stat().st_ino, path_of(files).stat().st_size
+    device = path_of(files).stat().st_dev
     assert look(files, INSTANT, 0.0)[0] == Beat(
-        instant=INSTANT, epoch=1, owner=an_owner(), expiry_s=180.0, is_released=False, counter=0
+        instant=INSTANT,
+        epoch=1,
+        owner=an_owner(),
+        expiry_s=180.0,
+        is_released=False,
+        counter=0,
+        lock_device=device,
     )
     thread, done = run_beats(pulse, clock, 3)
     assert done.wait(60)
@@ -331,6 +340,36 @@ def test_who_is_dead_at_once(files, clock):
     assert (released.is_live, released.is_gone) == (False, True)
 
 
+@pytest.mark.parametrize("proof", ["same kernel", "another kernel", "another mount"])
+def test_a_lock_that_has_ended_proves_the_end_of_its_process(processes, proof):
+    """In another container of the same machine too: there its number says nothing."""
+    one, two = processes.table("one"), processes.table("two")
+    two.node = two.node._replace(is_of_this_boot=lambda owner: proof != "another kernel")
+    instant = processes.schedule(one)
+    start(one, instant, on_lost=nobody)
+    with pytest.raises(Held, match=r"--wait does.* its hold ends within \d+ s"):
+        start(two, instant, on_lost=nobody)
+    pulse = processes.pulses["one"]
+    os.close(pulse._locked.descriptor)  # as the system does when the process ends
+    if proof == "another mount":
+        (beat,) = (processes.state / HEARTBEATS).iterdir()
+        device = f'"lock_device":{pulse._locked.device:>20}'.encode()
+        beat.write_bytes(beat.read_bytes().replace(device, f'"lock_device":{7:>20}'.encode()))
+    if proof == "same kernel":
+        start(two, instant, on_lost=nobody)
+        assert processes.slept_s == 0
+        return
+    with pytest.raises(Held):
+        start(two, instant, on_lost=nobody)
+
+
+def test_without_proc_no_process_is_of_this_boot(monkeypatch):
+    """The first processes of two machines would look alike."""
+    assert is_of_this_boot(this_owner("t"))
+    monkeypatch.setattr(owner_module, "boot_id", lambda: "unknown 1")
+    assert not is_of_this_boot(this_owner("t"))
+
+
 def test_a_count_that_moves_starts_the_watch_anew(files, clock):
     """Whatever it was dated: only silence on the observer's own clock ends it, and any change is life."""
     pulse = a_pulse(files, clock)
@@ -428,14 +467,14 @@ def test_a_beat_counts_from_before_its_write(tmp_path, clock):
 
         def rewrite(self, path, head, data):
             super().rewrite(path, head, data)
-            clock.now_s += 70.0
+            clock.now_s += 40.0
 
     files = Slow(tmp_path / ".cfetch")
     pulse = a_pulse(files, clock)
     pulse.first()
-    assert pulse.left_s() == 180.0 - 50.0
+    assert pulse.left_s() == 180.0 - 50.0 - 40.0  # written, locked, and written again with the lock
     pulse.beat()
-    assert pulse.left_s() == 180.0 - 70.0
+    assert pulse.left_s() == 180.0 - 40.0
     files.close()
 
 

@@ -30,7 +30,7 @@ from cfetch.base.config.kinds import (
     request_rate,
     text,
 )
-from cfetch.base.config.reading import BAD_ROWS, NAMES
+from cfetch.base.config.reading import BAD_ROWS, CLASH, NAMES
 
 # Only `policy: cloudfetch` reads these. A user who gives one and names no policy gets that policy; the run
 # says so at its start, as a single option then changes how every straggler is recognised.
@@ -136,6 +136,15 @@ class OptionTable:
     bad_rows: Annotated[
         str,
         choice(BAD_ROWS, "End before the first byte if a row is faulty, or skip such rows and list them."),
+    ] = "fail"
+    clash: Annotated[
+        str,
+        choice(
+            CLASH,
+            "End before the first byte if two files would be one at the destination, or give the later one "
+            "another name (rename: a-2.txt), or leave it out.",
+            "docs/manifests.md says which names clash",
+        ),
     ] = "fail"
     allow_empty: Annotated[bool, flag("Take a manifest without entries for a success.")] = False
 

@@ -10,11 +10,13 @@ ASKING = ("header", "final-url")  # those that ask a server
 """The ways to name a file if the manifest does not state its path: see ``manifest/names.py``."""
 
 BAD_ROWS = ("fail", "skip")
+CLASH = ("fail", "rename", "skip")
 
 
 class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of a table, the way to name files, and whether a faulty row ends everything.
 
+    ``clash``: what happens with an entry that is one file with an earlier one at the destination.
     Each row has a file for each of ``more_url_columns`` too; ``url_template`` makes URLs of other columns.
     A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
     ``keep_columns`` are for the metrics. ``query`` is an expression of JMESPath that makes rows of any JSON.
@@ -31,6 +33,7 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_columns: tuple[str, ...] = ()
     name_by: str = "last"
     bad_rows: str = "fail"
+    clash: str = "fail"
 
     @property
     def names_urls(self) -> bool:

@@ -115,6 +115,7 @@ class Settings(OptionTable):
             keep_columns=tuple(filter(None, map(str.strip, (self.keep_columns or "").split(",")))),
             name_by=self.name_by,
             bad_rows=self.bad_rows,
+            clash=self.clash,
         )
 
     @property

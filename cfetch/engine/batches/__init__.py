@@ -6,6 +6,7 @@ as a whole, or goes to another one, which begins with copies of its parts.
     batched.py         the answers to the pool: the ``Commitment`` to batches
     arrivals.py        entries cut into batches, in the order in which they arrive
     rounds.py          the loop: batches arrive, get a volume, are begun, or are given up
+    borne.py           how many attempts the hosts bear now, which the volumes share
     staging.py         a batch under way on one volume; stagings.py: all of them
     completion.py      the last entry of a batch has ended: publish it, or hold it back
     volume_watch.py    a volume refuses a batch, or is slow: its batches go to other volumes

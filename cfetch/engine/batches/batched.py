@@ -14,6 +14,7 @@ from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import VolumeView
 from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.borne import Bears, Borne
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.rounds import Rounds
 from cfetch.engine.batches.staging import Staging
@@ -50,6 +51,7 @@ class Batched:
         idle: IdleWorkers,
         flights: Flights,
         outside: Surroundings,
+        bears: Bears,
     ) -> None:
         has_several = len(volumes) > 1
         arrivals = Arrivals(entries, volumes, share=placing.batch_share if has_several else 0.0)
@@ -72,6 +74,9 @@ class Batched:
             self._volumes, placer, self._stagings, flights, switch, outside, patience_s=patience_s
         )
         self._completion = Completion(self._volumes, placer, self._stagings, self._watch, switch, outside)
+        borne = None
+        if has_several and not entries.names_mirrors:  # an entry with mirrors is not bound to its host
+            borne = Borne(entries, queues, self.schedule, bears, most=placing.concurrency)
         self._rounds = Rounds(
             arrivals,
             placer,
@@ -82,6 +87,7 @@ class Batched:
             switch,
             outside,
             concurrency=placing.concurrency,
+            borne=borne,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

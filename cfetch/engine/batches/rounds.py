@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.borne import Borne
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.engine.batches.stagings import Stagings
@@ -32,7 +33,7 @@ MOST_MOVES = 16  # placements of one batch; so many take minutes, as volumes tha
 
 
 class Rounds:
-    """``places``: how many entries may be under way, by volume."""
+    """``places``: how many entries may be under way, by volume; together as many as the hosts bear now."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Rounds:
         outside: Surroundings,
         *,
         concurrency: int,
+        borne: Borne | None,
     ) -> None:
         self._names = stagings.names
         self._arrivals = arrivals
@@ -58,6 +60,7 @@ class Rounds:
         self._clock = outside.clock
         self._emit = outside.emit
         self._shares = Shares(concurrency, len(stagings.names))
+        self._borne = borne
         self.places = [concurrency] * len(stagings.names)
 
     @property
@@ -106,7 +109,8 @@ class Rounds:
         volumes = range(len(self._names))
         self._shares.look(now_s, [self._flights.held_s(index, now_s) for index in volumes])
         has_work = [self._has_work(index) for index in volumes]
-        self.places = self._shares.share(has_work, running)
+        most = None if self._borne is None else self._borne.count(now_s)
+        self.places = self._shares.share(has_work, running, most)
 
     def _has_work(self, index: int) -> bool:
         """Whether entries are under way to the volume or wait for a place. It may be full, or paused."""

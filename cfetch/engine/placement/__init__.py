@@ -11,6 +11,7 @@ Read in this order::
     deadlines.py  when a batch without a volume is given up
     placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
     relocation.py    which committed batch moves, when volumes are emptied or made level
+    foresight.py  will all batches of a plan find room, before it begins
     volume_slots.py     how many downloads write to each volume at a time
 
 ``engine/batches/`` drives it in rounds::

@@ -32,6 +32,7 @@ class Shares:
         self._places = places
         self._waiting = [0.0] * volumes
         self._looked_s = 0.0
+        self._turn = 0
         self._held_s: Sequence[float] = [0.0] * volumes
 
     def look(self, now_s: float, held_s: Sequence[float]) -> None:
@@ -42,10 +43,31 @@ class Shares:
         pairs = zip(held_s, self._held_s, strict=True)
         self._waiting = [(now - before) / elapsed_s for now, before in pairs]
         self._looked_s, self._held_s = now_s, held_s
+        self._turn += 1
 
-    def share(self, has_work: Sequence[bool], running: Sequence[int]) -> list[int]:
-        """The number of entries that each volume may have under way, at least 1."""
-        return share_places(self._places, list(map(Load, has_work, running, self._waiting)))
+    def share(self, has_work: Sequence[bool], running: Sequence[int], borne: int | None = None) -> list[int]:
+        """The number of entries that each volume may have under way, at least 1.
+
+        ``borne``: no more than these run at the hosts now; None: as many as the run has places.
+        """
+        loads = list(map(Load, has_work, running, self._waiting))
+        if borne is None or borne >= self._places:
+            return share_places(self._places, loads)
+        return self._trim(share_places(borne, loads), loads, borne)
+
+    def _trim(self, shares: list[int], loads: Sequence[Load], borne: int) -> list[int]:
+        """Take back what was rounded up, from each volume in turn: a host bears no part of an attempt.
+
+        Else a host that bears four would serve two of three volumes twice, and one not at all.
+        """
+        at_work = [index for index, load in enumerate(loads) if load.has_work]
+        over = sum(shares[index] for index in at_work) - borne
+        for step in range(len(at_work)):
+            index = at_work[(self._turn + step) % len(at_work)]
+            if over > 0 and shares[index] > 1:
+                shares[index] -= 1
+                over -= 1
+        return shares
 
 
 def share_places(places: int, loads: Sequence[Load]) -> list[int]:

@@ -28,6 +28,16 @@ def load_text(source: Source, what: str) -> str:
     return "".join(pieces)
 
 
+def load_bytes(source: Source, what: str) -> bytes:
+    """All bytes, in whatever encoding. Raises BrokenDocumentError: more than ``MAX_DOCUMENT_BYTES``."""
+    data = source.read(source.begin, MAX_DOCUMENT_BYTES + 1)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise BrokenDocumentError(
+            0, f"{what} is longer than {MAX_DOCUMENT_BYTES} bytes, which cfetch does not read at once"
+        )
+    return data
+
+
 def load_json(source: Source, what: str) -> Any:  # noqa: ANN401 - JSON is any value
     """The whole document; ``what`` is its name for messages. Raises BrokenDocumentError: it is not JSON."""
     document = decode_text(load_text(source, what), 1)

@@ -16,6 +16,7 @@
     croissant.py  datapackage.py  ro_crate.py
     huggingface_tree.py                 the tree of a repository
     html_index.py  html_links.py        a web server's listing of a directory; the links of a page
+    page_names.py                       names in such a listing that are not UTF-8
     index_tree.py                       the directories below such a listing
     sitemap.py                          sitemaps, lists of ResourceSync
     links.py                            the links of any text, by ``--from-format links``

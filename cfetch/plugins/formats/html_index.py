@@ -12,17 +12,19 @@ directories too. What a link means is decided by its address, after a join with 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from cfetch.base.schemes import DEFAULT_PORTS, FTP, FTPS, HTTP, WEB, is_web
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.whole_json import load_text
+from cfetch.manifest.formats.whole_json import load_bytes
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import join_url
+from cfetch.plugins.formats.page_names import encode_link, find_stated, read_names, read_text
 
 _INDEX = re.compile(
     r"<(?:title|h1)[^<>]{0,200}>\s{0,100}"
@@ -51,11 +53,22 @@ class Page(NamedTuple):
     """The entries of a page, relative to its directory and encoded as there; directories end with a slash.
 
     Each of ``files`` comes with the number of its line. ``doubts`` are reasons why entries may be missing.
+    ``names``: the names of entries that are not UTF-8, by entry; ``guess`` is the encoding, if it is guessed.
     """
 
     files: list[tuple[int, str]]
     directories: list[str]
     doubts: list[str]
+    names: Mapping[str, str] = MappingProxyType({})
+    guess: str | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of the names."""
+        if self.guess is None:
+            return []
+        why = "are not UTF-8 and in no encoding that the server or the page states"
+        return [f"names of the index {why}; they are read as {self.guess}, which is a guess"]
 
 
 def find_place(url: str) -> str | None:
@@ -77,19 +90,24 @@ class _Address(NamedTuple):
     fragment: str
 
 
-def read_page(text: str, place: str | None) -> Page:
-    """Read the page of the directory at ``place``, which is None if the page's address is unknown."""
+def read_page(text: str, place: str | None, content_type: str | None = None) -> Page:
+    """Read the page of the directory at ``place``, which is None if the page's address is unknown.
+
+    ``text`` is as ``page_names.read_text`` gives it; ``content_type`` is the server's header.
+    """
     if place is None or not is_web(place):
         place = _UNKNOWN_PLACE
     from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
 
     links = read_links(text)
     page = Page([], [], links.doubts)
-    home, base = _locate(place), _join(place, links.base)
+    stated = find_stated(content_type, text)
+    home, base = _locate(place), _join(place, encode_link(links.base, stated))
     files: set[bytes] = set()
     directories: set[bytes] = set()
     uncertain: list[tuple[str, list[bytes]]] = []  # links with their segments below the directory
-    for line, link in links.targets:
+    for line, written in links.targets:
+        link = encode_link(written, stated)
         try:
             url = join_url(base, link)
             address = _locate(url)
@@ -113,7 +131,8 @@ def read_page(text: str, place: str | None) -> Page:
         page.doubts.append(
             f"the page links to {SecretUrl(unknown[0])}{more}, which may be a file or a part of the list"
         )
-    return page
+    names = read_names([*(name for _, name in page.files), *page.directories], stated)
+    return page._replace(names=names.shown, guess=names.guess)
 
 
 def _join(place: str, base: str) -> str:
@@ -186,11 +205,21 @@ def _is_listed(rest: list[bytes], files: set[bytes], directories: set[bytes]) ->
     return bool(rest) and (rest[0] in directories or (len(rest) == 1 and rest[0] in files))
 
 
+def load_page(source: Source, place: str | None) -> Page:
+    """Read the page in ``source``. Raises BrokenDocumentError: it is too long."""
+    return read_page(_load_text(source), place, source.content_type)
+
+
+def _load_text(source: Source) -> str:
+    return read_text(load_bytes(source, "the page"))
+
+
 def _refuse_absolute_paths(text: str) -> None:
     """Raise BrokenDocumentError if a saved page names its files by paths from the root of its server."""
     from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
 
-    links = [link for _, link in read_links(text).targets if re.match("/[^/?]", link)]
+    stated = find_stated(None, text)
+    links = [encode_link(link, stated) for _, link in read_links(text).targets if re.match("/[^/?]", link)]
     if links:
         directory = min((link[: link.rfind("/", 0, -1) + 1] for link in links), key=len)
         raise BrokenDocumentError(
@@ -201,15 +230,18 @@ def _refuse_absolute_paths(text: str) -> None:
 
 
 def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
-    """Yield the rows, each with only a ``url``, relative to the page's directory."""
-    text, base = load_text(source, "the page"), document.base()
-    page = read_page(text, find_place(base or ""))
+    """Yield the rows, each with a ``url`` relative to the page's directory, and a name that is not UTF-8."""
+    text, base = _load_text(source), document.base()
+    page = read_page(text, find_place(base or ""), source.content_type)
     if base is None and not page.files and not page.directories:
         _refuse_absolute_paths(text)
     for doubt in page.doubts:
         document.note_partial(doubt)
-    for line, name in page.files:
-        yield Row(line, {"url": name})
+    document.notes.extend(page.notes)
+    names_by_last = document.options is None or document.options.name_by == "last"
+    for line, link in page.files:
+        named = {"path": page.names[link]} if names_by_last and link in page.names else {}
+        yield Row(line, {"url": link, **named})
     if page.directories:
         document.notes.append(
             f"directories that the index names and that are left out: {len(page.directories)}; "

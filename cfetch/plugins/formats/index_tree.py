@@ -14,10 +14,10 @@ from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.folding import is_state_name
-from cfetch.manifest.formats.whole_json import load_text
 from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.urls import UrlError, decode_last_segment
-from cfetch.plugins.formats.html_index import Page, find_place, is_directory_index, read_page
+from cfetch.plugins.formats.html_index import Page, find_place, is_directory_index, load_page, read_page
+from cfetch.plugins.formats.page_names import read_text
 from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away
 from cfetch.run.request_connections import open_loop
 from cfetch.wire.document import Answer
@@ -75,17 +75,19 @@ class IndexTree:
         """Yield the files of a page, and queue its directories. Raises UsageError."""
         for doubt in page.doubts:
             self._doubts.append(f"{printable(directory.path) or 'the directory'}: {doubt}")
+        self.notes += [note for note in page.notes if note not in self.notes]
         for _, name in page.files:
             row: dict[str, object] = {"url": f"{self._place}{directory.link}{name.removeprefix('./')}"}
             with suppress(UrlError):  # then the row has a fault, which says why
-                row["path"] = directory.path + decode_last_segment(name)
+                row["path"] = directory.path + (page.names.get(name) or decode_last_segment(name))
             yield row
         for link in page.directories:
             try:
-                path = f"{directory.path}{decode_last_segment(link.rstrip('/'))}/"
+                name = page.names.get(link) or decode_last_segment(link.rstrip("/"))
             except UrlError as error:
                 self._doubts.append(f"the directory {printable(directory.path + link)}: {error}")
                 continue
+            path = f"{directory.path}{name}/"
             if not directory.path and is_state_name(path.rstrip("/")):
                 self.notes.append(
                     f"{printable(path)} is left out: it is cfetch's own, as the source is a mirror"
@@ -116,10 +118,10 @@ class IndexTree:
             return f"its page is refused with HTTP {answer.status}"
         if leads_away(SecretUrl(url), answer.source):
             return f"its server redirects to {answer.source}"
-        text = answer.body.decode("utf-8", "replace")
+        text = read_text(answer.body)
         if not is_directory_index(text[:HEAD_BYTES]):
             return "it has a page of its own instead of a list of its files"
-        page = read_page(text, url)
+        page = read_page(text, url, answer.content_type)
         if (doubt := find_further_page(answer.headers)) is not None:
             page.doubts.append(doubt)
         return page
@@ -134,7 +136,7 @@ def find_tree(source: Source) -> IndexTree | None:
     place = None if own_url is None else find_place(own_url)
     if own_url is None or place is None:
         return None
-    tree = IndexTree(place, read_page(load_text(source, "the page"), place))
+    tree = IndexTree(place, load_page(source, place))
     tree.notes += _note_lost_slash(own_url)
     return tree
 

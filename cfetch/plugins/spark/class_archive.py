@@ -15,6 +15,7 @@ from pathlib import Path
 from shlex import quote  # Spark takes the options of a JVM apart as a shell does
 
 from cfetch.base.errors import LocalFault
+from cfetch.base.home import find_home
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
 
@@ -28,7 +29,9 @@ def archive_path(java_version: str, env: Mapping[str, str] = os.environ) -> Path
 
     home = env.get("SPARK_HOME") or str(pyspark.__file__)
     place = hashlib.sha256(home.encode()).hexdigest()[:8]  # the archive is bound to its jars' paths
-    cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    # Without a home there is no archive: in a directory for all, another user could leave one of his own.
+    user = find_home(env) or Path("/nonexistent")
+    cache = Path(env.get("XDG_CACHE_HOME") or user / ".cache")
     return cache / "cfetch" / f"spark-{pyspark.__version__}-java-{java_version}-{place}.jsa"
 
 

@@ -6,6 +6,7 @@
     object_pieces.py  object_part.py     an upload in pieces; one entry's bytes on their way into an object
     object_volume.py                     adapts a bucket to the port ``Volume``
     object_records.py                    its records of published objects
+    s3_client.py                         botocore's client, for what obstore cannot do
     object_uploads.py                    aborts uploads that a kill has left open
     object_reader.py  object_tree.py     an object as a log; a prefix as a tree that is only read
     object_versions.py                   an object that machines change by turns (conditional writes)

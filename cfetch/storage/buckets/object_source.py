@@ -6,7 +6,7 @@ region, endpoint and similar settings come from the environment, as for destinat
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import zip_longest
 from typing import Any, Literal
@@ -23,6 +23,8 @@ VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at on
 LIST_TIMEOUT_S = 60.0  # for one page of a listing
 MOST_IDLE_S = 600.0  # for the next names of a listing
 PAGE_KEYS = 1000  # as many as a store puts on a page
+_ODD_KEY = "invalid path"  # as obstore says
+_WHY_ODD = "a key has an empty, '.' or '..' component, which cannot be the path of a file"
 LOOKS_AT_A_TIME = 32  # at empty objects, which may be marks of directories
 _YES = {"1", "true", "on", "yes", "y"}  # values that the library takes for true
 
@@ -116,7 +118,46 @@ def _walk(listing: Listing, *, look: bool) -> Iterator[tuple[str, int, str]]:
     except Refused as error:
         raise UsageError(f"{printable(url)} did not list its objects: {error}") from None
     except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
-        raise UsageError(str(explain_fault(url, error, "list its objects"))) from None
+        if _ODD_KEY not in str(error) or not _has_key_order(url):
+            raise UsageError(str(explain_fault(url, error, "list its objects"))) from None
+    else:
+        return
+    yield from _walk_on(listing, last)
+
+
+def _has_key_order(url: str) -> bool:
+    """Whether the store lists keys in their order, and may be asked for those behind one of them."""
+    return scheme_of(url) == S3 and not url.endswith("--x-s3")
+
+
+def _walk_on(listing: Listing, behind: str) -> Iterator[tuple[str, int, str]]:
+    """Walk on behind a key, on a page that has a key which is no path for obstore.
+
+    It refuses the whole page for it; botocore gives all keys as they are. The row of the odd key has a fault,
+    like any row whose path cannot be had.
+    """
+    from cfetch.storage.buckets.s3_client import connect_s3, has_botocore, list_pages
+
+    url = listing.store
+    if not has_botocore():
+        raise UsageError(
+            f"{printable(url)} did not list its objects: {_WHY_ODD}; install botocore, which lists the "
+            "others too: pip install botocore"
+        )
+    page: Mapping[str, Any] = {}
+    try:
+        client = connect_s3(os.environ, read_s=LIST_TIMEOUT_S)
+        for page in list_pages(client, url.partition("//")[2], listing.prefix, behind=behind):
+            for about in page.get("Contents", ()):
+                key, size_bytes = about["Key"], about["Size"]
+                is_mark = not size_bytes and key.endswith("/")
+                if key > behind and not is_mark and _is_meant(listing, key):
+                    yield key, size_bytes, about.get("ETag") or about["LastModified"].isoformat()
+    except Exception as error:  # noqa: BLE001 - of many types; their texts may hold a login
+        why = type(error).__name__
+        raise UsageError(f"{printable(url)} did not list its objects: botocore reports {why}") from None
+    if page.get("IsTruncated") and not page.get("NextContinuationToken"):
+        raise UsageError(f"{printable(url)} did not list its objects: its list ends in the middle")
 
 
 def _is_meant(listing: Listing, key: str) -> bool:
@@ -175,7 +216,7 @@ def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN
     A broken S3 store says that its list is truncated, but gives no token to continue; the library takes that
     for the end. Directory buckets have no order of keys; the other services always send a token.
     """
-    if scheme_of(url) != S3 or url.endswith("--x-s3"):
+    if not _has_key_order(url):
         return False
     behind: list[Any] = next(iter(store.list(prefix or None, offset=last)), [])
     return any(about["path"] > last for about in behind)
@@ -211,8 +252,8 @@ def explain_fault(url: str, error: Exception, what: str) -> SourceError:
         why = "it is in another region; set AWS_REGION"
     elif said & {"401", "403"}:
         why = "it denies access; the login needs to list and read there"
-    elif "invalid path" in text:
-        why = "a key has an empty, '.' or '..' component, which cannot be the path of a file"
+    elif _ODD_KEY in text:
+        why = _WHY_ODD
     elif "error sending request" in text or isinstance(error, TimeoutError):
         unreachable = "it cannot be reached; check the network, and the endpoint in the environment"
         return Transient(f"{shown} did not {what}: {unreachable}")

@@ -10,10 +10,8 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
 
 import msgspec
 
@@ -21,11 +19,12 @@ from cfetch.base.errors import Held, LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.schemes import S3, scheme_of
 from cfetch.manifest.object_urls import split_destination
+from cfetch.storage.buckets.s3_client import connect_s3, has_botocore
 from cfetch.storage.files import make_private
 from cfetch.storage.locks import take_lock
 
 ENDING = ".uploads"
-CONNECT_S, READ_S = 5.0, 10.0  # a run waits for it before its first upload
+READ_S = 10.0  # for a reply; a run waits for it before its first upload
 _LINE = msgspec.json.Decoder(tuple[str, str])  # what, and the store's URL or a key
 
 
@@ -100,7 +99,7 @@ def abort_dead_uploads(directory: Path, env: Mapping[str, str], url: str | None 
             store, keys = _read(file)
             if url is not None and store != url:
                 continue
-            if keys and (scheme_of(store) != S3 or find_spec("botocore") is None):
+            if keys and (scheme_of(store) != S3 or not has_botocore()):
                 continue
             with suppress(Exception):  # of many types, and any of them means: another time
                 aborted += _abort(store, keys, env) if keys else 0
@@ -125,7 +124,7 @@ def _abort(url: str, keys: list[str], env: Mapping[str, str]) -> int:
     parts = split_destination(url)
     assert parts is not None
     bucket, prefix = parts.store.partition("//")[2], parts.key.strip("/")
-    client = _connect(env)
+    client = connect_s3(env, read_s=READ_S)
     aborted = 0
     for key in keys:
         whole = f"{prefix}/{key}" if prefix else key
@@ -140,26 +139,3 @@ def _abort(url: str, keys: list[str], env: Mapping[str, str]) -> int:
             client.abort_multipart_upload(Bucket=bucket, Key=whole, UploadId=number)
         aborted += len(numbers)
     return aborted
-
-
-def _connect(env: Mapping[str, str]) -> Any:  # noqa: ANN401 - botocore has no types
-    """A client with the login and the endpoint that obstore would use."""
-    import botocore
-    import botocore.config
-    import botocore.session
-
-    endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or env.get("AWS_ENDPOINT")
-    is_plain = env.get("AWS_SKIP_SIGNATURE", "").lower() in ("true", "1", "yes", "on", "y")
-    config = botocore.config.Config(
-        connect_timeout=CONNECT_S,
-        read_timeout=READ_S,
-        retries={"total_max_attempts": 2},
-        s3={"addressing_style": "path"} if endpoint else None,
-        signature_version=botocore.UNSIGNED if is_plain else None,
-    )
-    return botocore.session.get_session().create_client(
-        "s3",  # the name of the service
-        region_name=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or "us-east-1",
-        endpoint_url=endpoint,
-        config=config,
-    )

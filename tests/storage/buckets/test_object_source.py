@@ -9,7 +9,7 @@ import pytest
 from cfetch.base.errors import Refused, SourceError, UsageError
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.object_urls import make_listing, split_object_url
-from cfetch.storage.buckets import object_source
+from cfetch.storage.buckets import object_source, s3_client
 from cfetch.storage.buckets.object_source import ObjectLinks, list_objects
 from cfetch.wire.network import DIRECT
 from cfetch.wire.transport import RunTransport
@@ -40,6 +40,32 @@ def test_a_listing_has_names_below_the_prefix_and_sizes(bucket):
     assert listed(bucket, f"{PREFIX}/d/") == [("a", 1), ("e/x.bin", 2)]
     assert listed(bucket, f"{PREFIX}/**/*.bin") == [("d/e/x.bin", 2)]
     assert listed(bucket, "nix/") == []
+
+
+@pytest.mark.parametrize("odd", ["b//x", "./b", "b/../c", "/b"])
+def test_a_key_that_is_no_path_hides_no_other(bucket, odd, monkeypatch):
+    """Its row is there too, so that it is told; marks of directories are still no files."""
+    keys = {"a": b"1", "d/": b"", "e": b"", "z/y": b"22"}
+    for key, body in keys.items():
+        bucket.put(key, body)
+    assert bucket.server.ask("PUT", f"/{bucket.name}/{PREFIX}/{odd}", b"odd")[0] == 200
+    assert sorted(listed(bucket, f"{PREFIX}/")) == sorted([("a", 1), (odd, 3), ("e", 0), ("z/y", 2)])
+    monkeypatch.setattr(s3_client, "has_botocore", lambda: False)
+    with pytest.raises(UsageError, match="install botocore, which lists the others too"):
+        listed(bucket, f"{PREFIX}/")
+
+
+def test_the_list_goes_on_behind_the_pages_that_were_good(bucket, monkeypatch):
+    """No key comes twice, and what cannot be asked further is an error, not an end."""
+    for key in ("a", "b", "c"):
+        bucket.put(key, b"1")
+    listing = make_listing(split_object_url(f"s3://{bucket.name}/{PREFIX}/"))
+    assert listing is not None
+    keys = [key for key, _, _ in object_source._walk_on(listing, f"{PREFIX}/a")]
+    assert keys == [f"{PREFIX}/b", f"{PREFIX}/c"]
+    monkeypatch.setattr(s3_client, "list_pages", lambda *_, **how: iter([{"IsTruncated": True}]))
+    with pytest.raises(UsageError, match="ends in the middle"):
+        list(object_source._walk_on(listing, ""))
 
 
 async def test_a_list_that_is_cut_without_a_token_is_no_list(monkeypatch):

@@ -98,10 +98,10 @@ def test_uploads_that_cannot_be_aborted_now_stay_noted(bucket, killed, tmp_path,
     """Without the library, of another store, or while the store does not answer."""
     kill(killed)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "find_spec", lambda _: None)
+        patch.setattr(module, "has_botocore", lambda: False)
         assert abort_dead_uploads(tmp_path, os.environ) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_connect", lambda _: 1 // 0)
+        patch.setattr(module, "connect_s3", lambda _, **how: 1 // 0)
         assert abort_dead_uploads(tmp_path, os.environ) == 0
     assert abort_dead_uploads(tmp_path, os.environ, "s3://other/prefix") == 0
     assert (len(noted(tmp_path)), bucket.uploads()) == (1, ["d/0", "d/1"])

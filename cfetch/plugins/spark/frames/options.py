@@ -30,6 +30,7 @@ NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a
     *("heartbeat_interval", "heartbeat_misses", "json", "log_format", "metrics", "metrics_tables"),
     *("placement", "placement_deadline", "quiet", "spark_master", "statement_host", "write_timeout"),
     "bad_rows",  # no message would report the skipped rows
+    "clash",  # its note would be lost too
     "cookies",  # it names a file of one machine
     "keep_columns",  # the columns would go to a file of metrics
 }

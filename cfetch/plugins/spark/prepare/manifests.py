@@ -140,6 +140,10 @@ def _check_options(options: ReadingOptions) -> None:
         raise UsageError(
             "--bad-rows skip is for --engine local; Spark lists all faulty rows in a table instead"
         )
+    if options.clash != "fail":
+        raise UsageError(
+            f"--clash {options.clash} is for --engine local; Spark lists all entries that clash in a table"
+        )
     if options.keep_columns:
         raise UsageError("--keep-columns is for --engine local; Spark keeps no columns of a large manifest")
     refuse_server_names(options.name_by)

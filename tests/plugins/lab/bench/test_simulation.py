@@ -114,6 +114,16 @@ def test_a_slow_volume_does_not_hold_the_places_of_a_quick_one():
     assert played.volumes[1] > 40 * MB
 
 
+@pytest.mark.parametrize("policy", ["none", "adaptive"])
+@pytest.mark.parametrize(("disks", "rate_bps"), [((15.0 * MB,) * 2, 10 * MB), ((10.0 * MB,) * 3, 10 * MB)])
+def test_disks_share_what_their_host_bears(policy, disks, rate_bps):
+    """A host that bears four serves all disks, whatever the run's own number of downloads at a time."""
+    network = Network(latency_s=0.02, rate_bps=rate_bps)
+    four = scenario((60, 20 * MB), network=network, volumes_bps=disks)
+    borne = msgspec.structs.replace(four, concurrency=32, options={"per_host": "4"})
+    assert simulate(borne, policy).makespan_s < 1.05 * simulate(four, policy).makespan_s
+
+
 def test_a_volume_takes_what_it_can_and_then_they_wait():
     """24 MiB for a volume of 1 MiB/s: it bears 16 unwritten, so there is room after 8 s; done after 24."""
     mib = 1 << 20

@@ -259,6 +259,17 @@ def test_batches_of_the_manifest_are_refused(tmp_path):
         pass
 
 
+def test_clashes_of_a_large_list_are_not_settled_by_spark(tmp_path, monkeypatch):
+    """It lists them all in a table; a choice that it would not follow is refused."""
+    monkeypatch.setattr(large, "LARGE_BYTES", 1)
+    monkeypatch.setattr(large, "LARGEST_BYTES", 1)
+    (tmp_path / "m.jsonl").write_text('{"url": "http://h.example/x"}\n')
+    settings = Settings(to=(str(tmp_path / "to"),), engine="spark", clash="rename")
+    path = str(tmp_path / "m.jsonl")
+    with pytest.raises(UsageError, match="--clash rename is for"), prepare(path, settings, env={}):
+        pass
+
+
 def test_a_plan_is_previewed_scheduled_run_and_given_up(tmp_path, monkeypatch):
     """By any command, for as long as the engine is the one that it was cut for."""
     monkeypatch.setattr(large, "LARGE_BYTES", 1)

@@ -23,8 +23,10 @@ from cfetch.plugins.spark.prepare.rows import cut_units, drop_rows, read_unit
 from cfetch.tasks.shares.cut import MICRO, count_shares
 from tests.manifest.frozen import freeze
 
-RENAME = "rename one, or leave it out by --bad-rows skip"
-REMEDY = "give one of them another path, or name files by --name-by url-path, row or hash"
+RENAME = "rename one, or leave it out by --bad-rows skip, or say --clash rename"
+REMEDY = (
+    "give one of them another path, or name files by --name-by url-path, row or hash, or say --clash rename"
+)
 SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 
 

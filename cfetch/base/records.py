@@ -186,7 +186,8 @@ class Sums(msgspec.Struct):
     ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
     failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
     ``mitigation_wasted_bytes`` are the bytes that they received in vain. ``hedged`` entries had two attempts
-    at the same time. ``end_s`` is the end of the last entry.
+    at the same time. ``end_s`` is the end of the last entry. ``unstated`` entries have ended whose size the
+    manifest does not state, ``unstated_bytes`` of them in place; ``sizeless`` ones never had a size.
     """
 
     done: int = 0
@@ -203,6 +204,9 @@ class Sums(msgspec.Struct):
     cancelled_attempts: int = 0
     mitigation_wasted_bytes: int = 0
     hedged: int = 0
+    unstated: int = 0
+    unstated_bytes: int = 0
+    sizeless: int = 0
     end_s: float = 0.0
 
 

@@ -5,7 +5,7 @@ the listeners learn of them. The monitor and the volumes' health only read. Noth
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from cfetch.base.errors import SourceError, Throttled, Transient
@@ -44,6 +44,9 @@ class Flights:
         self._resting: dict[int, tuple[Transfer, int]] = {}
         self._landed: Counter[int] = Counter()  # bytes by volume, of attempts that have ended
         self._held_s: dict[int, float] = {}  # seconds by volume, of attempts that have ended
+        self._stated: dict[
+            int, int
+        ] = {}  # by entry id: sizes that replies have stated and the manifest has not
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -153,6 +156,7 @@ class Flights:
         if self._attempts.get(key) is not attempt:
             return None
         del self._attempts[key]
+        self._note_size(attempt)
         volume_index = attempt.assignment.volume_index
         self._landed[volume_index] += attempt.received
         self._held_s[volume_index] = self._held_s.get(volume_index, 0.0) + attempt.held_s(now_s)
@@ -205,6 +209,23 @@ class Flights:
     def settle(self, entry_id: int) -> None:
         """Note that the entry has ended: its bytes are counted elsewhere from now on."""
         self._resting.pop(entry_id, None)
+        self._stated.pop(entry_id, None)
+
+    def stated_sizes(self) -> Mapping[int, int]:
+        """Sizes that replies have stated, by entry: of entries under way whose size the manifest has not."""
+        for attempt in self._attempts.values():
+            self._note_size(attempt)
+        return self._stated
+
+    def _note_size(self, attempt: Attempt) -> None:
+        entry = attempt.assignment.entry
+        if entry.size_bytes is None and attempt.size_bytes is not None:
+            self._stated[entry.id] = attempt.size_bytes
+
+    def held_bytes(self, attempt: Attempt) -> int:
+        """The bytes held of the attempt's file, whichever attempt has brought them."""
+        ranges = self._shared.get(attempt.assignment.entry.id)
+        return attempt.from_byte + attempt.received if ranges is None else ranges.held_bytes
 
     def count_whole(self) -> int:
         """Count the entries that have come whole and are verified; only their names are missing."""

@@ -163,7 +163,9 @@ def shorten_apart(paths: Sequence[str], width: int) -> list[str]:
         ending = ending[1:]
     short = {text: _shorten_between(text, start, len(ending), width) for text in different}
     uses = Counter(short.values())
-    return [short[text] if uses[short[text]] == 1 else _keep_end(text, width) for text in texts]
+    short = {text: name if uses[name] == 1 else _keep_end(text, width) for text, name in short.items()}
+    uses = Counter(short.values())
+    return [short[text] if uses[short[text]] == 1 else _keep_start(text[start:], width) for text in texts]
 
 
 def _common_start(texts: Collection[str]) -> str:
@@ -186,6 +188,14 @@ def _shorten_between(text: str, start: int, ending: int, width: int) -> str:
     tail = room // 4
     shared = rest[len(kept) :]
     return f"{kept}{_cut(shared, room - tail)}…{_cut(shared[::-1], tail)[::-1]}"
+
+
+def _keep_start(differing: str, width: int) -> str:
+    """The beginning of the part that differs, where names are alike and their directories too long."""
+    tail = width // 5
+    return (
+        differing if cells(differing) <= width else f"{_cut(differing, width - 1 - tail)}…{differing[-tail:]}"
+    )
 
 
 def _keep_end(path: str, width: int) -> str:

@@ -97,4 +97,6 @@ def test_paths_keep_the_part_in_which_they_differ():
     assert fmt.shorten_apart([*paths, "other"], 60)[3] == "other"
     mixed = ["share/doc/long-name-one/copyright", "share/doc/long-name-two/copyright", "lib/x"]
     assert fmt.shorten_apart(mixed, 25) == ["…/long-name-one/copyright", "…/long-name-two/copyright", "lib/x"]
+    same = [f"pool/{name}/{name}_1.0-2_amd64/changelog.gz" for name in ("adduser", "apt", "base-files")]
+    assert len(set(fmt.shorten_apart(same, 21))) == 3
     assert fmt.shorten_apart(["a/very/long/path/f1", "a/very/long/path/f2"], 12) == ["a/…/f1", "a/…/f2"]

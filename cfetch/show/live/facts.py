@@ -46,6 +46,7 @@ from cfetch.show.live.view import (
     rescue_text,
     share_text,
     slowdown_end_text,
+    total_text,
     width_text,
 )
 
@@ -176,8 +177,10 @@ class Facts:
             (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
-            f"{percent(view.fraction)}, {view.settled_files:,} of {plural(files, 'file')}, "
-            f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_count_active(event)} active"
+            f"{'~' if view.sizes_unknown else ''}{percent(view.fraction)}, "
+            f"{view.files_in_place:,} of {plural(files, 'file')} in place, "
+            f"{size(view.bytes_in_hand)}{total_text(view)}, {rate(view.rate_bps)}, "
+            f"{_count_active(event)} active"
             + (f", about {duration(time_left.seconds)} left" if time_left else "")
             + "".join(f", {word}" for present, word in counters if present)
         )
@@ -191,6 +194,7 @@ class Facts:
             "active": _count_active(event),
             "waiting": event.waiting,
             "bytes_in_hand": view.bytes_in_hand,
+            "bytes_total": None if view.sizes_unknown else view.bytes_known,
             "bytes_wasted": event.bytes_wasted,
             "rate_bps": round(view.rate_bps),
             "eta_s": round(time_left.seconds, 1) if time_left else None,

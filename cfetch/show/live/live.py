@@ -4,6 +4,9 @@ It has no thread and no timer of its own; the engine's Progress events, a few a 
 A terminal that does not keep up misses frames; no download waits for it.
 """
 
+import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -54,7 +57,8 @@ def live_view(stream: TextIO, *, no_color: bool, explain: bool = False) -> Itera
     try:
         with suppress(OSError):  # a terminal that went away has nothing to show and nothing to tidy
             shown.live.start()
-        yield shown
+        with _tidy_when_suspended(shown):
+            yield shown
     finally:
         with suppress(OSError):
             shown.live.stop()
@@ -63,6 +67,37 @@ def live_view(stream: TextIO, *, no_color: bool, explain: bool = False) -> Itera
                 _close(console, shown.view, shown.view.summary)
         with suppress(OSError):
             terminal.close()
+
+
+@contextmanager
+def _tidy_when_suspended(shown: "_Shown") -> Iterator[None]:
+    """Take the picture away before Ctrl-Z stops the process, and draw it anew when it goes on.
+
+    The shell writes below a picture that stays, and the next frame would cover only a part of the old one.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTSTP) if is_main else None
+    if before is not signal.SIG_DFL:
+        yield
+        return
+
+    def pause(_number: int, _frame: object) -> None:
+        shown.hide()
+        suspend()
+        signal.signal(signal.SIGTSTP, pause)
+        shown.show_again()
+
+    signal.signal(signal.SIGTSTP, pause)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, before)
+
+
+def suspend() -> None:
+    """Stop this process as Ctrl-Z does; returns when it goes on."""
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTSTP)
 
 
 class _Shown:
@@ -74,9 +109,12 @@ class _Shown:
         self._console = console
         self._terminal = terminal
         self._width = console.width
-        self.live = Live(
+        self.live = self._make_picture()
+
+    def _make_picture(self) -> Live:
+        return Live(
             self,
-            console=console,
+            console=self._console,
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,  # stdout is for results
@@ -103,6 +141,18 @@ class _Shown:
             self.print_lines()  # this also draws the picture anew
         else:
             self.live.refresh()
+
+    def hide(self) -> None:
+        """Take the picture away."""
+        with suppress(OSError):
+            self.live.stop()
+            self._terminal.flush()
+
+    def show_again(self) -> None:
+        """Draw the picture below whatever the shell has written meanwhile."""
+        self.live = self._make_picture()  # the old one would erase as many lines as it had
+        with suppress(OSError):
+            self.live.start(refresh=True)
 
     def print_lines(self) -> None:
         """Print the lines since the last frame; the terminal must be ready, or about to be closed."""

@@ -40,6 +40,7 @@ class Rest(NamedTuple):
     files_per_s: float
     median_bps: float | None
     cancels: bool
+    is_rough: bool = False  # left_bytes is an estimate
 
 
 def estimate_time_left(rest: Rest) -> TimeLeft | None:
@@ -58,7 +59,7 @@ def estimate_time_left(rest: Rest) -> TimeLeft | None:
 def _whole_work(rest: Rest) -> TimeLeft | None:
     if rest.left_bytes is None:
         return TimeLeft(rest.left_files / rest.files_per_s, True) if rest.files_per_s > 0 else None
-    return TimeLeft(rest.left_bytes / rest.rate_bps, False) if rest.rate_bps >= LEAST_BPS else None
+    return TimeLeft(rest.left_bytes / rest.rate_bps, rest.is_rough) if rest.rate_bps >= LEAST_BPS else None
 
 
 def _slowest_file(rest: Rest) -> TimeLeft | None:

@@ -6,6 +6,8 @@ Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the 
 from collections import deque
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from cfetch.base.events import (
     ActiveAttempt,
     BreakerClosed,
@@ -34,7 +36,7 @@ from cfetch.base.events import (
 from cfetch.base.records import EndRecord, FileRecord, Summary
 from cfetch.base.secret import printable
 from cfetch.show.counts import Counts, count_received
-from cfetch.show.format import duration, percent, plural, rate
+from cfetch.show.format import duration, percent, plural, rate, size
 from cfetch.show.live.hosts import SlowHosts
 from cfetch.show.live.pace import Pace
 from cfetch.show.live.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_left
@@ -42,6 +44,8 @@ from cfetch.show.live.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
 NOTES = 3
+ENOUGH_FILES = 10  # for a mean of their sizes, and for a prediction
+ENOUGH_SHARE = 0.05  # of the run, for a prediction
 
 _SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "segment": 0, "ok": 0}
 _TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
@@ -183,6 +187,11 @@ class View:
         return self._counts.cancelled_attempts
 
     @property
+    def files_in_place(self) -> int:
+        """Entries whose file stands at the destination; those that failed do not count."""
+        return self.progress.done + self.progress.skipped if self.progress else 0
+
+    @property
     def settled_files(self) -> int:
         """Entries that are in place or have failed, or have come whole and only wait for their names."""
         progress = self.progress
@@ -200,12 +209,44 @@ class View:
 
     @property
     def fraction(self) -> float:
-        """How much of the run is done: by bytes if all sizes are known, else by files."""
+        """How much of the run is done: by bytes if all sizes are known, else by files and parts of files."""
         if self.run is None:
             return 0.0
-        if self.run.bytes_known and not self.run.sizes_unknown:
-            return min(1.0, (self.bytes_in_hand + self._counts.missing_bytes) / self.run.bytes_known)
-        return min(1.0, self.settled_files / self.run.files) if self.run.files else 1.0
+        if self.bytes_known and not self.sizes_unknown:
+            return min(1.0, (self.bytes_in_hand + self._counts.missing_bytes) / self.bytes_known)
+        return min(1.0, self._count_files_had() / self.run.files) if self.run.files else 1.0
+
+    @property
+    def bytes_known(self) -> int:
+        """The sizes that the manifest or a reply has stated until now, added up."""
+        if self.progress is not None and self.progress.files:
+            return self.progress.bytes_known
+        return self.run.bytes_known if self.run else 0
+
+    @property
+    def sizes_unknown(self) -> int:
+        """Entries whose size neither the manifest nor a reply has stated until now."""
+        if self.progress is not None and self.progress.files:
+            return self.progress.sizes_unknown
+        return self.run.sizes_unknown if self.run else 0
+
+    @property
+    def bytes_expected(self) -> int | None:
+        """An estimate of all bytes where some sizes are unknown, by the mean of the others; None: too few."""
+        files = self.run.files if self.run else 0
+        known = files - self.sizes_unknown - self._counts.sizeless
+        if known < ENOUGH_FILES or not self.bytes_known:
+            return None
+        return round(self.bytes_known * (1 + self.sizes_unknown / known))
+
+    def _count_files_had(self) -> float:
+        """Files that have ended, and of each file under way the part that has come."""
+        under_way = {
+            attempt.id: attempt.file_bytes / attempt.file_size_bytes
+            for attempt in (self.progress.active if self.progress else ())
+            if attempt.file_size_bytes
+        }
+        return self.settled_files + sum(min(1.0, had) for had in under_way.values())
 
     @property
     def rate_bps(self) -> float:
@@ -234,23 +275,40 @@ class View:
 
     @property
     def time_left(self) -> TimeLeft | None:
-        """How long the run still takes; None if there is no data for an estimate."""
+        """How long the run still takes; None if there is no data for an estimate, or too little of it."""
         progress, run = self.progress, self.run
-        if progress is None or run is None or not progress.t_s:
+        if progress is None or run is None or not progress.t_s or not self._is_predictable(progress):
             return None
-        missing = run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes
+        expected = self.bytes_expected if self.sizes_unknown else self.bytes_known
+        missing = (expected or 0) - self.bytes_in_hand - self._counts.missing_bytes
         stands_still = self.rate_bps < LEAST_BPS and not self.pace.files_per_s
+        had = self._count_files_had() - progress.skipped - progress.failed
         rest = Rest(
-            active=progress.active,
+            active=fold_segments(progress.active),
             waiting=progress.waiting,
-            left_bytes=None if run.sizes_unknown else max(0, missing),
+            left_bytes=None if expected is None else max(0, missing),
             rate_bps=self.rate_bps,
             left_files=run.files - self.settled_files,
-            files_per_s=0.0 if stands_still else (progress.done + progress.whole) / progress.t_s,
+            files_per_s=0.0 if stands_still else had / progress.t_s,
+            is_rough=self.sizes_unknown > 0,
             median_bps=progress.baseline.median_bps,
             cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
         )
         return estimate_time_left(rest)
+
+    def _is_predictable(self, progress: Progress) -> bool:
+        """Whether enough has come for a prediction: the first numbers of a run are far too high.
+
+        That is a twentieth of what this run has to bring, or ten files once the rate has its whole window.
+        """
+        had = self._count_files_had() - progress.skipped - progress.failed
+        to_do = self.run.files - progress.skipped - progress.failed if self.run else 0
+        if progress.done + progress.whole >= ENOUGH_FILES and progress.t_s >= RATE_WINDOW_S:
+            return True
+        if not self.sizes_unknown:
+            before = self._counts.skipped_bytes + self._counts.missing_bytes
+            had, to_do = self.bytes_in_hand - self._counts.skipped_bytes, self.bytes_known - before
+        return had >= ENOUGH_SHARE * to_do
 
 
 def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
@@ -284,12 +342,53 @@ def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
     return None
 
 
+def fold_segments(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
+    """One row for each file: the attempts that bring segments of it become one, as fast as all together.
+
+    A single attempt that brings the last segment is shown as its whole file, too.
+    """
+    by_file: dict[tuple[int, str | None], list[ActiveAttempt]] = {}
+    for attempt in active:  # two executors that bring one file are two rows
+        by_file.setdefault((attempt.id, attempt.executor), []).append(attempt)
+    return [
+        _fold(each) if len(each) > 1 or each[0].state == "segment" else each[0] for each in by_file.values()
+    ]
+
+
+def _fold(attempts: list[ActiveAttempt]) -> ActiveAttempt:
+    first = min(attempts, key=lambda attempt: attempt.n)
+    worst = max(attempts, key=_rank_state)
+    return replace(
+        first,
+        size_bytes=first.file_size_bytes or first.size_bytes,
+        bytes=first.file_bytes or sum(attempt.bytes for attempt in attempts),
+        rate_bps=sum(attempt.rate_bps for attempt in attempts),
+        elapsed_s=max(attempt.elapsed_s for attempt in attempts),
+        expected_s=None,  # limits are those of segments, and idle slots take over what is late
+        state="ok" if worst.state == "segment" else worst.state,
+        connections=len(attempts),
+    )
+
+
+def _rank_state(attempt: ActiveAttempt) -> int:
+    return _SEVERITY[attempt.state]
+
+
 def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
     """Sort the attempts: those nearest to or past their limit first.
 
     The order is by quarters of the limit, then by age, so that rows keep their places between frames.
     """
     return sorted(active, key=_rank_risk)
+
+
+def total_text(view: View) -> str:
+    """The size of all files, as far as it is known: in full, as an estimate, or as a lower limit."""
+    if not view.sizes_unknown:
+        return f" of {size(view.bytes_known)}"
+    if view.bytes_expected is not None:
+        return f" of ~{size(view.bytes_expected)}"
+    return f" of over {size(view.bytes_known)}" if view.bytes_known else ""
 
 
 def pause_text(event: VolumePaused) -> str:

@@ -73,9 +73,9 @@ def test_a_plain_progress_line():
     ]
     assert (
         write_events(plain_lines, *events)[1]
-        == "[   2.0s] 20 %, 2 of 10 files, 2.0 KiB, 1.0 KiB/s, 0 active, about 8.0s left"
+        == "[   2.0s] 20 %, 2 of 10 files in place, 2.0 KiB of 10.0 KiB, 1.0 KiB/s, 0 active, about 8.0s left"
     )
-    assert "0 of 1 file," in write_events(plain_lines, started(1, 10), progress(2.0))[1]
+    assert "0 of 1 file in place," in write_events(plain_lines, started(1, 10), progress(2.0))[1]
     trouble = progress(2.0, failed=1, retries=2, sequential=True)
     assert write_events(plain_lines, started(10, 10), cancelled(), trouble)[-1].endswith(
         ", 1 failed, 2 retries, 1 straggler, one at a time"

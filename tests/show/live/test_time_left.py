@@ -43,7 +43,7 @@ def test_nothing_is_cancelled_during_a_slowdown():
     """The view knows of it, and of a run without mitigation; afterwards the hope is back."""
     assert estimate_time_left(rest(active(1, **SLOW), cancels=False)) == (150.0, False)
     baseline = BaselineView(median_bps=500.0, finished=9, required=6)
-    last = progress(5.0, active=[active(1, **SLOW)], baseline=baseline)
+    last = progress(5.0, bytes_done=8000, active=[active(1, **SLOW)], baseline=baseline)
     seen = SlowdownSeen(t_s=4.0, active=1, reason="all are slow")
     over = SlowdownOver(t_s=4.5, lasted_s=0.5)
     for events, seconds in (([], 4.0), ([seen], 150.0), ([seen, over], 4.0)):

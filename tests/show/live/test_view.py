@@ -121,9 +121,13 @@ def test_a_straggler_at_the_tail_is_expected_to_start_afresh():
     """Past or near its limit it is broken off soon: the rest of the limit and a normal run are left."""
     slow = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0)
     baseline = BaselineView(median_bps=500.0, finished=9, required=6)
-    assert view(started(9, 10_000), progress(5.0, active=[slow], baseline=baseline)).time_left == (4.0, True)
+    assert view(
+        started(9, 10_000), progress(5.0, bytes_done=8000, active=[slow], baseline=baseline)
+    ).time_left == (4.0, True)
     last_try = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0, is_spared=True)
-    assert view(started(9, 10_000), progress(5.0, active=[last_try], baseline=baseline)).time_left == (
+    assert view(
+        started(9, 10_000), progress(5.0, bytes_done=8000, active=[last_try], baseline=baseline)
+    ).time_left == (
         900.0,
         False,
     )

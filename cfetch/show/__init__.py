@@ -10,6 +10,7 @@ Listeners of a run::
     counts.py           the one tally of entries, bytes and retries (pure)
     digest.py           the sums of many records, which a task makes for the driver (pure)
     event_records.py    the events that the metrics keep (pure)
+    causes.py           failures grouped by cause (pure)
     ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
     saved_time.py       how much time a cancelled attempt saved for its file (pure)

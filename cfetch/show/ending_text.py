@@ -246,10 +246,11 @@ class Remedy(NamedTuple):
     step: str
 
 
+LOGIN = frozenset({401, 403})  # statuses of links that need a login, or a fresh signature
 REMEDIES = (  # of failures that a repetition alone does not repair; the first row that fits counts
     Remedy(
         frozenset({Refused.kind, Expired.kind}),
-        frozenset({401, 403}),
+        LOGIN,
         "log in (-H, --bearer-env, --netrc, --cookies), or get a list with fresh links",
     ),
     Remedy(
@@ -267,6 +268,11 @@ def find_remedy(failures: Iterable[Summary.Failure]) -> str:
     if "" in steps:
         return ""
     return ", and ".join(remedy.step for remedy in REMEDIES if remedy.step in steps)
+
+
+def is_plain_refusal(failures: Iterable[Summary.Failure]) -> bool:
+    """Whether the server has said all there is to say, as with HTTP 404: no step helps but another link."""
+    return all(failure.kind == Refused.kind and failure.http_status not in LOGIN for failure in failures)
 
 
 def _find_step(failure: Summary.Failure) -> str:

@@ -6,12 +6,13 @@ from signal import Signals
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import EndRecord, Summary
 from cfetch.base.secret import printable
-from cfetch.show.ending_text import Setup, explain_tail, find_remedy
+from cfetch.show.causes import group_by_cause
+from cfetch.show.ending_text import Setup, explain_tail, find_remedy, is_plain_refusal
 from cfetch.show.format import cells, duration, fit, plural, rate, saving_text, shorten, size
 
-SHOWN_FAILURES = 10  # the rest is in the metrics file
+SHOWN_CAUSES = 5  # with their examples, half a screen; the rest is in the metrics file
 LEAST_TWICE = 0.0005  # a smaller share is shown as zero
-SHOWN_VOLUMES = 16  # --json has all of them
+SHOWN_VOLUMES = 8  # --json has all of them
 
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
@@ -24,7 +25,7 @@ def closing_lines(
     end: EndRecord | None = None,
     refetches: bool = False,
 ) -> list[str]:
-    """The summary as printable lines for a person, the verdict first.
+    """The summary as printable lines for a person, the verdict last, where a terminal shows it.
 
     ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
     ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again.
@@ -35,16 +36,17 @@ def closing_lines(
     if not summary.bytes.fetched:
         received = f"nothing received in {duration(summary.elapsed_s)}"
     why = [f"  {reason}"] if (reason := _stop_reason(summary, stopping)) else []
-    failures = _failures_above_line(summary, failures_named) if failures_named else _failure_lines(summary)
+    failures = _failure_lines(summary, are_named=failures_named > 0)
     head = f"{_choose_headline(summary, stopping)}: {_count_in_place(summary)}, {received}"
+    is_alone = summary.files.total == summary.files.failed == 1  # then its own line says all
     return [
-        head,
-        *why,
-        *_event_lines(summary),
-        *_end_lines(end),
         *_volume_lines(summary),
         *failures,
-        *_pointer_lines(summary, refetches=refetches),
+        *_event_lines(summary),
+        *([] if is_alone else _end_lines(end)),
+        *_pointer_lines(summary, refetches=refetches, is_alone=is_alone),
+        *why,
+        head,
     ]
 
 
@@ -89,7 +91,7 @@ def _event_lines(summary: Summary) -> list[str]:
             f"{plural(stragglers.detected, 'straggler')} ({stragglers.cancelled:,} cancelled)",
         ),
         (stragglers.cancelled, _mitigation_text(summary)),
-        (summary.bytes.wasted, f"{size(summary.bytes.wasted)} received in vain"),
+        (summary.bytes.wasted, f"{size(summary.bytes.wasted)} discarded"),
         (fallback.triggered, f"fell back to one at a time{', then recovered' if fallback.restored else ''}"),
     ]
     texts = [text for present, text in facts if present and text]
@@ -134,38 +136,37 @@ def _volume_lines(summary: Summary) -> list[str]:
     return [line.rstrip() for line in lines] + ([f"  and {plural(more, 'more volume')}"] if more else [])
 
 
-def _failure_lines(summary: Summary) -> list[str]:
+def _failure_lines(summary: Summary, *, are_named: bool) -> list[str]:
+    """A line or two for each cause: how many files, why, and an example, unless the log has named them."""
     if not summary.files.failed:
         return []
-    causes: set[str | None] = set()
-    shown: list[Summary.Failure] = []
-    for failure in summary.failures:
-        cause = find_common_cause(failure.kind, failure.message, failure.path)
-        if len(shown) < SHOWN_FAILURES and (cause is None or cause not in causes):
-            shown.append(failure)
-        causes.add(cause)
+    if summary.files.total == 1:
+        return [] if are_named else [_describe_failure(failure) for failure in summary.failures]
+    causes = group_by_cause(summary.failures)
     lines = [f"  {plural(summary.files.failed, 'file')} failed{_allowance(summary)}:"]
-    lines += [
-        f"    {printable(failure.path, 120)}: {printable(failure.message, 1000)} ({failure.kind})"
-        f"{failed_where(failure.url, failure.line)}"
-        for failure in shown
-    ]
-    more = summary.files.failed - len(shown)
-    return [*lines, f"    and {more:,} more"] if more > 0 else lines
+    for files, example in causes[:SHOWN_CAUSES]:
+        if files == 1 and not are_named:
+            lines.append(f"    {_describe_failure(example)}")
+            continue
+        lines.append(f"    {plural(files, 'file')}: {_describe_reason(example)}")
+        if not are_named:
+            where = failed_where(example.url, example.line)
+            lines.append(f"      such as {printable(example.path, 120)}{where}")
+    more = sum(cause.files for cause in causes[SHOWN_CAUSES:]) + summary.files.failed - len(summary.failures)
+    return [*lines, f"    and {plural(more, 'more file')}"] if more > 0 else lines
 
 
-def _failures_above_line(summary: Summary, named: int) -> list[str]:
-    which = "named above" if named == summary.files.failed else f"{named:,} of them named above"
-    return [f"  {plural(summary.files.failed, 'file')} failed{_allowance(summary)}, {which}"]
+def _describe_failure(failure: Summary.Failure) -> str:
+    where = failed_where(failure.url, failure.line)
+    return f"{printable(failure.path, 120)}: {_describe_reason(failure)}{where}"
+
+
+def _describe_reason(failure: Summary.Failure) -> str:
+    return f"{printable(failure.message, 1000)} ({failure.kind})"
 
 
 def _allowance(summary: Summary) -> str:
     return ", as --max-failures allows" if not summary.exit_code else ""
-
-
-def find_common_cause(kind: str, message: str, path: str) -> str | None:
-    """Find what failures of this machine have in common, as of a full disk; None: each is about its file."""
-    return message.replace(path, "") if kind == LocalFault.kind else None
 
 
 def failed_where(url: str | None, line: int | None) -> str:
@@ -173,17 +174,21 @@ def failed_where(url: str | None, line: int | None) -> str:
     return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")
 
 
-def _pointer_lines(summary: Summary, *, refetches: bool) -> list[str]:
+def _pointer_lines(summary: Summary, *, refetches: bool, is_alone: bool) -> list[str]:
     again = "run the same command again: files in place are skipped"
+    if is_alone:
+        again = "run the same command again"
     if refetches:
         again = "run the same command without --existing refetch: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
         then = f"once the cause is gone, {again}"
+    elif is_alone and is_plain_refusal(summary.failures):
+        return []
     elif summary.exit_code and (remedy := find_remedy(summary.failures)):
         then = f"{remedy}; then {again}"
     elif summary.exit_code:
         then = again
     else:
         then = f"cfetch report {printable(quote(summary.metrics), 1000)}" if summary.metrics else ""
-    named = [f"  metrics: {printable(summary.metrics, 1000)}"] if summary.metrics else []
+    named = [f"  metrics: {printable(summary.metrics, 1000)}"] if summary.metrics and not is_alone else []
     return [*named, f"  next: {then}"] if then else named

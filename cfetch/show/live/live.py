@@ -6,6 +6,7 @@ A terminal that does not keep up misses frames; no download waits for it.
 
 import os
 import signal
+import textwrap
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -167,7 +168,18 @@ class _Shown:
 
 
 def _close(console: Console, view: View, summary: Summary) -> None:
-    verdict, *rest = closing_lines(summary, view.stopping, end=view.end, refetches=view.refetches)
-    console.print(Text(verdict, _VERDICT_STYLES[summary.status]), soft_wrap=True)
+    *rest, verdict = closing_lines(summary, view.stopping, end=view.end, refetches=view.refetches)
     for line in rest:
-        console.print(Text(line), soft_wrap=True)
+        for piece in _wrap(line, console.width):
+            console.print(Text(piece), soft_wrap=True)
+    console.print(Text(verdict, _VERDICT_STYLES[summary.status]), soft_wrap=True)
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    """Break a line between words. A command stays in one piece, so that it can be copied."""
+    if len(line) <= width or "next: cfetch" in line:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -17,12 +17,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console, Group
 
-from cfetch.base.events import Progress, RunStopping
+from cfetch.base.events import Progress, RunFinished, RunStopping
 from cfetch.show.format import cells
 from cfetch.show.live.live import MAX_WAITING, live_view
 from cfetch.show.live.paint import frame
 from cfetch.show.live.terminal import Terminal
 from cfetch.show.live.view import View
+from cfetch.show.summary import Tally
 from tests.show.live.replay import HOSTILE, stream
 from tests.show.records import (
     active,
@@ -321,6 +322,27 @@ def test_the_view_gives_way_to_the_summary():
     written = on_a_terminal()
     assert written.index(b"\x1b[?25l") < written.rindex(b"\x1b[?25h")
     assert b"60 of 60 files in place" in written[written.rindex(b"\x1b[?25h") :]
+
+
+def test_the_last_lines_break_between_words_and_end_with_the_headline(terminal):
+    """A command is not broken; the terminal's own last line is the verdict."""
+    master, stream_ = terminal
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    why = "the link was refused, and there is no way to get a fresh one; its host may ask for a login"
+    failed = [record(n, 9, status="failed", error_kind="refused", error=why) for n in range(2)]
+    tally = Tally()
+    with live_view(stream_, no_color=True) as tell:
+        for event in (started(2), *finished(*failed), progress(1.0, failed=2)):
+            tally(event)
+            tell(event)
+        tell(RunFinished(t_s=1.0, summary=tally.summary(1.0, metrics="m.jsonl")))
+    shown = read_until(master, b"0 of 2 files in place, nothing").decode()
+    lines = SEQUENCE.sub(b"", shown[shown.rindex("2 files failed") :].encode()).decode().splitlines()
+    assert lines[1:3] == [
+        "    2 files: the link was refused, and there is no way to get a fresh one; its",
+        "      host may ask for a login (refused)",
+    ]
+    assert lines[-1].startswith("failed: 0 of 2 files in place")
 
 
 def test_explanations_stay_above_the_view():

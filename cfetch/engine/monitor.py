@@ -199,7 +199,7 @@ class Monitor:
                     volumes=self._commitment.views(),
                 ),
                 counts,
-                self._flights.stated_sizes(),
+                self._flights.sizes.with_those_of(self._flights.attempts()),
             )
         )
 

@@ -37,7 +37,7 @@ class Counts(Sums):
     def add(self, record: FileRecord) -> None:
         """Count an entry that has come to its end."""
         if record.size_bytes is None:
-            self.add_unstated(record)
+            self.unstated.add(record)
         if not record.attempts and record.status == "skipped":  # fast path: a run may have only such entries
             self.skipped += 1
             self.skipped_bytes += record.bytes
@@ -61,12 +61,6 @@ class Counts(Sums):
             self.retries += retries(record)
             self.hedged += any(attempt.outcome == "lost" for attempt in record.attempts)
             self.mitigation_wasted_bytes += sum(attempt.wasted_bytes or 0 for attempt in record.attempts)
-
-    def add_unstated(self, record: FileRecord) -> None:
-        """Count an ended entry whose size the manifest does not state."""
-        self.unstated += 1
-        self.unstated_bytes += record.bytes if record.is_in_place else 0
-        self.sizeless += record.status != "done" and not record.bytes
 
     def include(self, other: Sums) -> None:
         """Add the counts of ``other``, a part of the same run."""
@@ -142,8 +136,8 @@ def add_totals(progress: Progress, counts: LiveCounts, stated: Mapping[int, int]
     return replace(
         progress,
         files=started.files,
-        bytes_known=started.bytes_known + ended.unstated_bytes + sum(stated.values()),
-        sizes_unknown=max(0, started.sizes_unknown - ended.unstated - len(stated)),
+        bytes_known=started.bytes_known + ended.unstated.bytes + sum(stated.values()),
+        sizes_unknown=max(0, started.sizes_unknown - ended.unstated.entries - len(stated)),
     )
 
 

@@ -44,7 +44,7 @@ def make_skipped_digest(records: Sequence[FileRecord], end_s: float) -> Digest:
     sums = Counts(skipped=len(records), skipped_bytes=sum(record.bytes for record in records), end_s=end_s)
     for record in records:
         if record.size_bytes is None:
-            sums.add_unstated(record)
+            sums.unstated.add(record)
     return msgspec.structs.replace(_NOTHING, sums=sums)
 
 

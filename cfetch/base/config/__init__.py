@@ -5,6 +5,8 @@
     kinds.py        the kinds of values: how the text is read, the range, how the value is shown
     units.py        sizes, rates and durations as people write them
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
+    python_words.py     flags in help and errors as keywords of Python
+    settings_page.py    writes docs/settings.md
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
     reading.py      the options for reading a manifest: columns, names, faulty rows

@@ -6,8 +6,9 @@ File, environment and flag give text, so one parser serves all three.
 import math
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within
 _OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Kind:
     """One option's values. ``help`` is for ``--help``, ``why`` is the reason for default and range.
 
@@ -61,6 +62,28 @@ class Kind:
         self.check(value)
         return value
 
+    def take(self, value: Any) -> Any:  # noqa: ANN401 - see parse
+        """A value as Python code states it: also a list, a mapping, a path or a text. Raises ValueError."""
+        if self.is_list:
+            return _take_list(value)
+        if hasattr(value, "__fspath__"):
+            return value.__fspath__()
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        if self.low is not None:
+            return self.read(value) if isinstance(value, str) else value
+        if self.is_flag or self.choices or isinstance(value, str):
+            return value
+        if isinstance(value, Mapping):
+            return ",".join(f"{name}={item}" for name, item in value.items())
+        if isinstance(value, list | tuple | set | frozenset):
+            return ",".join(map(str, value))
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    def __repr__(self) -> str:
+        """The allowed values: in ``help()`` the functions of the fields would say nothing."""
+        return self.range_text() or "true or false"
+
     def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
         """Raise ValueError if ``value`` is out of range, or not what records and metrics can hold."""
         for words in value if isinstance(value, tuple) else (value,):
@@ -70,6 +93,9 @@ class Kind:
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
             for item in value:
+                is_text = isinstance(item, str)
+                if not is_text:
+                    raise ValueError(f"must hold texts, and not {type(item).__name__}")
                 self.item(item)
         if self.choices and value not in self.choices:
             more = self.find_more() if self.find_more is not None else ()
@@ -81,17 +107,23 @@ class Kind:
             return
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number:
-            raise ValueError(f"must be a number{self._hint_number(value)}")
+            raise ValueError("must be a number")
         too_low = value <= self.low if self.above else value < self.low
         if not math.isfinite(value) or too_low or (self.high is not None and value > self.high):
             raise ValueError(f"must be {self.range_text()}")
 
-    def _hint_number(self, value: object) -> str:
-        """The number that a text stands for on the command line: the library takes only numbers."""
-        try:
-            return f": {self.read(value)}" if isinstance(value, str) else ""
-        except ValueError:
-            return ""
+
+def _take_list(value: Any) -> Any:  # noqa: ANN401 - see Kind.take
+    """One value or several as a tuple; a mapping is one of headers."""
+    if isinstance(value, str):
+        return (value,)
+    if hasattr(value, "__fspath__"):
+        return (value.__fspath__(),)
+    if isinstance(value, Mapping):
+        return tuple(f"{name}: {item}" for name, item in value.items())
+    if isinstance(value, Iterable):
+        return tuple(item.__fspath__() if hasattr(item, "__fspath__") else item for item in value)
+    return value
 
 
 def _read_int(raw: str) -> int:

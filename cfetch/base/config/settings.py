@@ -1,11 +1,14 @@
 """The checked values of all options, and the values that rooms and parts of the engine get of them."""
 
+import inspect
+import textwrap
 from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
 from cfetch.base.config.engine import PlacementOptions, Widths
 from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import PLACES, OptionTable
+from cfetch.base.config.python_words import put_into_python
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import NetworkOptions, RateLimits
@@ -16,16 +19,24 @@ GROWN = 64  # downloads at a time, at most, if the user sets no number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(OptionTable):
-    """Validated values; construct it with keywords or through ``resolve``.
+    """The options of ``cfetch download``, checked: ``Settings(concurrency=32, limit_rate="10M")``.
+
+    Durations are seconds or texts as "5m", sizes are bytes or texts as "10M". Where several values are
+    possible, one value, a list and a tuple are taken; headers may be a mapping. Only what is given counts:
+    neither a file nor a ``CFETCH_`` variable is read.
 
     Raises:
-        ConfigError: a value is out of its range; the message names the key and the range.
+        ConfigError: a value is out of its range; the message names the option and the range.
     """
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
             try:
-                kind.check(getattr(self, name))
+                given = getattr(self, name)
+                value = kind.take(given)
+                if value is not given:
+                    object.__setattr__(self, name, value)  # the way of frozen classes
+                kind.check(value)
             except ValueError as error:
                 shown = getattr(self, name)
                 said = name if kind.is_list else f"{name} is {shown!r} but"  # a URL may hold a secret
@@ -144,3 +155,27 @@ def _kinds() -> dict[str, Kind]:
 
 
 KINDS: dict[str, Kind] = _kinds()
+
+
+def _describe_options() -> str:
+    """A line or two for each option, with its type and its default."""
+    lines = []
+    for field in fields(OptionTable):
+        kind = KINDS[field.name]
+        allowed = "True or False" if kind.is_flag else kind.range_text()
+        text = textwrap.fill(
+            put_into_python(kind.help, KINDS), 100, initial_indent=" " * 8, subsequent_indent=" " * 8
+        )
+        lines.append(f"    {field.name} = {field.default!r}: {allowed}\n{text}")
+    return "\n".join(lines)
+
+
+def _make_readable() -> None:
+    """Let ``help(Settings)`` show plain types and one line for each option, not the objects of the table."""
+    plain = get_type_hints(OptionTable)
+    OptionTable.__annotations__ = plain
+    Settings.__init__.__annotations__ = {**plain, "return": None}
+    Settings.__doc__ = f"{inspect.cleandoc(Settings.__doc__ or '')}\n\nOptions:\n{_describe_options()}\n"
+
+
+_make_readable()

@@ -189,7 +189,7 @@ def _draw_attempts(view: View, progress: Progress, width: int, room: int) -> lis
     if room < 2 or not progress.active:
         return []
     under_way = fold_segments(progress.active)
-    if run_is_one_file(view) and all(attempt.state in CALM for attempt in under_way):
+    if _is_one_file(view) and all(attempt.state in CALM for attempt in under_way):
         return []  # its bar is that of the run
     title = f"{count(len(under_way) + progress.unshown)} active"
     waiting = f", {count(progress.waiting)} waiting"
@@ -202,7 +202,7 @@ def _draw_attempts(view: View, progress: Progress, width: int, room: int) -> lis
     ]
 
 
-def run_is_one_file(view: View) -> bool:
+def _is_one_file(view: View) -> bool:
     """Whether the run has a single file."""
     return view.run is not None and view.run.files == 1
 

@@ -234,7 +234,7 @@ class View:
     def bytes_expected(self) -> int | None:
         """An estimate of all bytes where some sizes are unknown, by the mean of the others; None: too few."""
         files = self.run.files if self.run else 0
-        known = files - self.sizes_unknown - self._counts.sizeless
+        known = files - self.sizes_unknown - self._counts.unstated.sizeless
         if known < ENOUGH_FILES or not self.bytes_known:
             return None
         return round(self.bytes_known * (1 + self.sizes_unknown / known))

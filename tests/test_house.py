@@ -408,7 +408,9 @@ def test_every_setting_has_a_flag_and_a_panel():
     given = {name: parameters[name].annotation.__metadata__[0] for name in KINDS}
     flags = {name: (option.default, *option.param_decls)[0].split("/")[0] for name, option in given.items()}
     assert flags == {name: "--" + name.replace("_", "-") for name in KINDS}
-    assert parameters.keys() - KINDS.keys() == {"ctx", "manifests", "config", "show_config"}
+    assert parameters.keys() - KINDS.keys() == {
+        *("ctx", "manifests", "config", "show_config", "pairs", "accepted")
+    }
     assert options._PANEL_OF.keys() == KINDS.keys()
     assert sum(len(names) for names in options._PANELS.values()) == len(KINDS)
 

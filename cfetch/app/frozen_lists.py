@@ -16,7 +16,7 @@ from cfetch.manifest.reading import LOOKED_AT
 from cfetch.run.directories import find_places
 from cfetch.run.header_hosts import make_file_network
 from cfetch.run.known_names import KnownNames
-from cfetch.run.open_manifest import refuse_empty
+from cfetch.run.open_manifest import refuse_empty, refuse_unmatched
 from cfetch.run.rejected_rows import RejectedRows
 from cfetch.run.server_names import name_by_servers
 from cfetch.show.format import plural
@@ -77,7 +77,7 @@ def freeze_lists(
                 clock=clock,
                 progress=progress,
                 report=rejected.add if settings.bad_rows == "skip" else None,
-                only=left,
+                only=settings.paths.narrow(left),
                 known=stack.enter_context(KnownNames(state)),
                 asks_all=settings.existing != "trust",
             )
@@ -96,6 +96,8 @@ def _refuse_nothing(plan: Plan, left: Unfinished | None, settings: Settings) -> 
             f"failed_from is {settings.failed_from}, which names {plural(len(left.failed), 'failed file')}, "
             "but the manifest has none of them; give the metrics of a run over this manifest"
         )
+    if not settings.paths.takes_all and left is None:
+        refuse_unmatched(len(plan), plan.source, allowed=settings.allow_empty)
     refuse_empty(len(plan), plan.source, allowed=settings.allow_empty or left is not None)
 
 

@@ -21,6 +21,7 @@ from cfetch.app.download import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
@@ -35,7 +36,7 @@ from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_s
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import ManifestReader, refuse_empty, shown_name
+from cfetch.run.open_manifest import ManifestReader, refuse_empty, refuse_unmatched, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.show.plan_view import SyncPreview
 from cfetch.storage.directory import Directory
@@ -103,7 +104,9 @@ def prepare_sync(
     )
     with ExitStack() as stack:
         is_look = settings.dry_run and not os.path.exists(path)
-        catalogue = stack.enter_context(Catalogue(None if is_look else path, state=where.state))
+        catalogue = stack.enter_context(
+            Catalogue(None if is_look else path, state=where.state, paths=settings.paths)
+        )
         trusts = states_versions and not catalogue.is_empty()  # else the versions in place are unknown
         settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)
@@ -112,10 +115,12 @@ def prepare_sync(
             if states_versions
             else _list_manifest(source, settings, options, network, emit_line)
         )
-        entries = _note_listed(listed, catalogue)
+        entries = _note_listed(listed, catalogue, settings.paths)
         prepared = stack.enter_context(
             prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
         )
+        if not settings.paths.takes_all:
+            refuse_unmatched(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         refuse_empty(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
@@ -132,8 +137,10 @@ def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
     return [env.get(name) for name in _ADDRESSES.get(source.partition("://")[0].lower(), ())]
 
 
-def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue) -> Iterator[Entry]:
+def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue, paths: PathFilter) -> Iterator[Entry]:
     for entry, version in listed:
+        if not paths.takes(entry.path):
+            continue
         catalogue.add_listed(entry.path, version)
         yield entry
 

@@ -13,17 +13,24 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from cfetch.cli.foreign import accept, explain_unknown
+
 COMMON = (
     "to",
     "concurrency",
     "limit_rate",
     "existing",
-    "failed_from",
+    "include",
+    "exclude",
     "header",
     "max_failures",
+    "failures",
+    "failed_from",
     "dry_run",
-    "json",
+    "verbose",
     "quiet",
+    "json",
+    "pairs",
 )
 """The settings of the short help."""
 WIDTH = 80
@@ -69,6 +76,20 @@ class _Helps:
             ctx.meta[_HELP_ALL] = True
             typer.echo(ctx.get_help(), color=ctx.color)
             ctx.exit()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - see get_params
+        """Parse the words; of an option that there is not, say what to write in its place."""
+        words = accept(args)
+        try:
+            return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
+        except Exception as error:
+            name = getattr(error, "option_name", None)  # of NoSuchOption, whose module is Typer's own
+            if name is not None and hasattr(error, "possibilities"):
+                own = [flag for param in self.get_params(ctx) for flag in param.opts]
+                hint = explain_unknown(name, words, own)
+                error.possibilities = []
+                error.message += f"; {hint}" if hint else ""  # type: ignore[attr-defined]
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - see get_params
         """Write the long help if it is asked for, else the short one."""
@@ -118,7 +139,8 @@ def short_help(command: Any, ctx: Any) -> Iterator[str]:  # noqa: ANN401 - see g
     if examples:
         yield ""
         yield from (f"  {example}" for example in examples)
-    options = sum(isinstance(param, TyperOption) for param in command.get_params(ctx))
+    shown_options = [p for p in command.get_params(ctx) if isinstance(p, TyperOption) and not p.hidden]
+    options = len(shown_options)
     shown = "all commands, exit codes" if isinstance(command, Group) else f"all {options} options"
     yield from ("", *_wrap(f"{ctx.command_path} {_HELP_ALL} shows {shown} and more examples."))
 
@@ -131,6 +153,8 @@ def _command_rows(command: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - 
 def _option_rows(command: Any, ctx: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - see get_params
     for param in command.params:
         if not isinstance(param, TyperOption) or isinstance(command, Group):
+            continue
+        if param.hidden:
             continue
         is_own = param.rich_help_panel is None and not param.is_eager
         if is_own or param.name in COMMON:

@@ -4,6 +4,7 @@
 file and environment, and calls the command with the resolved settings.
 """
 
+import difflib
 import functools
 import inspect
 import os
@@ -19,6 +20,8 @@ from cfetch.base.config.layers import Resolved, resolve, show
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.errors import CfetchError, ConfigError
+from cfetch.base.secret import printable
+from cfetch.cli.foreign import ACCEPTED
 from cfetch.cli.output import print_message
 
 if TYPE_CHECKING:
@@ -68,6 +71,8 @@ _PANELS = {
         "keep_columns",
         "name_by",
         "bad_rows",
+        "include",
+        "exclude",
         "allow_empty",
     ),
     "Where it runs": ("engine", "spark_master", "processes"),
@@ -115,11 +120,29 @@ _PANELS = {
     "Who asks": ("header", "header_host", "bearer_env", "cookies", "user_agent"),
     "Guard": ("heartbeat_interval", "heartbeat_misses", "wait"),
     "Fresh links": ("refresh_command", "statement_host"),
-    "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
+    "Output": ("dry_run", "verbose", "explain", "json", "quiet", "log_format", "color"),
     "Watching": ("serve", "serve_token_env", "metrics_textfile"),
 }
-# As curl, wget and aria2 have them. The output of a list is a directory; -v asks for reasons.
-_SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "explain": "-v", "dry_run": "-n"}
+# As curl, wget and aria2 have them; -o is where the result goes.
+_SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "verbose": "-v", "dry_run": "-n"}
+# Only one policy or a rare set-up reads them: no help shows them, the manual page and docs/settings.md do.
+RARE = {
+    *FORMULA,
+    "heartbeat_interval",
+    "heartbeat_misses",
+    "placement",
+    "placement_deadline",
+    "batch_share",
+    "group",
+    "mounted",
+    "spark_master",
+    "statement_host",
+    "metrics_tables",
+    "keep_metrics",
+    "serve_token_env",
+    "metrics_textfile",
+    "header_host",
+}
 MAX_DELETE = count_or_share(0, 1_000_000_000, "")
 READING = _PANELS["Manifest"]
 """The options that have an effect only where a manifest is read."""
@@ -159,6 +182,7 @@ _ONE_WAY = {
     "json",
     "quiet",
     "dry_run",
+    "verbose",
     "explain",
     "allow_empty",
     "accept_html",
@@ -173,13 +197,14 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(given: dict[str, Any]) -> None:
         show_config: bool = given.pop("show_config")
+        del given["accepted"]
         resolved = _resolve_given(given, KINDS)
         if show_config:
             typer.echo(_config_document(resolved) if resolved.settings.json else show(resolved))
         else:
             command(resolved=resolved, **given)
 
-    return _extend(command, call, [*map(_parameter, KINDS), *_config_parameters()])
+    return _extend(command, call, [*map(_parameter, KINDS), *_config_parameters(), _accepted_parameter()])
 
 
 def with_network(command: Callable[..., None]) -> Callable[..., None]:
@@ -192,7 +217,7 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
         command(network=make_network(settings.network, os.environ), **given)
 
-    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
+    return _extend(command, call, [*map(_parameter, names), *_config_parameters()[:2]])
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
@@ -268,10 +293,11 @@ def _with_resolved(
     names = tuple(name for name in KINDS if name not in but)
 
     def call(given: dict[str, Any]) -> None:
+        del given["accepted"]
         command(resolved=_resolve_given(given, names), **given)
 
     flags = [_parameter(name, without_short=without_short) for name in names]
-    return _extend(command, call, [*flags, _config_parameters()[0]])
+    return _extend(command, call, [*flags, *_config_parameters()[:2], _accepted_parameter()])
 
 
 def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:
@@ -279,7 +305,7 @@ def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> C
     def call(given: dict[str, Any]) -> None:
         command(settings=_resolve_given(given, names).settings, **given)
 
-    return _extend(command, call, [*map(_parameter, names), _config_parameters()[0]])
+    return _extend(command, call, [*map(_parameter, names), *_config_parameters()[:2]])
 
 
 def _extend(
@@ -303,8 +329,25 @@ def _resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     """Take flags and --config out of ``given``, and lay them over file and environment."""
     config: Path | None = given.pop("config")
     flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
+    flags = {**_read_pairs(given.pop("pairs"), names), **flags}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
     return resolve(flags=flags, env=os.environ, file=file)
+
+
+def _read_pairs(pairs: list[str] | None, names: Iterable[str]) -> dict[str, str]:
+    """The values of ``--set KEY=VALUE``, by key. Raises ConfigError."""
+    values = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        name = key.strip().removeprefix("--").replace("-", "_")
+        if not equals:
+            raise ConfigError(f"--set is {printable(pair)!r} but must be KEY=VALUE")
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; docs/settings.md lists all"
+            raise ConfigError(f"--set: there is no setting {printable(key)!r} here{hint}")
+        values[name] = value.strip()
+    return values
 
 
 def _config_document(resolved: Resolved) -> bytes:
@@ -358,6 +401,7 @@ def _parameter(name: str, *, without_short: Collection[str] = ()) -> inspect.Par
         metavar=None if kind.is_flag else kind.metavar,
         rich_help_panel=_PANEL_OF[name],
         show_default=False,
+        hidden=name in RARE,
     )
     value_type: Any = bool if kind.is_flag else list[str] if kind.is_list else str
     return inspect.Parameter(
@@ -365,11 +409,25 @@ def _parameter(name: str, *, without_short: Collection[str] = ()) -> inspect.Par
     )
 
 
+def _accepted_parameter() -> inspect.Parameter:
+    """The flags of other programs for what cfetch does anyway."""
+    option = typer.Option(*ACCEPTED, help="Accepted and not needed: files in place are kept.", hidden=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter("accepted", kind, default=False, annotation=Annotated[bool, option])
+
+
 def _config_parameters() -> list[inspect.Parameter]:
     config = typer.Option(
         "--config",
         help="YAML file with any of these options (or CFETCH_CONFIG).",
         metavar="FILE",
+        rich_help_panel="Configuration",
+        show_default=False,
+    )
+    pairs = typer.Option(
+        "--set",
+        help="Any setting, as in --set padding=3s; docs/settings.md lists all. Repeat it for more.",
+        metavar="KEY=VALUE",
         rich_help_panel="Configuration",
         show_default=False,
     )
@@ -381,5 +439,6 @@ def _config_parameters() -> list[inspect.Parameter]:
     kind = inspect.Parameter.KEYWORD_ONLY
     return [
         inspect.Parameter("config", kind, default=None, annotation=Annotated[Path | None, config]),
+        inspect.Parameter("pairs", kind, default=None, annotation=Annotated[list[str] | None, pairs]),
         inspect.Parameter("show_config", kind, default=False, annotation=Annotated[bool, show_config]),
     ]

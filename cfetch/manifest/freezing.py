@@ -82,6 +82,8 @@ def freeze(
         LocalFault: a manifest cannot be read or ``directory`` cannot be written.
     """
     walk = _Walk(parts, base_url, options, report)
+    if options.name_by != "header":  # else the paths are not known yet
+        only = options.paths.narrow(only)
     return _freeze(
         walk.read(),
         walk.faults,

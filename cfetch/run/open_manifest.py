@@ -231,6 +231,15 @@ def refuse_empty(entries: int, name: str, *, allowed: bool) -> None:
         )
 
 
+def refuse_unmatched(entries: int, name: str, *, allowed: bool) -> None:
+    """Raise UsageError if --include and --exclude have left nothing."""
+    if not allowed and not entries:
+        raise UsageError(
+            f"{name}: no path matches --include and --exclude; a pattern is for the whole path, as "
+            "'*.parquet' or '2026/*'"
+        )
+
+
 def make_part(
     manifest: str, clock: Clock, network: Network, *, own_url: str | None = None, whole_tree: bool = False
 ) -> Part:
@@ -310,9 +319,17 @@ class ManifestReader(NamedTuple):
             if file_network is not None and self.options.name_by == "header":
                 (directory / "named").mkdir(0o700)
                 plan = stack.enter_context(
-                    name_by_servers(plan, directory / "named", network=file_network(plan), clock=clock)
+                    name_by_servers(
+                        plan,
+                        directory / "named",
+                        network=file_network(plan),
+                        clock=clock,
+                        only=self.options.paths.narrow(None),
+                    )
                 )
             plan.add_notes(notes)
+            if not self.options.paths.takes_all:
+                refuse_unmatched(len(plan), plan.source, allowed=self.allow_empty)
             refuse_empty(len(plan), plan.source, allowed=self.allow_empty)
             for note in (*plan.notes, *self.network.notes):
                 self.emit_line(note)

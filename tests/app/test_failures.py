@@ -170,3 +170,14 @@ def test_nothing_where_bytes_were_stated_is_a_failure(site, run):
     run.urls.write_text(json.dumps({"url": f"{site.url}film.iso", "size": 10}))
     assert run() == {"film.iso": "failed"}
     assert "0 bytes where the manifest says 10" in run.summary.failures[0].message
+
+
+def test_only_paths_that_match_are_in_the_plan(broken):
+    """The others are not asked for; another choice is another plan."""
+    site, run, kept = broken
+    site.files |= kept
+    site.take_asked()
+    assert run(include=("d/[1-3].bin",), exclude=["*1.bin"]).keys() == {"d/2.bin", "d/3.bin"}
+    assert site.take_asked().keys() == {"d/2.bin", "d/3.bin"}
+    with pytest.raises(UsageError, match="no path matches --include and --exclude"):
+        run(include=("e/*",))

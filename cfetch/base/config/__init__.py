@@ -9,6 +9,7 @@
     settings_page.py    writes docs/settings.md
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
+    path_filter.py  which paths of a list or a feed are taken
     reading.py      the options for reading a manifest: columns, names, faulty rows
     wire.py         the options of the wire: network and rate limits
     engine.py       the options of the engine's parts: widths, and placement on several volumes

@@ -291,6 +291,23 @@ def destinations(help_: str, why: str = "") -> Kind:
     return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
 
 
+def patterns(help_: str, why: str = "") -> Kind:
+    """Patterns of paths. In one text, such as an environment variable, each is on its own line."""
+    return Kind(
+        metavar="GLOB",
+        read=lambda raw: tuple(raw.splitlines()),
+        show="\n".join,
+        item=_check_pattern,
+        help=help_,
+        why=why,
+    )
+
+
+def _check_pattern(text: str) -> None:
+    if not text or text[0] == "/" or "\0" in text:
+        raise ValueError("must be a pattern of paths below the destination, like 2026/* or *.parquet")
+
+
 def headers(help_: str, why: str = "") -> Kind:
     """Headers of a request. In one text, such as an environment variable, each is on its own line."""
     return Kind(

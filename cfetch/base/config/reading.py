@@ -5,6 +5,8 @@
 
 import msgspec
 
+from cfetch.base.config.path_filter import PathFilter
+
 NAMES = ("last", "url-path", "row", "hash", "header")
 """The ways to name a file if the manifest does not state its path: see ``manifest/names.py``."""
 
@@ -15,7 +17,7 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of a table, the way to name files, and whether a faulty row ends everything.
 
     A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
-    ``keep_columns`` are for the metrics.
+    ``keep_columns`` are for the metrics. ``paths``: which entries are taken.
     """
 
     from_format: str | None = None
@@ -26,6 +28,7 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_columns: tuple[str, ...] = ()
     name_by: str = "last"
     bad_rows: str = "fail"
+    paths: PathFilter = PathFilter()
 
     @property
     def names_columns(self) -> bool:

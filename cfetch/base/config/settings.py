@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 from cfetch.base.config.engine import PlacementOptions, Widths
 from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import PLACES, OptionTable
+from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.python_words import put_into_python
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
@@ -121,7 +122,13 @@ class Settings(OptionTable):
             keep_columns=tuple(filter(None, map(str.strip, (self.keep_columns or "").split(",")))),
             name_by=self.name_by,
             bad_rows=self.bad_rows,
+            paths=self.paths,
         )
+
+    @property
+    def paths(self) -> PathFilter:
+        """Which paths of a list are taken."""
+        return PathFilter(self.include or (), self.exclude or ())
 
     @property
     def network(self) -> NetworkOptions:

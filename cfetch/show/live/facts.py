@@ -24,6 +24,7 @@ from cfetch.base.events import (
     PlanWaiting,
     Progress,
     RescueGivenUp,
+    RetryScheduled,
     RunFinished,
     RunNoted,
     RunStarted,
@@ -89,9 +90,10 @@ class Facts:
     ``joins``: failures of one cause, as a full disk, are one fact.
     """
 
-    def __init__(self, *, explain: bool = False, joins: bool = False) -> None:
+    def __init__(self, *, explain: bool = False, verbose: bool = False, joins: bool = False) -> None:
         self.view = View()
-        self._explain = explain
+        self._explain = explain or verbose
+        self._verbose = verbose
         self._next_progress_s = FIRST_PROGRESS_S
         self._joins = joins
         self._stated: set[str] = set()  # causes
@@ -101,6 +103,8 @@ class Facts:
     def reduce(self, event: Event) -> Iterable[Fact]:
         """The facts that ``event`` adds: mostly none."""
         self.view.apply(event)
+        if self._verbose and (more := describe_more(event)) is not None:
+            return (more,)
         if isinstance(event, EntryFinished):
             is_new = event.record.status == "failed" and not self._join(event.record)
             return self._limit(_failure_fact(event)) if is_new else ()
@@ -365,6 +369,29 @@ def _volume_fact(event: VolumePaused) -> Fact:
 def _volume_data(volume: VolumeView) -> dict[str, object]:
     reason = None if volume.reason is None else printable(volume.reason, 1000)
     return {**msgspec.structs.asdict(volume), "name": printable(volume.name, 1000), "reason": reason}
+
+
+def describe_more(event: Event) -> Fact | None:
+    """A fact that only ``--verbose`` asks for: a file in place, or a try again; None for all others."""
+    if isinstance(event, EntryFinished) and event.record.is_in_place:
+        record = event.record
+        path, host = printable(record.path), printable(record.host)
+        if record.status == "skipped":
+            text = f"already there: {path}"
+        else:
+            took = duration(record.end_s - record.start_s)
+            text = f"done: {path}: {size(record.bytes)} in {took} ({rate(record.rate_bps)}) from {host}"
+        return _fact(
+            event, "file", "info", text, id=record.id, path=path, status=record.status, bytes=record.bytes,
+        )  # fmt: skip
+    if isinstance(event, RetryScheduled):
+        path, error = printable(event.path), printable(event.error, 1000)
+        text = f"try {event.n} of {path} in {duration(event.delay_s)}: {error} ({event.error_kind})"
+        return _fact(
+            event, "retry", "info", text, id=event.id, path=path, n=event.n, kind=event.error_kind,
+            delay_s=round(event.delay_s, 3), message=error,
+        )  # fmt: skip
+    return None
 
 
 def placed_text(event: BatchPlaced) -> str:

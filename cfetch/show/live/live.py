@@ -21,7 +21,7 @@ from cfetch.base.events import BatchPlaced, Event, Listener, Progress
 from cfetch.base.records import Summary
 from cfetch.show.format import duration
 from cfetch.show.live.closing import closing_lines
-from cfetch.show.live.facts import placed_text
+from cfetch.show.live.facts import describe_more, placed_text
 from cfetch.show.live.paint import frame
 from cfetch.show.live.terminal import Terminal
 from cfetch.show.live.view import View
@@ -39,10 +39,13 @@ _VERDICT_STYLES = {
 
 
 @contextmanager
-def live_view(stream: TextIO, *, no_color: bool, explain: bool = False) -> Iterator[Listener]:
+def live_view(
+    stream: TextIO, *, no_color: bool, explain: bool = False, verbose: bool = False
+) -> Iterator[Listener]:
     """Show the run on ``stream``, which must be a terminal; it is left clean whatever happens.
 
-    ``explain``: above the picture, a line stays for each batch that is placed.
+    ``explain``: above the picture, a line stays for each batch that is placed; ``verbose``: and for each file
+    that is in place, and for each try again.
     """
     terminal = Terminal(stream)
     console = Console(
@@ -54,7 +57,7 @@ def live_view(stream: TextIO, *, no_color: bool, explain: bool = False) -> Itera
         emoji=False,
         highlight=False,
     )
-    shown = _Shown(console, terminal, explain=explain)
+    shown = _Shown(console, terminal, explain=explain or verbose, verbose=verbose)
     try:
         with suppress(OSError):  # a terminal that went away has nothing to show and nothing to tidy
             shown.live.start()
@@ -102,10 +105,11 @@ def suspend() -> None:
 
 
 class _Shown:
-    def __init__(self, console: Console, terminal: Terminal, *, explain: bool) -> None:
+    def __init__(self, console: Console, terminal: Terminal, *, explain: bool, verbose: bool) -> None:
         self.view = View()
         self.alive = True
         self._explain = explain
+        self._verbose = verbose
         self._lines: deque[Text] = deque(maxlen=MAX_WAITING)  # to be printed above the picture
         self._console = console
         self._terminal = terminal
@@ -123,6 +127,8 @@ class _Shown:
 
     def __call__(self, event: Event) -> None:
         self.view.apply(event)
+        if self._verbose and (more := describe_more(event)) is not None:
+            self._lines.append(Text(f"{duration(event.t_s):>6} {more.text}"))
         if isinstance(event, BatchPlaced) and self._explain:
             self._lines.append(Text(f"{duration(event.t_s):>6} {placed_text(event)}"))
         if isinstance(event, Progress) and self.alive:

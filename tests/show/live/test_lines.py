@@ -594,3 +594,23 @@ def test_the_first_line_tells_sizes_as_far_as_they_are_known(known, unknown, wor
     """A sum of nothing is not told as 0 bytes."""
     (line,) = write_events(plain_lines, started(20, known, sizes_unknown=unknown))
     assert f" {words} to /data" in line
+
+
+def test_verbose_has_a_line_for_each_file_and_each_retry():
+    """Without a limit on their number; the usual lines stay."""
+    events = [
+        started(40),
+        retry(path="a/0", error="HTTP 500"),
+        *finished(record(0, 2048, attempt(size=2048)), record(1, 9, status="skipped")),
+        *finished(*(record(n, 9, attempt(size=9)) for n in range(2, 40))),
+    ]
+
+    def plain(stream):
+        return plain_lines(stream, verbose=True)
+
+    lines = write_events(plain, *events)
+    assert lines[1] == "[   1.0s] try 2 of a/0 in 1.0s: HTTP 500 (transient)"
+    assert lines[2] == "[   1.0s] done: a/0: 2.0 KiB in 1.0s (2.0 KiB/s) from h"
+    assert lines[3] == "[   0.0s] already there: a/1"
+    assert len(lines) == 42
+    assert len(write_events(plain_lines, *events)) == 1

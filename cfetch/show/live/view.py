@@ -291,6 +291,7 @@ class View:
             left_files=run.files - self.settled_files,
             files_per_s=0.0 if stands_still else had / progress.t_s,
             is_rough=self.sizes_unknown > 0,
+            connections=_count_connections(run),
             median_bps=progress.baseline.median_bps,
             cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
         )
@@ -340,6 +341,16 @@ def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
         case MinRateWaived():
             return "min-rate", event.path or "", min_rate_text(event)
     return None
+
+
+def _count_connections(run: RunStarted) -> int:
+    """How many connections a file may have where slots are idle; 1: the policy knows no segments."""
+    settings = run.settings
+    segments = settings.get("segments")
+    is_adaptive = settings.get("policy") == "adaptive" and settings.get("mitigation") is not False
+    if not is_adaptive or settings.get("rate") is not None or not isinstance(segments, int):
+        return 1
+    return max(1, min(segments, run.concurrency))
 
 
 def fold_segments(active: list[ActiveAttempt]) -> list[ActiveAttempt]:

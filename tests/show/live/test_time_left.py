@@ -65,6 +65,21 @@ def test_the_slowest_file_counts_while_others_wait_too():
     assert estimate_time_left(rest(FAST, waiting=3)) == (9.0, False)
 
 
+def test_a_large_file_may_hope_for_segments_while_others_wait():
+    """Such a run was predicted ten times too long; at its end the own rate of the file counts."""
+    crawling = active(1, **SLOW, is_spared=True)
+    hoped = estimate_time_left(rest(FAST, crawling, waiting=3, connections=16))
+    assert hoped == (9.0 + (150.0 - 9.0) / 16, True)
+    assert estimate_time_left(rest(FAST, crawling, connections=16)) == (150.0, False)
+    settings = {"policy": "adaptive", "segments": 8, "rate": None}
+    look = progress(5.0, bytes_done=3000, waiting=3, active=[active(1, **SLOW, is_spared=True)])
+    view = View()
+    for event in (started(9, 9000, settings=settings), look):
+        view.apply(event)
+    assert view.time_left is not None
+    assert 10.0 < view.time_left.seconds < 50.0  # 10 s of work, and then an eighth of the rest
+
+
 def test_what_stands_still_has_no_end():
     """No number is better than a wrong one; also for an average that only approaches zero."""
     for bps in (0.0, 0.2):

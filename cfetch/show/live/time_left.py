@@ -1,10 +1,11 @@
 """How long a run still takes: a function of the run's numbers at one moment. Pure.
 
 Two things bound the end from below: all missing bytes at the present rate, and the slowest file under way.
-The later of them is the estimate; while others wait, a large file may hope for segments, as it will get them. A file under way ends at its own rate, unless its attempt will be cancelled
-as a straggler: then the rest of its limit and a fresh attempt are left. Only an attempt that may still be
-cancelled gets that hope. One that is spared, has long passed its limit, is a second restart, or runs during a
-slowdown gets none, because the same hope would be repeated until the end.
+The later of them is the estimate; while others wait, a large file may hope for segments, as it will get
+them. A file under way ends at its own rate, unless its attempt will be cancelled as a straggler: then the
+rest of its limit and a fresh attempt are left. Only an attempt that may still be cancelled gets that hope.
+One that is spared, has long passed its limit, is a second restart, or runs during a slowdown gets none,
+because the same hope would be repeated until the end.
 """
 
 import math

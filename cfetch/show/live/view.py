@@ -361,9 +361,11 @@ def fold_segments(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
     by_file: dict[tuple[int, str | None], list[ActiveAttempt]] = {}
     for attempt in active:  # two executors that bring one file are two rows
         by_file.setdefault((attempt.id, attempt.executor), []).append(attempt)
-    return [
-        _fold(each) if len(each) > 1 or each[0].state == "segment" else each[0] for each in by_file.values()
-    ]
+    return [_fold(each) if len(each) > 1 or _is_part(each[0]) else each[0] for each in by_file.values()]
+
+
+def _is_part(attempt: ActiveAttempt) -> bool:
+    return attempt.file_size_bytes is not None and attempt.size_bytes != attempt.file_size_bytes
 
 
 def _fold(attempts: list[ActiveAttempt]) -> ActiveAttempt:

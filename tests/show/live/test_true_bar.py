@@ -44,6 +44,8 @@ def test_segments_are_folded_into_the_row_of_their_file():
     assert (folded[0].elapsed_s, folded[0].state) == (7.0, "ok")
     (last,) = fold_segments([segment(5)])
     assert (last.size_bytes, last.bytes, last.state) == (60 * MIB, 15 * MIB, "ok")
+    (late,) = fold_segments([segment(5, state="slow")])
+    assert (late.size_bytes, late.state) == (60 * MIB, "slow")
     twice = [segment(1, executor="a"), segment(1, executor="b")]
     assert len(fold_segments(twice)) == 2  # two machines bring it
 

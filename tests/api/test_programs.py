@@ -115,7 +115,7 @@ def test_a_mistake_is_explained_in_the_words_of_python(site, tmp_path):
 def test_help_is_readable():
     """Plain types, what each option does, and no address of a function."""
     for value in (cfetch.Settings, cfetch.download, cfetch.get, cfetch.Progress):
-        text = pydoc.render_doc(value, renderer=pydoc.plaintext)
+        text = pydoc.render_doc(value, renderer=pydoc.TextDoc())
         assert " at 0x" not in text
         assert "Annotated" not in text
     options = cfetch.Settings.__doc__ or ""

@@ -2,8 +2,9 @@
 
 import inspect
 import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 from cfetch.base.config.engine import PlacementOptions, Widths
 from cfetch.base.config.kinds import Kind
@@ -14,6 +15,12 @@ from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import NetworkOptions, RateLimits
 from cfetch.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    import os
+    from datetime import timedelta
+
+    Values: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 GROWN = 64  # downloads at a time, at most, if the user sets no number
 
@@ -29,6 +36,96 @@ class Settings(OptionTable):
     Raises:
         ConfigError: a value is out of its range; the message names the option and the range.
     """
+
+    if TYPE_CHECKING:  # the types that ``Kind.take`` takes; those of the fields are what it makes of them
+
+        def __init__(
+            self,
+            *,
+            to: Values = ...,
+            base_url: str | None = ...,
+            state: str | os.PathLike[str] | None = ...,
+            mounted: bool = ...,
+            group: bool = ...,
+            from_format: str | None = ...,
+            url_column: str | None = ...,
+            path_column: str | None = ...,
+            size_column: str | None = ...,
+            hash_column: str | Mapping[str, str] | None = ...,
+            keep_columns: str | Iterable[str] | None = ...,
+            name_by: str = ...,
+            bad_rows: str = ...,
+            include: Values | None = ...,
+            exclude: Values | None = ...,
+            allow_empty: bool = ...,
+            preset: str = ...,
+            concurrency: int | str = ...,
+            max_concurrency: int | str | None = ...,
+            per_host: int | str | None = ...,
+            rate: float | str | None = ...,
+            limit_rate: int | str | None = ...,
+            limit_rate_per_host: int | str | None = ...,
+            placement: str = ...,
+            batch_share: float | str = ...,
+            write_timeout: float | str | timedelta = ...,
+            placement_deadline: float | str | timedelta = ...,
+            engine: str = ...,
+            spark_master: str | None = ...,
+            processes: int | str | None = ...,
+            mitigation: bool = ...,
+            policy: str = ...,
+            multiplier: float | str = ...,
+            quantile: float | str = ...,
+            percentile: int | str = ...,
+            padding: float | str | timedelta = ...,
+            max_stragglers: int | str = ...,
+            sequential_fallback: bool = ...,
+            check_interval: float | str | timedelta = ...,
+            min_rate: int | str | None = ...,
+            segments: int | str = ...,
+            max_attempts: int | str = ...,
+            retry_budget: float | str | timedelta = ...,
+            max_failures: float | str = ...,
+            deadline: float | str | timedelta | None = ...,
+            stall_timeout: float | str | timedelta = ...,
+            connect_timeout: float | str | timedelta = ...,
+            refresh_command: str | None = ...,
+            statement_host: str | None = ...,
+            proxy: str | None = ...,
+            proxy_from_env: bool = ...,
+            netrc: bool = ...,
+            header: Values | Mapping[str, str] | None = ...,
+            header_host: Values | None = ...,
+            bearer_env: str | None = ...,
+            cookies: str | os.PathLike[str] | None = ...,
+            user_agent: str | None = ...,
+            ca_file: str | os.PathLike[str] | None = ...,
+            client_cert: str | os.PathLike[str] | None = ...,
+            client_key: str | os.PathLike[str] | None = ...,
+            accept_html: bool = ...,
+            public_only: bool = ...,
+            heartbeat_interval: float | str | timedelta = ...,
+            heartbeat_misses: int | str = ...,
+            wait: bool = ...,
+            durability: str = ...,
+            metrics: str | os.PathLike[str] | None = ...,
+            metrics_tables: str | os.PathLike[str] | None = ...,
+            keep_metrics: int | str | None = ...,
+            failures: str | os.PathLike[str] | None = ...,
+            failed_from: str | os.PathLike[str] | None = ...,
+            existing: str = ...,
+            mtime: bool = ...,
+            serve: str | int | None = ...,
+            serve_token_env: str | None = ...,
+            metrics_textfile: str | os.PathLike[str] | None = ...,
+            log_format: str = ...,
+            color: bool = ...,
+            quiet: bool = ...,
+            json: bool = ...,
+            verbose: bool = ...,
+            explain: bool = ...,
+            dry_run: bool = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():

@@ -1,5 +1,7 @@
 """The bar tells the truth: of one file, of a list without sizes, and of how long it still takes."""
 
+from typing import Any
+
 import pytest
 
 from cfetch.show.live.view import View, fold_segments
@@ -23,16 +25,17 @@ def segment(n, **more):
 
 def test_one_file_is_one_bar():
     """Its size counts once a reply has stated it; its segments are a number, unless one is in trouble."""
-    one = {"active": [segment(n) for n in range(1, 17)], "bytes_active": 15 * MIB, "files": 1}
-    shown = view(started(1, 0, sizes_unknown=1), progress(5.0, **one, bytes_known=60 * MIB))
+    segments = [segment(n) for n in range(1, 17)]
+    one: dict[str, Any] = {"bytes_active": 15 * MIB, "files": 1, "bytes_known": 60 * MIB}
+    shown = view(started(1, 0, sizes_unknown=1), progress(5.0, active=segments, **one))
     assert shown.fraction == 0.25
     words = text(shown, 80, 24)
     assert "film.mkv  15.0 MiB of 60.0 MiB" in words
     assert "16 connections" in words
     assert " 25 %" in words
     assert words.count("film.mkv") == 1
-    slow = [*one["active"], segment(17, state="slow")]
-    troubled = text(view(shown.run, progress(5.0, **{**one, "active": slow}, bytes_known=60 * MIB)), 80, 24)
+    slow = [*segments, segment(17, state="slow")]
+    troubled = text(view(shown.run, progress(5.0, active=slow, **one)), 80, 24)
     assert "▲ slow" in troubled
 
 

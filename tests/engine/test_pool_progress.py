@@ -58,6 +58,9 @@ def test_a_size_counts_as_soon_as_a_reply_states_it(tmp_path):
     begun = [look for look in looks if 0 < look.bytes_active < 250_000]
     assert begun
     assert {(look.bytes_known, look.sizes_unknown) for look in begun} == {(len(BODY), 1)}
+    quick = {"c": [Reply(body=BODY, cut=300_000, then="reset"), Reply(body=BODY, latency_s=9.0)]}
+    between = drive(tmp_path, quick, entries_for(quick, size=False), mitigation=False).of(Progress)
+    assert {look.bytes_known for look in between if look.bytes_active} == {len(BODY)}
     resting = [look for look in looks if look.bytes_active and all(a.path != "a" for a in look.active)]
     assert resting
     assert all(look.bytes_known >= len(BODY) for look in resting)

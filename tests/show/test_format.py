@@ -97,6 +97,11 @@ def test_paths_keep_the_part_in_which_they_differ():
     assert fmt.shorten_apart([*paths, "other"], 60)[3] == "other"
     mixed = ["share/doc/long-name-one/copyright", "share/doc/long-name-two/copyright", "lib/x"]
     assert fmt.shorten_apart(mixed, 25) == ["…/long-name-one/copyright", "…/long-name-two/copyright", "lib/x"]
-    same = [f"pool/{name}/{name}_1.0-2_amd64/changelog.gz" for name in ("adduser", "apt", "base-files")]
+    same = [
+        "changelogs/main/a/adduser/adduser_3.134/changelog.gz",
+        "changelogs/main/b/base-files/base-files_12.4/changelog.gz",
+        "changelogs/non-free/f/firmware-nonfree/firmware-nonfree_20230210/changelog.gz",
+    ]
     assert len(set(fmt.shorten_apart(same, 21))) == 3
+    assert max(map(fmt.cells, fmt.shorten_apart(same, 21))) <= 21
     assert fmt.shorten_apart(["a/very/long/path/f1", "a/very/long/path/f2"], 12) == ["a/…/f1", "a/…/f2"]

@@ -4,7 +4,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_type_hints
 
 from cfetch.base.config.engine import PlacementOptions, Widths
 from cfetch.base.config.kinds import Kind
@@ -17,10 +17,15 @@ from cfetch.base.config.wire import NetworkOptions, RateLimits
 from cfetch.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    import os
     from datetime import timedelta
 
-    Values: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+    class PathLike(Protocol):
+        """A path; the module ``os`` is not for pure modules."""
+
+        def __fspath__(self) -> str:
+            """The path as a text."""
+
+    Values: TypeAlias = str | PathLike | Iterable[str | PathLike]
 
 GROWN = 64  # downloads at a time, at most, if the user sets no number
 
@@ -44,7 +49,7 @@ class Settings(OptionTable):
             *,
             to: Values = ...,
             base_url: str | None = ...,
-            state: str | os.PathLike[str] | None = ...,
+            state: str | PathLike | None = ...,
             mounted: bool = ...,
             group: bool = ...,
             from_format: str | None = ...,
@@ -97,27 +102,27 @@ class Settings(OptionTable):
             header: Values | Mapping[str, str] | None = ...,
             header_host: Values | None = ...,
             bearer_env: str | None = ...,
-            cookies: str | os.PathLike[str] | None = ...,
+            cookies: str | PathLike | None = ...,
             user_agent: str | None = ...,
-            ca_file: str | os.PathLike[str] | None = ...,
-            client_cert: str | os.PathLike[str] | None = ...,
-            client_key: str | os.PathLike[str] | None = ...,
+            ca_file: str | PathLike | None = ...,
+            client_cert: str | PathLike | None = ...,
+            client_key: str | PathLike | None = ...,
             accept_html: bool = ...,
             public_only: bool = ...,
             heartbeat_interval: float | str | timedelta = ...,
             heartbeat_misses: int | str = ...,
             wait: bool = ...,
             durability: str = ...,
-            metrics: str | os.PathLike[str] | None = ...,
-            metrics_tables: str | os.PathLike[str] | None = ...,
+            metrics: str | PathLike | None = ...,
+            metrics_tables: str | PathLike | None = ...,
             keep_metrics: int | str | None = ...,
-            failures: str | os.PathLike[str] | None = ...,
-            failed_from: str | os.PathLike[str] | None = ...,
+            failures: str | PathLike | None = ...,
+            failed_from: str | PathLike | None = ...,
             existing: str = ...,
             mtime: bool = ...,
             serve: str | int | None = ...,
             serve_token_env: str | None = ...,
-            metrics_textfile: str | os.PathLike[str] | None = ...,
+            metrics_textfile: str | PathLike | None = ...,
             log_format: str = ...,
             color: bool = ...,
             quiet: bool = ...,
